@@ -1,0 +1,141 @@
+"""Specs and plug-in families: a subclass registers itself, and one mapping in YAML becomes one component."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidationInfo
+from pydantic_core import PydanticCustomError, core_schema
+
+from simulator.errors import nearest, shown
+
+ENTRY_POINT_GROUP = "simulator.plugins"
+
+
+class Spec(BaseModel):
+    """What a person writes: frozen, finite, no unknown keys; the same constructor in YAML and in Python."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class NestedErrors(PydanticCustomError):
+    """Carries the errors of a spec that was validated on its own (a component, or a named config file)."""
+
+    def __new__(cls, error: ValidationError, marks: Any = None) -> Self:
+        context = {"errors": error.errors(include_url=False), "marks": marks}
+        return super().__new__(cls, "nested", "nested errors", context)
+
+
+class Component(Spec):
+    """Base of the plug-in families (sparsifier, topology, scheduler, fabric).
+
+    `class TopK(Sparsifier, kind="topk")` registers the kind under its family; the kind is the file's name.
+    """
+
+    family: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    registry: ClassVar[dict[str, type[Component]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__()
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, *, kind: str = "", family: str = "", **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        if family:
+            cls.family, cls.registry = family, {}
+        if kind:
+            known = cls.registry.get(kind)
+            if known is not None and known.__module__ != cls.__module__:
+                raise TypeError(f"{cls.family} kind '{kind}' is defined in {known.__module__} and {cls.__module__}")
+            cls.kind = kind
+            cls.registry[kind] = cls
+
+    @classmethod
+    def summary(cls) -> str:
+        """First line of the docstring: what `sparsim list` prints."""
+        return (cls.__doc__ or "").strip().splitlines()[0] if cls.__doc__ else ""
+
+    def described(self) -> dict[str, Any]:
+        """The component as a mapping that builds it again."""
+        return {"kind": self.kind, **self.model_dump()}
+
+
+def discover(base: type[Component]) -> dict[str, type[Component]]:
+    """Every kind of a family, sorted: its folder's modules and the installed plug-ins are imported first."""
+    _import_members(base.__module__.rpartition(".")[0])
+    return dict(sorted(base.registry.items()))
+
+
+@cache
+def _import_members(package_name: str) -> None:
+    package = importlib.import_module(package_name)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package_name}.{module.name}")
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        point.load()
+
+
+def build(base: type[Component], value: Any, context: Any = None) -> Component:
+    """Make a member of `base` from a kind name or a mapping with `kind`.
+
+    Raises PydanticCustomError for an unknown kind (the nearest one is named) and NestedErrors for bad parameters.
+    """
+    if isinstance(value, base):
+        return value
+    if isinstance(value, str):
+        kind, rest = value, {}
+    elif isinstance(value, dict) and isinstance(value.get("kind"), str):
+        kind, rest = value["kind"], {key: item for key, item in value.items() if key != "kind"}
+    else:
+        raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, nearest("", discover(base)))
+    members = discover(base)
+    if kind not in members:
+        raise expected(f"a kind of {base.family}", kind, nearest(kind, members))
+    try:
+        return members[kind].model_validate(rest, context=context)
+    except ValidationError as error:
+        raise NestedErrors(error) from None
+
+
+def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
+    """An error in the form that every message takes: expected, got, hint."""
+    context = {"what": what, "got": got if isinstance(got, str) else shown(got), "hint": hint}
+    return PydanticCustomError("expected", "expected {what}, got {got}: {hint}", context)
+
+
+class MemberOf:
+    """Annotation of a field that holds a member of a family: `Annotated[Sparsifier, MemberOf(Sparsifier)]`."""
+
+    def __init__(self, base: type[Component]) -> None:
+        self.base = base
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        def validate(value: Any, info: ValidationInfo) -> Component:
+            return build(self.base, value, info.context)
+
+        return core_schema.with_info_plain_validator_function(
+            validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda member: member.described()),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        members = discover(self.base)
+        plain = [kind for kind, member in members.items() if not list(required_fields(member))]
+        choices: list[dict[str, Any]] = [{"enum": plain}]
+        for kind, member in members.items():
+            entry = handler.resolve_ref_schema(handler(member.__pydantic_core_schema__))
+            properties = {"kind": {"const": kind}} | entry.get("properties", {})
+            required = ["kind", *entry.get("required", [])]
+            choices.append(entry | {"properties": properties, "required": required, "title": kind})
+        return {"anyOf": choices}
+
+
+def required_fields(member: type[Spec]) -> Iterator[str]:
+    """Names of the fields without a default."""
+    return (name for name, field in member.model_fields.items() if field.is_required())

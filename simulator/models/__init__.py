@@ -1,0 +1,1 @@
+"""Pure nouns of the simulator: no clock, no files."""

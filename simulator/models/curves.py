@@ -1,0 +1,121 @@
+"""Cost curves: elements (or bytes) to seconds, with the range and the evidence that they rest on."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BeforeValidator, Field, model_validator
+
+from simulator.component import Spec, expected
+from simulator.errors import nearest
+from simulator.units import Fraction, PositiveBytes, Ratio, Seconds
+
+Floats = npt.NDArray[np.float64]
+
+
+class Evidence(Spec):
+    """What a fitted curve carries besides its numbers.
+
+    `range` are the smallest and largest sizes measured, `spread` the relative standard deviation of one run between
+    workers, `held_out_mape` the mean absolute relative error on points that the fit did not see.
+    """
+
+    range: tuple[float, float] | None = None
+    spread: Ratio = 0.0
+    held_out_mape: Fraction | None = None
+    source: str = ""
+
+    def in_range(self, sizes: npt.ArrayLike) -> bool:
+        """Whether every size lies inside the measured range (always, where no range is stated)."""
+        if self.range is None:
+            return True
+        values = np.asarray(sizes, dtype=float)
+        return bool(values.size == 0 or (values.min() >= self.range[0] and values.max() <= self.range[1]))
+
+
+class Affine(Evidence):
+    """t(n) = intercept + slope * n: a launch floor and a throughput."""
+
+    curve: Literal["affine"] = "affine"
+    intercept: Seconds = 0.0
+    slope: Seconds = 0.0
+
+    def time(self, sizes: npt.ArrayLike) -> Floats:
+        """Seconds for each size, same shape."""
+        return self.intercept + self.slope * np.asarray(sizes, dtype=float)
+
+
+class NLogN(Evidence):
+    """t(n) = intercept + coefficient * n * log2(n): sorting-like kernels, old single-block top-k."""
+
+    curve: Literal["n_log_n"] = "n_log_n"
+    intercept: Seconds = 0.0
+    coefficient: Seconds
+
+    def time(self, sizes: npt.ArrayLike) -> Floats:
+        """Seconds for each size, same shape."""
+        n = np.asarray(sizes, dtype=float)
+        return self.intercept + self.coefficient * n * np.log2(np.maximum(n, 1.0))
+
+
+class Piecewise(Evidence):
+    """Straight lines between measured points on log-log axes; the end slopes continue outside."""
+
+    curve: Literal["piecewise"] = "piecewise"
+    points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _increasing(self) -> Piecewise:
+        sizes = [size for size, _ in self.points]
+        if any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+            raise expected("points with increasing sizes", sizes)
+        if any(time <= 0 for _, time in self.points):
+            raise expected("points with times above 0", self.points)
+        return self
+
+    @cached_property
+    def _logs(self) -> tuple[Floats, Floats, Floats]:
+        x, y = (np.log(np.array(axis, dtype=float)) for axis in zip(*self.points, strict=True))
+        return x, y, np.diff(y) / np.diff(x)
+
+    def time(self, sizes: npt.ArrayLike) -> Floats:
+        """Seconds for each size, same shape; 0 for size 0."""
+        x, y, slopes = self._logs
+        n = np.asarray(sizes, dtype=float)
+        logs = np.log(np.maximum(n, 1e-300))
+        segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
+        return np.where(n > 0, np.exp(y[segment] + slopes[segment] * (logs - x[segment])), 0.0)
+
+    def covers(self, size: float) -> bool:
+        """Whether `size` lies between the first and the last point."""
+        return bool(self.points[0][0] <= size <= self.points[-1][0])
+
+
+_CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {"affine": Affine, "n_log_n": NLogN, "piecewise": Piecewise}
+
+
+def _known_curve(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("curve") not in _CURVES:
+        kind = str(value.get("curve"))
+        raise expected("a curve kind under `curve`", kind, nearest(kind, _CURVES))
+    return value
+
+
+Curve = Annotated[Annotated[Affine | NLogN | Piecewise, Field(discriminator="curve")], BeforeValidator(_known_curve)]
+
+
+def normal_max(count: int) -> float:
+    """Expected maximum of `count` standard normal draws (Blom 1958), for the wait for the slowest of many.
+
+    >>> round(normal_max(8), 2)
+    1.43
+    """
+    if count <= 1:
+        return 0.0
+    from statistics import NormalDist
+
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 2 else 1 / math.sqrt(math.pi)

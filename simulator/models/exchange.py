@@ -1,0 +1,175 @@
+"""What travels: buckets, what was selected in them, the steps of their exchange, and rounds of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.models.curves import Floats
+
+Ints = npt.NDArray[np.int64]
+Phase = Literal["selection", "combine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
+
+    `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
+    """
+
+    index: int
+    pieces: tuple[int, ...]
+    ready_layer: int
+    first_layer: int
+    slice_index: int = 0
+
+    @property
+    def numel(self) -> int:
+        """Elements of the bucket."""
+        return sum(self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Who takes part: workers numbered node by node, then parameter servers."""
+
+    nodes: int
+    gpus_per_node: int
+    servers: int = 0
+    colocated: bool = False
+
+    @property
+    def workers(self) -> int:
+        """Number of workers (GPUs), p."""
+        return self.nodes * self.gpus_per_node
+
+    @property
+    def places(self) -> int:
+        """Workers and servers."""
+        return self.workers + self.servers
+
+    def node_of(self, places: Ints) -> Ints:
+        """Node of each place; dedicated servers stand on nodes of their own behind the workers'."""
+        server = places - self.workers
+        hosts = server % self.nodes if self.colocated else self.nodes + server
+        return np.where(server < 0, places // self.gpus_per_node, hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What was selected in one bucket, whether replayed or in closed form.
+
+    `selected` k_i per worker (p,), or one number where all are alike; `aggregated` K coordinates finally summed;
+    `largest` m, what an equal-size gather pads to.
+    """
+
+    selected: Floats
+    aggregated: float
+    largest: float
+    target: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """GPU work: `calls` launches in all, and one kernel of each size in `elements`."""
+
+    kernel: str
+    elements: tuple[float, ...]
+    calls: int
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """Sum `nbytes` over all workers."""
+
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class AllGather:
+    """Every worker receives what each worker i holds, `nbytes` (p,) or one number for all.
+
+    `padded`: the library needs equal sizes, so everyone sends the largest.
+    """
+
+    nbytes: float | tuple[float, ...]
+    padded: bool = True
+
+    def sizes(self, workers: int) -> Floats:
+        """Bytes that each worker contributes on the wire, (p,)."""
+        sizes = np.broadcast_to(np.asarray(self.nbytes, dtype=float), (workers,))
+        return np.full(workers, sizes.max()) if self.padded else sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Broadcast:
+    """Worker 0 sends `nbytes` to all."""
+
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceScatter:
+    """Sum `nbytes` over all workers; each keeps one part."""
+
+    nbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class PushPull:
+    """Every worker pushes to the servers and pulls the sum."""
+
+    push_nbytes: float
+    pull_nbytes: float
+
+
+Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull
+Step = Compute | Communication
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Messages that may start together: places (m,), and bytes (b, m) for b payloads at once.
+
+    `repeat`: the same messages again, each following the previous one at its place.
+    """
+
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    repeat: int = 1
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes that crossed each link and left each place, added up."""
+
+    sent: Floats
+    links: Floats
+
+    def add(self, rounds: Sequence[Round], first: Sequence[Ints], last: Sequence[Ints], row: int = 0) -> None:
+        """Count one payload (`row`) of each round over its first and last links."""
+        for item, out, into in zip(rounds, first, last, strict=True):
+            nbytes = item.nbytes[row] * item.repeat
+            self.sent += np.bincount(item.src, weights=nbytes, minlength=len(self.sent))
+            self.links += np.bincount(out, weights=nbytes, minlength=len(self.links))
+            other = into != out
+            self.links += np.bincount(into[other], weights=nbytes[other], minlength=len(self.links))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time on a stream: for the timeline and the breakdown."""
+
+    stream: str
+    label: str
+    start: float
+    end: float
+    bucket: int = -1
+    tags: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,96 @@
+"""The GPU and the software on it: what a kernel costs, and what the training framework adds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.component import Spec
+from simulator.models.curves import Affine, Curve, Floats
+from simulator.units import BytesPerSecond, Ratio, Seconds
+
+KERNEL_TRAFFIC = {
+    "elementwise": 12.0,  # two fp32 reads, one write
+    "copy": 8.0,  # one read, one write
+    "residual_add": 12.0,
+    "residual_clear": 8.0,
+    "threshold_scan": 16.0,  # read, absolute value and compare to a mask, compaction of the mask
+    "random_indices": 8.0,
+    "gather": 16.0,  # index, value, scattered read, write
+    "scatter_add": 24.0,  # index, value, scattered read and write in 32-byte sectors shared by neighbours
+    "unique": 64.0,  # radix sort of int64 keys: four passes of one read and one write
+    "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
+    "topk": 16.0,
+    "sort": 64.0,
+}
+"""Bytes that each kernel moves per element in GPU memory: the price where no measured curve is given."""
+
+
+class Gpu(Spec):
+    """A GPU with its software version: one measured curve per kernel, memory traffic for the rest.
+
+    A kernel without a curve costs the measured `elementwise` floor plus its bytes (`KERNEL_TRAFFIC`) at the memory
+    bandwidth that `elementwise` reaches (or the data sheet's, where that is not measured either). `ideal` makes every
+    kernel free.
+    """
+
+    name: str
+    device: str = ""
+    software: str = ""
+    source: str = ""
+    memory_bandwidth: BytesPerSecond | None = None
+    ideal: bool = False
+    kernels: dict[str, Curve] = {}
+
+    def curve(self, kernel: str) -> Curve | None:
+        """The measured curve of a kernel, or None."""
+        return None if self.ideal else self.kernels.get(kernel)
+
+    def kernel_time(self, kernel: str, elements: npt.ArrayLike) -> Floats:
+        """Seconds of one call of `kernel` for each number of elements, same shape; 0 for no elements."""
+        sizes = np.asarray(elements, dtype=float)
+        if self.ideal:
+            return np.zeros_like(sizes)
+        curve = self.kernels.get(kernel) or self._memory_bound(kernel)
+        return np.where(sizes > 0, curve.time(sizes), 0.0)
+
+    def spread(self, kernel: str) -> float:
+        """Relative standard deviation of the kernel's time from worker to worker."""
+        curve = self.curve(kernel)
+        return curve.spread if curve is not None else 0.0
+
+    def _memory_bound(self, kernel: str) -> Affine:
+        nbytes = KERNEL_TRAFFIC[kernel]
+        base = self.kernels.get("elementwise")
+        if isinstance(base, Affine):
+            return Affine(intercept=base.intercept, slope=base.slope * nbytes / KERNEL_TRAFFIC["elementwise"])
+        return Affine(slope=nbytes / self.memory_bandwidth if self.memory_bandwidth else 0.0)
+
+
+class Runtime(Spec):
+    """What the training framework adds to kernels and wires.
+
+    - `kernel_launch`: host seconds per kernel call of the framework's own loops (selection, packing, combine, update).
+    - `negotiation`: seconds per collective that agreeing on it keeps the communication stream waiting.
+    - `cycle_time`: tensors are looked at once per cycle (Horovod).
+    - `collective_launch`: host seconds to issue one collective; overlaps with the one that is running.
+    - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).
+    - `compute_slowdown`: how much slower kernels run while a collective is running.
+    - `endpoint_bandwidth`, `endpoint_duplex`: what the software of one endpoint (a socket library, a server process)
+      moves per second; half duplex when sending and receiving share it.
+    - `message_overhead`: endpoint seconds per pushed or pulled message.
+    """
+
+    name: str = "ideal"
+    source: str = ""
+    kernel_launch: Seconds = 0.0
+    negotiation: Seconds = 0.0
+    cycle_time: Seconds = 0.0
+    collective_launch: Seconds = 0.0
+    gather_overhead: Seconds = 0.0
+    compute_slowdown: Ratio = 0.0
+    endpoint_bandwidth: BytesPerSecond | None = None
+    endpoint_duplex: Literal["full", "half"] = "full"
+    message_overhead: Seconds = 0.0

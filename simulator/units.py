@@ -1,0 +1,119 @@
+"""Quantities at the border: text with a unit becomes a float in SI, once, here.
+
+Inside the package everything is in seconds, bytes, bytes per second and element counts. In YAML a number without its
+unit is an error (0 excepted); in Python a float means SI.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
+_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_SIZE = {f"{name}B": factor for name, factor in (_PREFIX | _BINARY).items()}
+_RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
+_RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
+TABLES = {"time": _TIME, "size": _SIZE, "bandwidth": _RATE, "fraction": {"%": 0.01}}
+_EXAMPLE = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fraction": "0.01 or 1 %"}
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_QUANTITY = re.compile(rf"({_NUMBER})\s*([^\d\s].*)?")
+
+
+def parse(text: str, dimension: str) -> float:
+    """Read `text` as a quantity of `dimension` (time, size, bandwidth, fraction), in SI.
+
+    >>> parse("10 Gbit/s", "bandwidth"), parse("25 MiB", "size"), parse("2 %", "fraction")
+    (1250000000.0, 26214400.0, 0.02)
+
+    Raises ValueError for a missing, unknown or foreign unit.
+    """
+    table = TABLES[dimension]
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"a {dimension} such as {_EXAMPLE[dimension]}")
+    number, unit = float(match[1]), (match[2] or "").strip()
+    if not unit:
+        if dimension == "fraction" or number == 0:
+            return number
+        raise ValueError(f"a {dimension} with its unit, such as {_EXAMPLE[dimension]}")
+    if unit not in table:
+        raise ValueError(f"a {dimension} in one of {', '.join(table)}")
+    return number * table[unit]
+
+
+def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) -> BeforeValidator:
+    def validate(value: Any, info: ValidationInfo) -> float:
+        strict = bool(info.context and info.context.get("units_required"))
+        if isinstance(value, str):
+            try:
+                number = parse(value, dimension)
+            except ValueError as error:
+                raise _expected(str(error)) from None
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            raise _expected(f"a {dimension} such as {_EXAMPLE[dimension]}")
+        elif strict and dimension != "fraction" and value != 0:
+            raise _expected(f"a {dimension} with its unit, such as {_EXAMPLE[dimension]}")
+        else:
+            number = float(value)
+        if not math.isfinite(number):
+            raise _expected("a finite number")
+        if positive and number <= 0:
+            raise _expected(f"a {dimension} above 0")
+        if number < minimum:
+            raise _expected(f"at least {minimum:g}")
+        if number > maximum:
+            raise _expected(f"at most {maximum:g}")
+        return number
+
+    return BeforeValidator(validate)
+
+
+def _expected(text: str) -> PydanticCustomError:
+    return PydanticCustomError("quantity", "expected {text}", {"text": text})
+
+
+def _schema(dimension: str) -> WithJsonSchema:
+    units = "|".join(re.escape(unit) for unit in TABLES[dimension])
+    text = {"type": "string", "pattern": f"^{_NUMBER}\\s*({units})$"}
+    number = {"type": "number"} if dimension == "fraction" else {"const": 0}
+    return WithJsonSchema({"anyOf": [text, number], "examples": [_EXAMPLE[dimension]]})
+
+
+_INF = math.inf
+Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time")]
+Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size")]
+PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size")]
+BytesPerSecond = Annotated[float, _quantity("bandwidth", 0.0, 1e18, True), _schema("bandwidth")]
+Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
+Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
+Ratio = Annotated[float, _quantity("fraction", 0.0, _INF, False), _schema("fraction")]
+
+
+def show_time(seconds: float) -> str:
+    """Seconds as a person reads them.
+
+    >>> show_time(0.00042), show_time(0.4005), show_time(2.5)
+    ('420 us', '400.5 ms', '2.5 s')
+    """
+    for limit, unit, factor in ((1e-6, "ns", 1e9), (1e-3, "us", 1e6), (1.0, "ms", 1e3)):
+        if abs(seconds) < limit:
+            return f"{seconds * factor:.4g} {unit}" if seconds else "0 s"
+    return f"{seconds:.4g} s"
+
+
+def show_bytes(nbytes: float) -> str:
+    """Bytes as a person reads them, in decimal units.
+
+    >>> show_bytes(102_228_128)
+    '102.2 MB'
+    """
+    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(nbytes) >= limit:
+            return f"{nbytes / limit:.4g} {unit}"
+    return f"{nbytes:.4g} B"
