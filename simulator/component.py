@@ -9,8 +9,17 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidationInfo
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.errors import nearest, shown
 
@@ -22,13 +31,25 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _name_the_nearest_key(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            if not any(item["type"] == "extra_forbidden" and len(item["loc"]) == 1 for item in details):
+                raise
+            raise ValidationError.from_exception_data(cls.__name__, [cls._hinted(item) for item in details]) from None
 
-class NestedErrors(PydanticCustomError):
-    """Carries the errors of a spec that was validated on its own (a component, or a named config file)."""
-
-    def __new__(cls, error: ValidationError, marks: Any = None) -> Self:
-        context = {"errors": error.errors(include_url=False), "marks": marks}
-        return super().__new__(cls, "nested", "nested errors", context)
+    @classmethod
+    def _hinted(cls, item: Any) -> InitErrorDetails:
+        context, kind = dict(item.get("ctx") or {}), item["type"]
+        if kind == "extra_forbidden" and len(item["loc"]) == 1:
+            key = str(item["loc"][0])
+            kind, context = "expected", _context("a known key", f"'{key}'", nearest(key, cls.model_fields))
+        custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
+        return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
 
 
 class Component(Spec):
@@ -84,7 +105,7 @@ def _import_members(package_name: str) -> None:
 def build(base: type[Component], value: Any, context: Any = None) -> Component:
     """Make a member of `base` from a kind name or a mapping with `kind`.
 
-    Raises PydanticCustomError for an unknown kind (the nearest one is named) and NestedErrors for bad parameters.
+    Raises PydanticCustomError for an unknown kind (the nearest one is named), ValidationError for bad parameters.
     """
     if isinstance(value, base):
         return value
@@ -97,16 +118,18 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
     members = discover(base)
     if kind not in members:
         raise expected(f"a kind of {base.family}", kind, nearest(kind, members))
-    try:
-        return members[kind].model_validate(rest, context=context)
-    except ValidationError as error:
-        raise NestedErrors(error) from None
+    return members[kind].model_validate(rest, context=context)
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
     """An error in the form that every message takes: expected, got, hint."""
-    context = {"what": what, "got": got if isinstance(got, str) else shown(got), "hint": hint}
-    return PydanticCustomError("expected", "expected {what}, got {got}: {hint}", context)
+    return PydanticCustomError(
+        "expected", "expected {what}, got {got}: {hint}", _context(what, got if isinstance(got, str) else shown(got), hint)
+    )
+
+
+def _context(what: str, got: str, hint: str) -> dict[str, Any]:
+    return {"what": what, "got": got, "hint": hint}
 
 
 class MemberOf:

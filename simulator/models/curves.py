@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.errors import nearest
-from simulator.units import Fraction, PositiveBytes, Ratio, Seconds
+from simulator.units import Fraction, Ratio, Seconds
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,7 +65,7 @@ class Piecewise(Evidence):
     """Straight lines between measured points on log-log axes; the end slopes continue outside."""
 
     curve: Literal["piecewise"] = "piecewise"
-    points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
+    points: tuple[tuple[Annotated[float, Field(gt=0)], Seconds], ...] = Field(min_length=2)
 
     @model_validator(mode="after")
     def _increasing(self) -> Piecewise:
@@ -107,15 +106,3 @@ def _known_curve(value: Any) -> Any:
 
 Curve = Annotated[Annotated[Affine | NLogN | Piecewise, Field(discriminator="curve")], BeforeValidator(_known_curve)]
 
-
-def normal_max(count: int) -> float:
-    """Expected maximum of `count` standard normal draws (Blom 1958), for the wait for the slowest of many.
-
-    >>> round(normal_max(8), 2)
-    1.43
-    """
-    if count <= 1:
-        return 0.0
-    from statistics import NormalDist
-
-    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25)) if count > 2 else 1 / math.sqrt(math.pi)

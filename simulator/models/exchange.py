@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,13 +19,13 @@ class Bucket:
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
+    `key` names it to a key-value store: tensor * 2^16 + slice, as BytePS numbers them.
     """
 
     index: int
     pieces: tuple[int, ...]
     ready_layer: int
-    first_layer: int
-    slice_index: int = 0
+    key: int = 0
 
     @property
     def numel(self) -> int:
@@ -153,23 +152,9 @@ class Traffic:
     sent: Floats
     links: Floats
 
-    def add(self, rounds: Sequence[Round], first: Sequence[Ints], last: Sequence[Ints], row: int = 0) -> None:
-        """Count one payload (`row`) of each round over its first and last links."""
-        for item, out, into in zip(rounds, first, last, strict=True):
-            nbytes = item.nbytes[row] * item.repeat
-            self.sent += np.bincount(item.src, weights=nbytes, minlength=len(self.sent))
-            self.links += np.bincount(out, weights=nbytes, minlength=len(self.links))
-            other = into != out
-            self.links += np.bincount(into[other], weights=nbytes[other], minlength=len(self.links))
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Something that took time on a stream: for the timeline and the breakdown."""
-
-    stream: str
-    label: str
-    start: float
-    end: float
-    bucket: int = -1
-    tags: dict[str, float] = field(default_factory=dict)
+    def add(self, item: Round, first: Ints, last: Ints, nbytes: Floats) -> None:
+        """Count `nbytes` (m,) of a round's messages over their first and last links."""
+        self.sent += np.bincount(item.src, weights=nbytes, minlength=len(self.sent))
+        self.links += np.bincount(first, weights=nbytes, minlength=len(self.links))
+        other = last != first
+        self.links += np.bincount(last[other], weights=nbytes[other], minlength=len(self.links))

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from simulator.component import Spec
 from simulator.models.curves import Affine, Curve, Floats
@@ -81,6 +82,7 @@ class Runtime(Spec):
     - `endpoint_bandwidth`, `endpoint_duplex`: what the software of one endpoint (a socket library, a server process)
       moves per second; half duplex when sending and receiving share it.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
+    - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
     """
 
     name: str = "ideal"
@@ -94,3 +96,4 @@ class Runtime(Spec):
     endpoint_bandwidth: BytesPerSecond | None = None
     endpoint_duplex: Literal["full", "half"] = "full"
     message_overhead: Seconds = 0.0
+    update_calls: int = Field(default=4, ge=0, le=1000)

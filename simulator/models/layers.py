@@ -26,12 +26,17 @@ class Layer(Spec):
 
 
 class Workload(Spec):
-    """A model at a batch size: tensors in forward order, times of one step on one GPU."""
+    """A model at a batch size: tensors in forward order, times of one step on one GPU.
+
+    `compute_time`: the measured step of one GPU (forward, backward, update), where it is known; the profile's times
+    are then only proportions. `input_time`: seconds a step waits for its data.
+    """
 
     name: str = "unnamed"
     batch_size: int = Field(ge=1)
     device: str = ""
     source: str = ""
+    compute_time: Seconds | None = None
     input_time: Seconds = 0.0
     layers: tuple[Layer, ...] = Field(min_length=1)
 
@@ -55,20 +60,26 @@ class Workload(Spec):
         """Seconds of one backward pass."""
         return sum(layer.backward for layer in self.layers)
 
-    def rescaled(self, batch_size: int | None, compute_time: float | None) -> Self:
-        """The same model at a known single-GPU step: forward and backward stretched to sum to `compute_time`.
+    def rescaled(self, batch_size: int) -> Self:
+        """The same model at another batch size, its times in proportion to the batch."""
+        return self._times(batch_size / self.batch_size, batch_size)
 
-        Without `compute_time`, times grow in proportion to the batch. Raises an expected-error when the profile has no
-        times to stretch.
+    def stretched(self, update_time: float) -> Self:
+        """Forward and backward stretched so that they and the update sum to `compute_time`, if that is known.
+
+        Raises an expected-error when the profile has no times to stretch or the update alone takes longer.
         """
-        batch = batch_size or self.batch_size
+        if self.compute_time is None:
+            return self
         total = self.forward_time + self.backward_time
-        if compute_time is not None:
-            if total <= 0:
-                raise expected("a workload with times to rescale", "forward and backward all 0")
-            factor = compute_time / total
-        else:
-            factor = batch / self.batch_size
+        if total <= 0:
+            raise expected("a workload with times to rescale", "forward and backward all 0")
+        if self.compute_time <= update_time:
+            hint = "compute_time is the whole step of one GPU: forward, backward and update"
+            raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
+        return self._times((self.compute_time - update_time) / total, self.batch_size)
+
+    def _times(self, factor: float, batch_size: int) -> Self:
         layers = tuple(
             Layer.model_construct(
                 name=layer.name,
@@ -78,4 +89,4 @@ class Workload(Spec):
             )
             for layer in self.layers
         )
-        return self.model_copy(update={"batch_size": batch, "layers": layers})
+        return type(self).model_construct(**{**dict(self), "batch_size": batch_size, "layers": layers})

@@ -1,0 +1,1 @@
+"""Simulator of data-parallel training with gradient sparsification."""

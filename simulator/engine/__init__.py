@@ -1,0 +1,1 @@
+"""The clock: the only package that imports simpy."""

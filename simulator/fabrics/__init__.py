@@ -1,0 +1,1 @@
+"""Fabrics: over which wires messages travel."""

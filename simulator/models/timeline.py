@@ -1,0 +1,54 @@
+"""What happened in one iteration: spans on streams, and where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combine", "update", "idle")
+"""Terms that an iteration's time is split into; they sum to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Something that took time: on which stream, what, when, for which bucket (-1: none)."""
+
+    stream: str
+    label: str
+    start: float
+    end: float
+    bucket: int = -1
+
+    @property
+    def duration(self) -> float:
+        """Seconds from start to end."""
+        return self.end - self.start
+
+
+@dataclass(slots=True)
+class Iteration:
+    """One simulated iteration: its seconds, the split of them (mean over workers), and the spans of one worker class.
+
+    `waiting` are the seconds that workers stood at collectives until the slowest had come, whether hidden or not.
+    """
+
+    time: float
+    breakdown: dict[str, float]
+    communication_total: float
+    waiting: float
+    spans: list[Span] = field(default_factory=list)
+
+
+def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:
+    """Seconds of [start, end] that the intervals cover, overlaps counted once.
+
+    >>> covered([(0, 2), (1, 3), (5, 9)], 1, 6)
+    3
+    """
+    total, reached = 0.0, start
+    for left, right in sorted(intervals):
+        left, right = max(left, reached), min(right, end)
+        if right > left:
+            total += right - left
+            reached = right
+    return total

@@ -1,0 +1,215 @@
+"""Run a scenario: the prediction, as the result document that scripts rely on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic_core import PydanticCustomError
+
+from simulator.engine.plan import Plan, assemble
+from simulator.engine.training import Draws, simulate
+from simulator.errors import InputError, Problem
+from simulator.models.timeline import BREAKDOWN, Iteration
+from simulator.scenario import Scenario, versions
+
+NORMAL_95 = 1.6449
+"""Standard deviations between the median and the 95th percentile of a normal distribution."""
+
+
+@dataclass(slots=True)
+class Prediction:
+    """A scenario's outcome: the result document, and the spans of the last iteration for timelines."""
+
+    scenario: Scenario
+    document: dict[str, Any]
+    iteration: Iteration
+    plan: Plan = field(repr=False)
+
+
+def run(scenario: Scenario) -> Prediction:
+    """Predict one scenario.
+
+    A scenario in which all workers are alike repeats itself, so one iteration stands for all; with random differences
+    between workers `warmup` draws are discarded and `iterations` are averaged.
+
+    Raises InputError where the parts of the scenario cannot work together.
+    """
+    plan = plan_of(scenario)
+    iterations = [simulate(plan, draws) for draws in _draws(scenario, plan)] or [simulate(plan)]
+    times = np.array([item.time for item in iterations])
+    breakdown = {term: float(np.mean([item.breakdown[term] for item in iterations])) for term in BREAKDOWN}
+    communication = float(np.mean([item.communication_total for item in iterations]))
+    document = _document(scenario, plan, times, breakdown, communication)
+    document["waiting_s"] = float(np.mean([item.waiting for item in iterations]))
+    return Prediction(scenario, document, iterations[-1], plan)
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    """The plan of one iteration. Raises InputError where parts cannot work together."""
+    cluster = scenario.cluster
+    try:
+        return assemble(
+            scenario.workload,
+            cluster.nodes,
+            cluster.gpus_per_node,
+            cluster.gpu,
+            cluster.network,
+            cluster.runtime,
+            scenario.topology,
+            scenario.sparsifier,
+            scenario.scheduler,
+            scenario.concentration,
+        )
+    except PydanticCustomError as error:
+        context = error.context or {}
+        raise InputError(
+            Problem(f"scenario '{scenario.name}'", context["what"], context["got"], context["hint"])
+        ) from None
+
+
+def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:
+    """One set of per-worker differences per counted iteration; none where all workers are alike.
+
+    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone.
+    """
+    stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
+    random = stragglers.jitter > 0 or any(item.selection_spread for item in plan.buckets)
+    if p == 1 or not (random or stragglers.slow):
+        return []
+    fixed = np.ones(p)
+    for item in stragglers.slow:
+        fixed[item.worker] *= item.factor
+    if not random:
+        return [Draws(fixed, np.zeros(p))]
+    count = scenario.warmup + scenario.iterations
+    seeds = np.random.SeedSequence(scenario.seed).spawn(2 * p)
+    normal = np.array([np.random.default_rng(seed).standard_normal(count) for seed in seeds])
+    compute = fixed[:, None] * np.maximum(1 + stragglers.jitter * normal[:p], 0.1)
+    return [Draws(compute[:, i], normal[p:, i]) for i in range(scenario.warmup, count)]
+
+
+def _document(
+    scenario: Scenario, plan: Plan, times: np.ndarray, breakdown: dict[str, float], communication: float
+) -> dict[str, Any]:
+    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
+    time = float(times.mean())
+    single = plan.input_time + plan.forward + plan.backward + plan.update
+    calibration = _calibration(scenario, plan, breakdown)
+    return {
+        "scenario": scenario.name,
+        "digest": scenario.digest,
+        "versions": versions(),
+        "seed": scenario.seed,
+        "workers": workers,
+        "iteration_time_s": time,
+        "iteration_time_interval_s": _interval(times, calibration),
+        "throughput_samples_per_s": workers * batch / time if time else None,
+        "scaling_efficiency": single / time if time else None,
+        "breakdown_s": breakdown,
+        "communication_total_s": communication,
+        "traffic": _traffic(plan, time, workers),
+        "density": _density(plan, workers),
+        "fidelity": _fidelity(scenario, plan),
+        "calibration": [{k: v for k, v in item.items() if k != "seconds"} for item in calibration],
+        "warnings": _warnings(scenario, plan, calibration),
+    }
+
+
+def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
+    traffic, wiring = plan.prices.traffic, plan.wiring
+    sent = traffic.sent[:workers]
+    busiest = int(np.argmax(traffic.links / wiring.capacity))
+    nbytes = float(traffic.links[busiest])
+    used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
+    return {
+        "sent_bytes_per_worker": float(sent.mean()),
+        "sent_bytes_per_worker_max": float(sent.max()),
+        "total_bytes": float(traffic.sent.sum()),
+        "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
+    }
+
+
+def _density(plan: Plan, workers: int) -> dict[str, float]:
+    d = sum(item.bucket.numel for item in plan.buckets)
+    selections = [item.selection for item in plan.buckets]
+    selected = sum(float(item.selected.mean()) for item in selections)
+    aggregated = sum(item.aggregated for item in selections)
+    padded = sum(item.largest for item in selections)
+    return {
+        "target": sum(item.target for item in selections) / d,
+        "selected": selected / d,
+        "aggregated": aggregated / d,
+        "build_up": aggregated / selected,
+        "padding": padded / selected,
+    }
+
+
+def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
+    if scenario.cluster.workers == 1:
+        return {"tier": "fold", "reason": "one worker: nothing is exchanged"}
+    if scenario.topology.concurrent:
+        reason = "exchanges share links first in, first out; each link carries all its bytes at full rate"
+    else:
+        reason = "one exchange at a time, and the fabric does not block"
+    algorithm = f"algorithm {scenario.topology.kind}"
+    if scenario.cluster.network.protocols:
+        algorithm += ", protocol by payload: " + ", ".join(
+            f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
+        )
+    return {"tier": "fold", "reason": f"{reason}; {algorithm}"}
+
+
+def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) -> list[dict[str, Any]]:
+    """What the prediction rests on: each curve with its held-out error, and the seconds that hang on it."""
+    gpu = scenario.cluster.gpu
+    items: list[dict[str, Any]] = []
+    for kernel, sizes in sorted(plan.kernels.items()):
+        curve = gpu.curve(kernel)
+        if curve is None:
+            continue
+        seconds = breakdown["selection"] if kernel not in ("copy", "scatter_add") else breakdown["combine"]
+        mape, inside = curve.held_out_mape, curve.in_range(sizes)
+        items.append(_evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", mape, inside, seconds))
+    exposed = breakdown["communication_exposed"]
+    for name, (measured, inside) in plan.prices.curves.items():
+        network = scenario.cluster.network.name
+        items.append(_evidence("collective", f"{network}/{name}", measured.held_out_mape, inside, exposed))
+    if plan.prices.folded or (scenario.topology.concurrent and scenario.cluster.workers > 1):
+        network = scenario.cluster.network
+        share = 0.0 if plan.prices.curves else exposed
+        items.append(_evidence("link law", network.name, network.held_out_mape, True, share))
+    return items
+
+
+def _evidence(what: str, name: str, mape: float | None, inside: bool, seconds: float) -> dict[str, Any]:
+    return {"what": what, "id": name, "held_out_mape": mape, "in_range": inside, "seconds": seconds}
+
+
+def _interval(times: np.ndarray, calibration: list[dict[str, Any]]) -> list[float]:
+    """[p5, p95]: spread over the iterations, and each curve's held-out error on the seconds that hang on it.
+
+    A mean absolute error m of a normal error means a standard deviation of m sqrt(pi/2); the curves' errors are taken
+    as independent.
+    """
+    sigma = math.sqrt(math.pi / 2) * math.hypot(*((item["held_out_mape"] or 0.0) * item["seconds"] for item in calibration))
+    low, high = (float(np.percentile(times, q)) for q in (5, 95))
+    mean = float(times.mean())
+    below, above = math.hypot(mean - low, NORMAL_95 * sigma), math.hypot(high - mean, NORMAL_95 * sigma)
+    return [max(0.0, mean - below), mean + above]
+
+
+def _warnings(scenario: Scenario, plan: Plan, calibration: list[dict[str, Any]]) -> list[str]:
+    warnings = [
+        f"{item['what']} {item['id']}: evaluated outside its measured range"
+        for item in calibration
+        if not item["in_range"]
+    ]
+    gpu = scenario.cluster.gpu
+    if not gpu.ideal:
+        bare = sorted(kernel for kernel in plan.kernels if gpu.curve(kernel) is None)
+        if bare:
+            warnings.append(f"no measured curve for {', '.join(bare)} on {gpu.name}: priced by memory traffic")
+    return warnings

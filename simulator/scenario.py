@@ -1,0 +1,281 @@
+"""A scenario, and what comes of running it: the result document."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from simulator.component import MemberOf, Spec, expected
+from simulator.errors import InputError, Problem, shown
+from simulator.fabrics.base import Fabric
+from simulator.loading import Document, find, missing, parse_document, problems_of, read_document, read_layers
+from simulator.models.hardware import Gpu, Runtime
+from simulator.models.layers import Workload
+from simulator.models.overlap import INDEPENDENT
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.topologies.base import Topology
+from simulator.units import Fraction, Ratio, Seconds
+
+MAX_WORKERS = 2**17
+
+
+def _named(subfolder: str) -> BeforeValidator:
+    """A spec given by name: the file is read and takes the name's place."""
+
+    def validate(value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, str):
+            return value
+        return load_named(value, subfolder, info)
+
+    return BeforeValidator(validate, json_schema_input_type=Any)
+
+
+def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
+    """Read a named config; its mapping, with the layers of a workload read from their CSV file.
+
+    Raises an input-error that carries every problem with its place in that file.
+    """
+    near = (info.context or {}).get("near")
+    path = find(name, near)
+    if path is None:
+        problem = missing(name, "", subfolder).problems[0]
+        raise expected(problem.expected, problem.got, problem.hint)
+    try:
+        document = read_document(path)
+        data = document.data
+        if isinstance(data, dict) and isinstance(data.get("layers"), str):
+            data = {**data, "layers": _layers(data["layers"], path.parent, document)}
+        target = _TARGETS[subfolder]
+        return target(data, {"units_required": True, "near": path.parent}, document)
+    except InputError as error:
+        raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+
+
+def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:
+    path = folder / name
+    if not path.is_file():
+        where = f"{document.where(('layers',))}: layers"
+        raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
+    return read_layers(path)
+
+
+def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Document], Any]:
+    def validate(data: Any, context: dict[str, Any], document: Document) -> Any:
+        try:
+            return adapter.validate_python(data, context=context)
+        except ValidationError as error:
+            raise InputError(problems_of(error, document)) from None
+
+    return validate
+
+
+class WorkloadSource(Spec):
+    """A named workload at another batch size, or with the step that one GPU was measured to take."""
+
+    trace: str
+    batch_size: int | None = Field(default=None, ge=1)
+    compute_time: Seconds | None = None
+    input_time: Seconds = 0.0
+
+
+class Stragglers(Spec):
+    """How workers differ: random jitter of every worker's compute, and workers that are always slow."""
+
+    class Slow(Spec):
+        """One worker whose compute takes `factor` times as long."""
+
+        worker: int = Field(ge=0)
+        factor: float = Field(gt=0, le=1000)
+
+    jitter: Ratio = 0.0
+    slow: tuple[Slow, ...] = ()
+
+
+_SCHEMA_NAME = {"type": "string"}
+
+
+def _or_name(schema: str) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [_SCHEMA_NAME, {"$ref": f"#/$defs/{schema}"}]})
+
+
+class Cluster(Spec):
+    """The machines: nodes of GPUs, what joins them, and the software that runs on them."""
+
+    nodes: int = Field(ge=1, le=MAX_WORKERS)
+    gpus_per_node: int = Field(default=1, ge=1, le=1024)
+    gpu: Annotated[Gpu, _named("gpus")]
+    network: Annotated[Annotated[Fabric, MemberOf(Fabric)], _named("networks")]
+    runtime: Annotated[Runtime, _named("runtimes")] = Runtime()
+    stragglers: Stragglers = Stragglers()
+
+    @property
+    def workers(self) -> int:
+        """GPUs in all, p."""
+        return self.nodes * self.gpus_per_node
+
+    @model_validator(mode="after")
+    def _workers_exist(self) -> Self:
+        if self.workers > MAX_WORKERS:
+            raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))
+        outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]
+        if outside:
+            raise expected(f"slow workers below {self.workers}", str(outside), "workers count from 0")
+        return self
+
+
+class Measured(Spec):
+    """What was measured on this set-up; read by `validate`. `used_in_fit`: it served to fit a constant."""
+
+    iteration_time: Seconds | None = None
+    forward: Seconds | None = None
+    backward: Seconds | None = None
+    selection: Seconds | None = None
+    communication: Seconds | None = None
+    combine: Seconds | None = None
+    update: Seconds | None = None
+    source: str
+    used_in_fit: bool | tuple[str, ...] = False
+
+
+def _workload(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, dict) and "trace" in value:
+        source = WorkloadSource.model_validate(value, context=info.context)
+        workload = load_named(source.trace, "workloads", info)
+        if source.batch_size is not None:
+            workload = workload.rescaled(source.batch_size)
+        return workload.model_copy(update={"compute_time": source.compute_time, "input_time": source.input_time})
+    if isinstance(value, dict) and isinstance(value.get("layers"), str):
+        near = (info.context or {}).get("near") or Path()
+        return {**value, "layers": _layers(value["layers"], near, Document("<scenario>", value, {}))}
+    return value
+
+
+class Scenario(Spec):
+    """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python."""
+
+    name: str = "unnamed"
+    workload: Annotated[Workload, BeforeValidator(_workload), _named("workloads")]
+    cluster: Cluster
+    topology: Annotated[Topology, MemberOf(Topology)]
+    sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
+    scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
+    overlap_concentration: float | None = Field(default=None, ge=0)
+    iterations: int = Field(default=20, ge=1, le=100_000)
+    warmup: int = Field(default=2, ge=0, le=100_000)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    fidelity: Literal["auto", "fold"] = "auto"
+    measured: Measured | None = None
+    question: str = ""
+
+    @property
+    def concentration(self) -> float:
+        """Concentration of the overlap law; independence unless stated."""
+        return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
+
+    def resolved(self) -> dict[str, Any]:
+        """Every key with its value, names replaced by what they name: enough to build the scenario again."""
+        return self.model_dump(mode="json")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
+        inert = {"name", "measured", "question"}
+        inputs = {key: value for key, value in self.resolved().items() if key not in inert}
+        text = json.dumps({"engine": engine_version(), **inputs}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+_TARGETS = {
+    "workloads": _validated(TypeAdapter(Workload)),
+    "gpus": _validated(TypeAdapter(Gpu)),
+    "networks": _validated(TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])),
+    "runtimes": _validated(TypeAdapter(Runtime)),
+}
+
+
+def engine_version() -> str:
+    """Version of this package."""
+    try:
+        return version("sparsim")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
+def versions() -> dict[str, str]:
+    """Versions that a result depends on."""
+    names = ("simpy", "numpy", "pydantic")
+    return {"sparsim": engine_version(), "python": platform.python_version()} | {n: version(n) for n in names}
+
+
+def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
+    """Read a scenario file (a path, or a name in ./scenarios or the package), with `a.b=c` overrides applied.
+
+    Raises InputError with every problem found, each with file, line and column.
+    """
+    found = find(str(path), None, "scenarios")
+    if found is None:
+        raise missing(str(path), "scenario", "", "scenarios")
+    document = read_document(found)
+    if not isinstance(document.data, dict):
+        raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
+    data = document.data
+    for item in overrides:
+        data = _override(data, item, found.parent)
+    return scenario_of(data, document, found.parent)
+
+
+def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
+    """A validated scenario from parsed data. Raises InputError with every problem found."""
+    try:
+        return Scenario.model_validate(data, context={"units_required": True, "near": near})
+    except ValidationError as error:
+        raise InputError(problems_of(error, document)) from None
+
+
+def _override(data: Any, item: str, near: Path) -> Any:
+    """A copy of `data` with one `a.b=c`; a name on the way is replaced by the mapping it names."""
+    key, equals, text = item.partition("=")
+    if not equals or not key:
+        raise InputError(Problem(f"--set {item}", "key=value", shown(item), "for example sparsifier.density=0.01"))
+    value = parse_document(text, f"--set {key}").data
+    parts = key.split(".")
+    copy = _copied(data)
+    place = copy
+    for depth, part in enumerate(parts[:-1]):
+        child = place[int(part)] if isinstance(place, list) and part.isdigit() else place.get(part)
+        if isinstance(child, str):
+            child = _opened(child, near)
+        if child is None:
+            child = {}
+        if not isinstance(child, dict | list):
+            where = ".".join(parts[: depth + 1])
+            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", shown(child)))
+        child = _copied(child)
+        place[int(part) if isinstance(place, list) else part] = child
+        place = child
+    place[int(parts[-1]) if isinstance(place, list) and parts[-1].isdigit() else parts[-1]] = value
+    return copy
+
+
+def _copied(value: Any) -> Any:
+    return dict(value) if isinstance(value, dict) else list(value)
+
+
+def _opened(name: str, near: Path) -> Any:
+    """The mapping behind a config's name, or `{kind: name}` for a component."""
+    path = find(name, near)
+    if path is None:
+        return {"kind": name}
+    data = read_document(path).data
+    if isinstance(data, dict) and isinstance(data.get("layers"), str):
+        data = {**data, "layers": str((path.parent / data["layers"]).resolve())}
+    return data

@@ -1,0 +1,1 @@
+"""Schedulers: when gradients travel."""

@@ -1,0 +1,50 @@
+"""Bucketed: tensors are fused, buckets travel as they fill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import VALUE_BYTES, Layer
+from simulator.schedulers.base import Scheduler, buckets_of, fuse
+from simulator.units import PositiveBytes, Seconds
+
+_MIB = 2.0**20
+
+
+class Bucketed(Scheduler, kind="bucketed"):
+    """Tensor fusion by PyTorch DDP's rule or by Horovod's buffer and cycle.
+
+    `ddp`: reverse parameter order, a bucket closes once it holds `bucket_size` (25 MiB), the first one at
+    `first_bucket` (1 MiB) (Li et al. 2020). `horovod`: tensors that became ready within the same `cycle_time` share a
+    buffer of at most `bucket_size` (64 MiB by default there; Sergeev and Del Balso 2018).
+    """
+
+    rule: Literal["ddp", "horovod"] = "ddp"
+    bucket_size: PositiveBytes | None = None
+    first_bucket: PositiveBytes = _MIB
+    cycle_time: Seconds = Field(default=5e-3, gt=0)
+
+    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+        """Buckets in the order in which they fill."""
+        if self.rule == "ddp":
+            return buckets_of(fuse(layers, [self.first_bucket, self.bucket_size or 25 * _MIB]), layers)
+        return buckets_of(self._by_cycle(layers, self.bucket_size or 64 * _MIB), layers)
+
+    def _by_cycle(self, layers: Sequence[Layer], limit: float) -> list[list[int]]:
+        groups: list[list[int]] = []
+        clock, size, cycle = 0.0, 0.0, -1
+        for layer in reversed(range(len(layers))):
+            clock += layers[layer].backward
+            nbytes = VALUE_BYTES * layers[layer].numel
+            now = math.ceil(clock / self.cycle_time)
+            if now != cycle or size + nbytes > limit:
+                groups.append([])
+                size, cycle = 0.0, now
+            groups[-1].append(layer)
+            size += nbytes
+        return groups

@@ -1,0 +1,32 @@
+"""Sequential: compute, then communicate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.schedulers.base import Scheduler, buckets_of, fuse, partition
+from simulator.units import PositiveBytes
+
+
+class Sequential(Scheduler, kind="sequential"):
+    """Bulk-synchronous: nothing travels before the backward pass has ended.
+
+    All gradients go as one bucket, or in buckets of at least `bucket_size`; `partition` cuts each tensor into slices
+    instead (BytePS).
+    """
+
+    overlap: ClassVar[bool] = False
+
+    bucket_size: PositiveBytes | None = None
+    partition: PositiveBytes | None = None
+
+    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+        """One bucket, or those that the sizes give."""
+        if self.partition is not None:
+            singles = [[layer] for layer in reversed(range(len(layers)))]
+            return partition(buckets_of(singles, layers), self.partition)
+        limit = self.bucket_size if self.bucket_size is not None else float("inf")
+        return buckets_of(fuse(layers, [limit]), layers)

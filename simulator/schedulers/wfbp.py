@@ -1,0 +1,24 @@
+"""Wait-free back-propagation: each tensor travels as soon as it is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.schedulers.base import Scheduler, buckets_of, partition
+from simulator.units import PositiveBytes
+
+
+class WaitFree(Scheduler, kind="wfbp"):
+    """Wait-free back-propagation: one bucket per tensor, first in first out (Zhang et al. 2017, Poseidon).
+
+    `partition` cuts large tensors into slices that travel on their own (BytePS: 4,096,000 bytes).
+    """
+
+    partition: PositiveBytes | None = None
+
+    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+        """One bucket per tensor or slice, in backward order."""
+        buckets = buckets_of([[layer] for layer in reversed(range(len(layers)))], layers)
+        return buckets if self.partition is None else partition(buckets, self.partition)

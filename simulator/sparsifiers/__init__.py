@@ -1,0 +1,1 @@
+"""Sparsifiers: what travels, and what choosing it costs the GPU."""

@@ -1,0 +1,35 @@
+"""Dense: every gradient travels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.layers import VALUE_BYTES
+from simulator.sparsifiers.base import Sparsifier, Style
+
+
+class Dense(Sparsifier, kind="dense"):
+    """No sparsification: all gradients are summed, fp32.
+
+    Several tensors in one bucket are copied into a buffer and back out, one framework call per tensor.
+    """
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """Everything, on every worker."""
+        d = float(bucket.numel)
+        return Selection(np.full(workers, d), d, d, d)
+
+    def compute(self, bucket: Bucket) -> list[Compute]:
+        """Nothing to select."""
+        return []
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """One all-reduce, or one push and pull; packed and unpacked where the bucket holds several tensors."""
+        nbytes = float(VALUE_BYTES * bucket.numel)
+        travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
+        if len(bucket.pieces) == 1:
+            return [travel]
+        pack = Compute("copy", (float(bucket.numel),), 1, "combine")
+        unpack = Compute("copy", (float(bucket.numel),), len(bucket.pieces), "combine")
+        return [pack, travel, unpack]

@@ -1,0 +1,41 @@
+"""Random-k: k coordinates drawn at random."""
+
+from __future__ import annotations
+
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.layers import VALUE_BYTES
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
+
+
+class RandomK(LocalSelection, kind="randomk"):
+    """Random-k: k = density * n coordinates drawn uniformly, no look at the values (Stich et al. 2018).
+
+    With `shared_seed` all workers draw the same coordinates, so k values are all-reduced, no index travels and K = k;
+    without it the exchange is Top-k's, and K follows independence.
+    """
+
+    shared_seed: bool = True
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """K = k with a shared seed; independent draws otherwise, whatever the gradients."""
+        drawn = super().expect(bucket, workers, 0.0 if self.shared_seed else float("inf"))
+        k = drawn.largest
+        return Selection(drawn.selected, k if self.shared_seed else drawn.aggregated, k, drawn.target)
+
+    def compute(self, bucket: Bucket) -> list[Compute]:
+        """Residual add, index generation (k of each unit), gather of the values."""
+        units, counts = tuple(float(n) for n in self.units(bucket)), tuple(self.counts(bucket))
+        return [
+            per_call("residual_add", units, 1),
+            per_call("random_indices", counts, 1),
+            per_call("gather", counts, 1),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-reduce of k values with a shared seed, pairs otherwise."""
+        units = len(self.units(bucket))
+        if not self.shared_seed:
+            return pairs_gathered(selection, bucket, units, workers, style)
+        nbytes = VALUE_BYTES * selection.largest
+        travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
+        return [travel, per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]

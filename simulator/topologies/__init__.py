@@ -1,0 +1,1 @@
+"""Topologies: how workers pass gradients on."""

@@ -1,0 +1,116 @@
+"""The topology family: each primitive as rounds of messages."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from simulator.component import Component, expected
+from simulator.models.curves import Floats
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Communication,
+    Ints,
+    Layout,
+    PushPull,
+    ReduceScatter,
+    Round,
+)
+
+Rounds = list[Round]
+
+
+class Topology(Component, family="topology"):
+    """Base of all topologies.
+
+    A primitive takes payloads `nbytes` (b,), b of them side by side, and returns rounds whose `nbytes` are (b, m).
+    `style` says what a sparsifier should ask for: sums and gathers among peers, or push and pull. Where `concurrent`
+    is true, several exchanges are under way at once and share the links; otherwise one follows the other.
+    """
+
+    style: ClassVar[Literal["collective", "push_pull"]] = "collective"
+    concurrent: ClassVar[bool] = False
+
+    def layout(self, nodes: int, gpus_per_node: int) -> Layout:
+        """Who takes part in this topology on a cluster."""
+        return Layout(nodes, gpus_per_node)
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers."""
+        raise self._cannot("all-reduce")
+
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Gather payloads `nbytes` (b, p), one per worker, at all workers."""
+        raise self._cannot("all-gather")
+
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers, each keeping one part."""
+        raise self._cannot("reduce-scatter")
+
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Send payloads from worker 0 to all."""
+        raise self._cannot("broadcast")
+
+    def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
+        """Push payloads to the servers and pull the results: phases, each waiting for the one before."""
+        raise self._cannot("push and pull")
+
+    def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
+        """The phases of one step; `slot` tells buckets apart where the place of a server depends on it."""
+        one = np.array([0.0])
+        match step:
+            case AllReduce(nbytes):
+                return [self.all_reduce(one + nbytes, layout)]
+            case AllGather():
+                return [self.all_gather(step.sizes(layout.workers)[None, :], layout)]
+            case ReduceScatter(nbytes):
+                return [self.reduce_scatter(one + nbytes, layout)]
+            case Broadcast(nbytes):
+                return [self.broadcast(one + nbytes, layout)]
+            case PushPull(push, pull):
+                return self.push_pull(one + push, one + pull, layout, slot)
+
+    def _cannot(self, primitive: str) -> Exception:
+        able = [
+            name
+            for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "push_pull")
+            if getattr(type(self), name) is not getattr(Topology, name)
+        ]
+        return expected(
+            f"a topology that can do {primitive}", self.kind, f"{self.kind} does {', '.join(able) or 'nothing'}"
+        )
+
+
+def shift(members: Ints, distance: int = 1) -> Ints:
+    """Who each member sends to on a ring."""
+    return np.roll(members, -distance)
+
+
+def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
+    """Everyone sends `nbytes` (b, 1) or (b, m) to the next on a ring of `members`, `repeat` times over."""
+    if len(members) < 2 or repeat < 1:
+        return []
+    return [Round(members, shift(members), np.broadcast_to(nbytes, (len(nbytes), len(members))), repeat)]
+
+
+def ring_gather(members: Ints, sizes: Floats) -> Rounds:
+    """Ring all-gather of unequal blocks `sizes` (b, m): in round t, place i sends the block of place i - t."""
+    if len(members) < 2:
+        return []
+    if np.all(sizes == sizes[:, :1]):
+        return ring_pass(members, sizes[:, :1], len(members) - 1)
+    destination = shift(members)
+    return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in range(len(members) - 1)]
+
+
+def binomial_levels(members: Ints) -> list[tuple[Ints, Ints]]:
+    """Pairs (parent, child) of a binomial broadcast from the first member, level by level, ceil(log2 m) of them."""
+    count, levels, have = len(members), [], 1
+    while have < count:
+        senders = np.arange(min(have, count - have))
+        levels.append((members[senders], members[senders + have]))
+        have *= 2
+    return levels
