@@ -81,8 +81,7 @@ def assemble(
     Raises an expected-error where the sparsifier, the scheduler and the topology cannot work together.
     """
     layout = topology.layout(nodes, gpus_per_node)
-    capped = (runtime.endpoint_bandwidth, runtime.endpoint_duplex) if topology.concurrent else (None, "full")
-    wiring = fabric.wire(layout, *capped)
+    wiring = fabric.wire(layout, runtime.endpoint_bandwidth if topology.concurrent else None)
     update = update_time(workload, gpu, runtime)
     workload = workload.stretched(update)
     buckets = scheduler.plan(workload.layers)
@@ -109,7 +108,7 @@ def assemble(
     for bucket, selection, select, exchange, backward in zip(
         buckets, selections, chosen, steps, _backward_times(workload, buckets), strict=True
     ):
-        stages, after, inside = _stages(exchange, bucket.key, topology, wiring, prices, runtime)
+        stages, after, inside = _stages(exchange, bucket.index, topology, wiring, prices, runtime)
         for place, item in inside:
             stages[place].seconds = cost([item])
         spread = sum(_spread(item, gpu) for item in select)
@@ -134,7 +133,7 @@ def _communications(
     buckets: Sequence[Bucket], steps: Sequence[Sequence[Step]]
 ) -> list[tuple[Communication, int]]:
     return [
-        (step, bucket.key)
+        (step, bucket.index)
         for bucket, exchange in zip(buckets, steps, strict=True)
         for step in exchange
         if not isinstance(step, Compute)
@@ -156,7 +155,7 @@ def _cost(item: Compute, gpu: Gpu, runtime: Runtime, kernels: dict[str, list[flo
 
 
 def _stages(
-    exchange: Sequence[Step], key: int, topology: Topology, wiring: Wiring, prices: Prices, runtime: Runtime
+    exchange: Sequence[Step], slot: int, topology: Topology, wiring: Wiring, prices: Prices, runtime: Runtime
 ) -> tuple[list[Stage], list[Compute], list[tuple[int, Compute]]]:
     """The chain of one exchange, the kernels after it, and the kernels inside it with their place in the chain."""
     last = max((i for i, step in enumerate(exchange) if not isinstance(step, Compute)), default=-1)
@@ -167,7 +166,7 @@ def _stages(
             inside.append((len(stages), step))
             stages.append(Stage(step.kernel, collective=False))
         elif topology.concurrent:
-            phases = topology.rounds(step, wiring.layout, key)
+            phases = topology.rounds(step, wiring.layout, slot)
             stages.extend(Stage(type(step).__name__, rounds=phase) for phase in phases)
         else:
             software = runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather)

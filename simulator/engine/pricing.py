@@ -75,23 +75,26 @@ def _price_group(
 ) -> None:
     layout, members = wiring.layout, list(group)
     payload, total = _payloads(members, layout)
-    rounds: Rounds = getattr(topology, primitive)(payload, layout)
-    _count(prices.traffic, rounds, wiring, np.array([float(group[step]) for step in members]))
+    times = np.array([float(group[step]) for step in members])
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
     if measured is not None:
-        curve = measured.curve
-        # Below the smallest point a curve's end slope would extrapolate start-up; the link law knows it better.
         by_curve = (total >= measured.points[0][0]) & (total <= measured.points[-1][0])
-        seconds[by_curve] = curve.time(total[by_curve])
+        seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
-    if not by_curve.all():
-        rest = ~by_curve
-        some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
-        factor = fabric.protocol_factor(total[rest], layout.workers)
-        seconds[rest] = fold(some, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
-        prices.folded += int(rest.sum())
+    for chosen, mask in topology.choices(primitive, total, layout):
+        if not mask.any():
+            continue
+        rounds: Rounds = getattr(chosen, primitive)(payload[mask], layout)
+        _count(prices.traffic, rounds, wiring, times[mask])
+        rest = ~by_curve[mask]
+        if rest.any():
+            some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
+            factor = fabric.protocol_factor(total[mask][rest], layout.workers)
+            law = fold(some, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
+            seconds[np.flatnonzero(mask)[rest]] = law
+            prices.folded += int(rest.sum())
     prices.seconds.update(zip(members, seconds.tolist(), strict=True))
 
 

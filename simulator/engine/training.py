@@ -194,5 +194,6 @@ class _Run:
         breakdown["combine"] = combine + inside
         breakdown["update"] = plan.update
         breakdown["idle"] = plan.input_time + self.computed - mean_at
-        total = sum(s.duration for s in self.spans if s.stream == "communication")
+        busy = [(s.start, s.end) for s in self.spans if s.stream == "communication"]
+        total = covered(busy, 0.0, end)
         return Iteration(end, breakdown, total, self.waiting, self.spans)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -95,9 +95,7 @@ class Fabric(Component, family="fabric"):
     protocols: tuple[Protocol, ...] = ()
     measured: tuple[MeasuredCollective, ...] = ()
 
-    def wire(
-        self, layout: Layout, endpoint_bandwidth: float | None = None, duplex: str = "full"
-    ) -> Wiring:
+    def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
         """Lay the fabric out; `endpoint_bandwidth` caps what the software of one endpoint moves."""
         raise NotImplementedError
 
@@ -115,6 +113,3 @@ class Fabric(Component, family="fabric"):
             if same == (primitive, topology, layout.workers, layout.gpus_per_node):
                 return item
         return None
-
-    def _described_link(self, **changes: Any) -> dict[str, Any]:
-        return {"bandwidth": self.bandwidth, "latency": self.latency, **changes}

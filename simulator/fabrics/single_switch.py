@@ -11,26 +11,22 @@ from simulator.models.exchange import Layout
 class SingleSwitch(Fabric, kind="single_switch"):
     """All nodes on one non-blocking switch: only the NICs and the links inside the nodes can be busy."""
 
-    def wire(
-        self, layout: Layout, endpoint_bandwidth: float | None = None, duplex: str = "full"
-    ) -> Wiring:
-        """One link per NIC and direction (one for both, if half duplex), and one per GPU and direction."""
+    def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
+        """One link per NIC and direction, and one per GPU and direction inside the node."""
         places = np.arange(layout.places)
         node = layout.node_of(places)
         nodes = int(node.max()) + 1
-        half = duplex == "half"
         nic = min(self.bandwidth, endpoint_bandwidth or np.inf)
         local = self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
-        ports = nodes if half else 2 * nodes
-        names = [f"node {n} NIC {'both ways' if half else 'out'}" for n in range(nodes)]
-        names += [] if half else [f"node {n} NIC in" for n in range(nodes)]
+        ports = 2 * nodes
+        names = [f"node {n} NIC {way}" for way in ("out", "in") for n in range(nodes)]
         names += [f"place {p} local {way}" for way in ("out", "in") for p in places]
         return Wiring(
             layout=layout,
             capacity=np.concatenate([np.full(ports, nic), np.full(2 * layout.places, local.bandwidth)]),
             names=tuple(names),
             egress=node,
-            ingress=node if half else node + nodes,
+            ingress=node + nodes,
             local_egress=ports + places,
             local_ingress=ports + layout.places + places,
             latency=self.latency,

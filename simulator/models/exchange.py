@@ -19,13 +19,11 @@ class Bucket:
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
-    `key` names it to a key-value store: tensor * 2^16 + slice, as BytePS numbers them.
     """
 
     index: int
     pieces: tuple[int, ...]
     ready_layer: int
-    key: int = 0
 
     @property
     def numel(self) -> int:

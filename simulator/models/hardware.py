@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
@@ -79,8 +77,8 @@ class Runtime(Spec):
     - `collective_launch`: host seconds to issue one collective; overlaps with the one that is running.
     - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).
     - `compute_slowdown`: how much slower kernels run while a collective is running.
-    - `endpoint_bandwidth`, `endpoint_duplex`: what the software of one endpoint (a socket library, a server process)
-      moves per second; half duplex when sending and receiving share it.
+    - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
+      direction while both directions are busy.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
     """
@@ -94,6 +92,5 @@ class Runtime(Spec):
     gather_overhead: Seconds = 0.0
     compute_slowdown: Ratio = 0.0
     endpoint_bandwidth: BytesPerSecond | None = None
-    endpoint_duplex: Literal["full", "half"] = "full"
     message_overhead: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)

@@ -31,7 +31,6 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
             index=index,
             pieces=tuple(layers[layer].numel for layer in group),
             ready_layer=min(group),
-            key=min(group) << 16,
         )
         for index, group in enumerate(groups)
     ]
@@ -59,6 +58,6 @@ def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
         if len(bucket.pieces) == 1:
             whole, rest = divmod(bucket.numel, most)
             sizes = [(most,)] * whole + ([(rest,)] if rest else [])
-        for number, pieces in enumerate(sizes):
-            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.key + number))
+        for pieces in sizes:
+            slices.append(Bucket(len(slices), pieces, bucket.ready_layer))
     return slices

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
@@ -21,6 +22,7 @@ from simulator.models.exchange import (
 )
 
 Rounds = list[Round]
+Choice = tuple["Topology", npt.NDArray[np.bool_]]
 
 
 class Topology(Component, family="topology"):
@@ -37,6 +39,10 @@ class Topology(Component, family="topology"):
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """Who takes part in this topology on a cluster."""
         return Layout(nodes, gpus_per_node)
+
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
+        """Which topology carries which payloads, as masks (b,): itself all of them, unless it mixes others."""
+        return [(self, np.ones(len(nbytes), dtype=bool))]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sum payloads over all workers."""

@@ -16,9 +16,9 @@ class ParameterServer(Topology, kind="parameter_server"):
     """Servers sum what the workers push; dedicated machines or co-located with the nodes.
 
     `placement: sharded` splits every payload evenly over the servers: 2(alpha + nS/(sB)) for n pushers, S each, s
-    servers (Li et al. 2014). `round_robin` and `hash` send a whole bucket to one server, as MXNet's and BytePS's
-    key-value stores do, so a few large tensors load the servers unevenly. With `local_aggregation` the GPUs of a node
-    sum among themselves first and the node pushes once (BytePS 2020); `servers: 0` means one per node.
+    servers (Li et al. 2014). `round_robin` sends whole buckets to the servers in turn, so a few large tensors load them
+    unevenly. With `local_aggregation` the GPUs of a node sum among themselves first and the node pushes once (BytePS
+    2020); `servers: 0` means one per node.
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "push_pull"
@@ -26,7 +26,7 @@ class ParameterServer(Topology, kind="parameter_server"):
 
     servers: int = Field(default=1, ge=0, le=100_000)
     colocated: bool = False
-    placement: Literal["sharded", "round_robin", "hash"] = "sharded"
+    placement: Literal["sharded", "round_robin"] = "sharded"
     local_aggregation: bool = True
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
@@ -53,8 +53,7 @@ class ParameterServer(Topology, kind="parameter_server"):
     def _servers(self, layout: Layout, slot: int) -> Ints:
         if self.placement == "sharded":
             return np.arange(layout.servers)
-        key = slot if self.placement == "round_robin" else djb2(str(slot))
-        return np.array([key % layout.servers])
+        return np.array([slot % layout.servers])
 
     @staticmethod
     def _inside(nbytes: Floats, layout: Layout) -> Rounds:
@@ -64,14 +63,3 @@ class ParameterServer(Topology, kind="parameter_server"):
         (inside,) = ring_pass(np.arange(g), nbytes[:, None] / g, g - 1)
         return [Round(workers, following, np.repeat(inside.nbytes[:, :1], len(workers), axis=1), inside.repeat)]
 
-
-def djb2(text: str) -> int:
-    """Bernstein's string hash, which BytePS uses to place keys: h = 33 h + c from 5381, modulo 2^64.
-
-    >>> djb2("a")
-    177670
-    """
-    value = 5381
-    for character in text.encode():
-        value = (value * 33 + character) % 2**64
-    return value

@@ -45,8 +45,8 @@ gradient is added, residuals times residual_scale. union.csv is measured on all 
 round(density * numel)) in each layer or in the whole model, over {SUBSETS} random subsets of the workers
 (se: over subsets, 0 where there is one subset). With error feedback the residuals are those of this
 training run (layer-wise, density {DENSITY}) in every row. backward_s is the median time on this CPU between
-one gradient becoming ready and the next (the first includes the loss); forward_s is not measured by tensor but the model's forward time
-shared out in proportion to backward_s.
+one gradient becoming ready and the next (the first includes the loss); forward_s is not measured by
+tensor but the model's forward time shared out in proportion to backward_s.
 """
 
 
