@@ -125,8 +125,9 @@ def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
 
 
 def _spread(item: Compute, gpu: Gpu) -> float:
+    """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
     spread = gpu.spread(item.kernel)
-    return spread * float(gpu.kernel_time(item.kernel, item.elements).sum()) if spread else 0.0
+    return spread * float(np.linalg.norm(gpu.kernel_time(item.kernel, item.elements))) if spread else 0.0
 
 
 def _communications(
@@ -151,7 +152,8 @@ def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> list[float
 def _cost(item: Compute, gpu: Gpu, runtime: Runtime, kernels: dict[str, list[float]]) -> float:
     sizes = np.array(item.elements)
     kernels.setdefault(item.kernel, []).extend((float(sizes.min()), float(sizes.max())) if len(sizes) else ())
-    return float(gpu.kernel_time(item.kernel, sizes).sum()) + runtime.kernel_launch * item.calls
+    # The host launches while the GPU computes: a phase takes as long as the slower of the two.
+    return max(float(gpu.kernel_time(item.kernel, sizes).sum()), runtime.kernel_launch * item.calls)
 
 
 def _stages(
