@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import pkgutil
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping
+from functools import cache, cached_property
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self
 
@@ -30,6 +31,18 @@ class Spec(BaseModel):
     """What a person writes: frozen, finite, no unknown keys; the same constructor in YAML and in Python."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with some fields replaced; what was computed from the old ones is left behind."""
+        copy = super().model_copy(update=update, deep=deep)
+        for name in [name for name in copy.__dict__ if name not in type(self).model_fields]:
+            del copy.__dict__[name]
+        return copy
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over every field: equal specs have equal fingerprints, in any process."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -82,9 +95,9 @@ class Component(Spec):
         """First line of the docstring: what `sparsim list` prints."""
         return (cls.__doc__ or "").strip().splitlines()[0] if cls.__doc__ else ""
 
-    def described(self) -> dict[str, Any]:
-        """The component as a mapping that builds it again."""
-        return {"kind": self.kind, **self.model_dump()}
+    def described(self, mode: str = "python") -> dict[str, Any]:
+        """The component as a mapping that builds it again; quantities carry units in mode `json`."""
+        return {"kind": self.kind, **self.model_dump(mode=mode)}
 
 
 def discover(base: type[Component]) -> dict[str, type[Component]]:
@@ -144,7 +157,9 @@ class MemberOf:
 
         return core_schema.with_info_plain_validator_function(
             validate,
-            serialization=core_schema.plain_serializer_function_ser_schema(lambda member: member.described()),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda member, info: member.described(info.mode), info_arg=True
+            ),
         )
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from simulator.component import MemberOf, Spec, expected
+from simulator.component import Component, MemberOf, Spec, discover, expected
 from simulator.errors import InputError, Problem, shown
 from simulator.fabrics.base import Fabric
 from simulator.loading import Document, find, missing, parse_document, problems_of, read_document, read_layers
@@ -160,7 +161,10 @@ def _workload(value: Any, info: ValidationInfo) -> Any:
 
 
 class Scenario(Spec):
-    """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python."""
+    """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
+
+    `versus` names what `run` compares with, as dotted keys and the values they take instead.
+    """
 
     name: str = "unnamed"
     workload: Annotated[Workload, BeforeValidator(_workload), _named("workloads")]
@@ -175,6 +179,7 @@ class Scenario(Spec):
     fidelity: Literal["auto", "fold"] = "auto"
     measured: Measured | None = None
     question: str = ""
+    versus: dict[str, Any] | None = None
 
     @property
     def concentration(self) -> float:
@@ -188,9 +193,9 @@ class Scenario(Spec):
     @property
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
-        inert = {"name", "measured", "question"}
-        inputs = {key: value for key, value in self.resolved().items() if key not in inert}
-        text = json.dumps({"engine": engine_version(), **inputs}, sort_keys=True)
+        inert = {"name", "measured", "question", "versus", "workload"}
+        inputs = self.model_dump(mode="json", exclude=inert)
+        text = json.dumps({"engine": engine_version(), "workload": self.workload.fingerprint, **inputs}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -202,6 +207,7 @@ _TARGETS = {
 }
 
 
+@cache
 def engine_version() -> str:
     """Version of this package."""
     try:
@@ -210,10 +216,53 @@ def engine_version() -> str:
         return "0+unknown"
 
 
+@cache
+def _dependency_versions() -> tuple[tuple[str, str], ...]:
+    return tuple((name, version(name)) for name in ("simpy", "numpy", "pydantic"))
+
+
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
-    names = ("simpy", "numpy", "pydantic")
-    return {"sparsim": engine_version(), "python": platform.python_version()} | {n: version(n) for n in names}
+    return {"sparsim": engine_version(), "python": platform.python_version(), **dict(_dependency_versions())}
+
+
+FAMILIES: tuple[type[Component], ...] = (Sparsifier, Topology, Scheduler, Fabric)
+
+
+def kinds() -> dict[str, list[dict[str, Any]]]:
+    """Every family's kinds with their first docstring line and parameters."""
+    return {
+        base.family: [
+            {"kind": kind, "summary": member.summary(), "parameters": _parameters(member)}
+            for kind, member in discover(base).items()
+        ]
+        for base in FAMILIES
+    }
+
+
+def _parameters(member: type[Component]) -> list[dict[str, Any]]:
+    properties = member.model_json_schema()["properties"] if member.model_fields else {}
+    return [
+        {
+            "name": name,
+            "required": field.is_required(),
+            "default": properties[name].get("default"),
+            "schema": {key: value for key, value in properties[name].items() if key != "default"},
+        }
+        for name, field in member.model_fields.items()
+    ]
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schemas (draft 2020-12) of a scenario and of each kind of config file."""
+    targets = {
+        "scenario": TypeAdapter(Scenario),
+        "workload": TypeAdapter(Workload),
+        "gpu": TypeAdapter(Gpu),
+        "network": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
+        "runtime": TypeAdapter(Runtime),
+    }
+    return {name: adapter.json_schema(mode="validation") for name, adapter in targets.items()}
 
 
 def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
@@ -221,16 +270,30 @@ def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
 
     Raises InputError with every problem found, each with file, line and column.
     """
-    found = find(str(path), None, "scenarios")
-    if found is None:
-        raise missing(str(path), "scenario", "", "scenarios")
-    document = read_document(found)
-    if not isinstance(document.data, dict):
-        raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
+    document, near = _opened_scenario(path)
     data = document.data
     for item in overrides:
-        data = _override(data, item, found.parent)
-    return scenario_of(data, document, found.parent)
+        key, equals, text = item.partition("=")
+        if not equals or not key:
+            hint = "for example sparsifier.density=0.01"
+            raise InputError(Problem(f"--set {item}", "key=value", shown(item), hint))
+        data = replaced(data, key, parse_document(text, f"--set {key}").data, near)
+    return scenario_of(data, document, near)
+
+
+def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario | None:
+    """The scenario that `versus` describes: the file's own with those keys replaced; None without `versus`."""
+    document, near = _opened_scenario(path)
+    changes = document.data.get("versus")
+    if not isinstance(changes, dict):
+        return None
+    data = {key: value for key, value in document.data.items() if key not in ("versus", "question", "measured")}
+    for item in overrides:
+        key, _, text = item.partition("=")
+        data = replaced(data, key, parse_document(text).data, near)
+    for key, value in changes.items():
+        data = replaced(data, key, value, near)
+    return scenario_of({**data, "name": "versus"}, document, near)
 
 
 def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
@@ -241,17 +304,23 @@ def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
         raise InputError(problems_of(error, document)) from None
 
 
-def _override(data: Any, item: str, near: Path) -> Any:
-    """A copy of `data` with one `a.b=c`; a name on the way is replaced by the mapping it names."""
-    key, equals, text = item.partition("=")
-    if not equals or not key:
-        raise InputError(Problem(f"--set {item}", "key=value", shown(item), "for example sparsifier.density=0.01"))
-    value = parse_document(text, f"--set {key}").data
+def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
+    found = find(str(path), None, "scenarios")
+    if found is None:
+        raise missing(str(path), "scenario", "", "scenarios")
+    document = read_document(found)
+    if not isinstance(document.data, dict):
+        raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
+    return document, found.parent
+
+
+def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
+    """A copy of `data` with the dotted `key` set; a name on the way is replaced by the mapping it names."""
     parts = key.split(".")
     copy = _copied(data)
     place = copy
     for depth, part in enumerate(parts[:-1]):
-        child = place[int(part)] if isinstance(place, list) and part.isdigit() else place.get(part)
+        child = _child(place, part, key)
         if isinstance(child, str):
             child = _opened(child, near)
         if child is None:
@@ -262,8 +331,20 @@ def _override(data: Any, item: str, near: Path) -> Any:
         child = _copied(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
-    place[int(parts[-1]) if isinstance(place, list) and parts[-1].isdigit() else parts[-1]] = value
+    if isinstance(place, list):
+        _child(place, parts[-1], key)
+        place[int(parts[-1])] = value
+    else:
+        place[parts[-1]] = value
     return copy
+
+
+def _child(place: Any, part: str, key: str) -> Any:
+    if isinstance(place, dict):
+        return place.get(part)
+    if not part.isdigit() or int(part) >= len(place):
+        raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
+    return place[int(part)]
 
 
 def _copied(value: Any) -> Any:

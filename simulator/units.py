@@ -10,7 +10,7 @@ import math
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
@@ -85,11 +85,16 @@ def _schema(dimension: str) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [text, number], "examples": [_EXAMPLE[dimension]]})
 
 
+def _with_unit(unit: str) -> PlainSerializer:
+    """Quantities leave with their SI unit, so that what `check` prints can be read again."""
+    return PlainSerializer(lambda value: f"{value!r} {unit}" if value else 0, when_used="json")
+
+
 _INF = math.inf
-Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time")]
-Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size")]
-PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size")]
-BytesPerSecond = Annotated[float, _quantity("bandwidth", 0.0, 1e18, True), _schema("bandwidth")]
+Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
+Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
+PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
+BytesPerSecond = Annotated[float, _quantity("bandwidth", 0.0, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
 Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
 Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
 Ratio = Annotated[float, _quantity("fraction", 0.0, _INF, False), _schema("fraction")]

@@ -1,0 +1,137 @@
+"""Results on the terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from simulator.units import show_bytes, show_time
+
+_LABELS = {
+    "forward": "forward",
+    "backward": "backward",
+    "selection": "selection",
+    "communication_exposed": "communication not hidden",
+    "combine": "combine",
+    "update": "update",
+    "idle": "idle, waiting",
+}
+_BAR = 28
+
+
+def print_run(document: dict[str, Any], console: Console) -> None:
+    """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
+    time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
+    console.print(f"[bold]{_plain(document['scenario'])}[/bold]", highlight=False)
+    facts = Table.grid(padding=(0, 2))
+    rows = [("iteration time", f"{show_time(time)}   (90 % interval {show_time(interval[0])} to {show_time(interval[1])})")]
+    if document["throughput_samples_per_s"] is not None:
+        rows.append(("throughput", f"{document['throughput_samples_per_s']:.5g} samples/s on {document['workers']} workers"))
+        rows.append(("scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"))
+    rows += [*_traffic(document), ("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}")]
+    for name, value in rows:
+        facts.add_row(f"[dim]{name}[/dim]", _plain(value))
+    console.print(facts, highlight=False)
+    console.print(_breakdown(document), highlight=False)
+    for warning in document["warnings"]:
+        console.print(f"[yellow]warning[/yellow] {_plain(warning)}", highlight=False)
+    if "comparison" in document:
+        if document.get("question"):
+            console.print(f"\n[bold]{_plain(document['question'])}[/bold]", highlight=False)
+        console.print(_plain(document["comparison"]["answer"]), highlight=False)
+
+
+def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:
+    traffic, density = document["traffic"], document["density"]
+    link = traffic["busiest_link"]
+    rows = [
+        (
+            "traffic",
+            f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; busiest link {link['name']}, "
+            f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
+        )
+    ]
+    if density["target"] < 1:
+        rows.append(
+            (
+                "density",
+                f"target {density['target']:.4g}, selected {density['selected']:.4g}, aggregated {density['aggregated']:.4g} "
+                f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
+            )
+        )
+    return rows
+
+
+def _breakdown(document: dict[str, Any]) -> Table:
+    comparison = document.get("comparison")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("where the time goes")
+    table.add_column("time", justify="right")
+    table.add_column("share", justify="right")
+    table.add_column("")
+    if comparison:
+        table.add_column(f"against {_plain(comparison['baseline'])}", justify="right")
+    total = document["iteration_time_s"] or 1.0
+    for key, label in _LABELS.items():
+        seconds = document["breakdown_s"][key]
+        share = seconds / total
+        other = [show_time(comparison["baseline_breakdown_s"][key])] if comparison else []
+        table.add_row(label, show_time(seconds), f"{100 * share:.1f} %", "█" * round(_BAR * share), *other)
+    if comparison:
+        table.add_row("sum", show_time(total), "", "", show_time(comparison["baseline_iteration_time_s"]), style="bold")
+    return table
+
+
+def print_validation(document: dict[str, Any], console: Console) -> None:
+    """Every row with its signed error, then the errors per group and overall."""
+    table = Table(box=None, pad_edge=False)
+    for name, side in (("scenario", "left"), ("quantity", "left"), ("measured", "right"), ("predicted", "right")):
+        table.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for name in ("error", "trivial sum", ""):
+        table.add_column(name, justify="right")
+    for row in document["rows"]:
+        baseline = row["baseline_signed_error"]
+        table.add_row(
+            _plain(row["scenario"]),
+            row["quantity"],
+            show_time(row["measured"]),
+            show_time(row["predicted"]),
+            f"{100 * row['signed_error']:+.1f} %",
+            "" if baseline is None else f"{100 * baseline:+.1f} %",
+            "fitted" if row["used_in_fit"] else "",
+        )
+    console.print(table, highlight=False)
+    summary = Table(box=None, pad_edge=False, title="rows not used in fitting", title_justify="left")
+    summary.add_column("group")
+    for name in ("n", "MAPE", "median", "p95", "max", "bias"):
+        summary.add_column(name, justify="right")
+    for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
+        cells = [_percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")]
+        summary.add_row(name, str(errors["n"]), *cells, style="bold" if name == "overall" else None)
+    console.print(summary, highlight=False)
+
+
+def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:
+    """Families, kinds, first docstring lines and parameters."""
+    for family, kinds in listing.items():
+        console.print(f"[bold]{family}[/bold]")
+        table = Table.grid(padding=(0, 2))
+        for kind in kinds:
+            parameters = ", ".join(
+                f"{item['name']}" + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
+            )
+            table.add_row(f"  {kind['kind']}", _plain(kind["summary"]), f"[dim]{_plain(parameters)}[/dim]")
+        console.print(table, highlight=False)
+
+
+def _percent(value: float | None, sign: bool = False) -> str:
+    if value is None:
+        return "-"
+    return f"{100 * value:+.1f} %" if sign else f"{100 * value:.1f} %"
+
+
+def _plain(text: str) -> str:
+    """Text from a scenario, with rich's markup made harmless."""
+    return text.replace("[", "\\[")

@@ -1,0 +1,62 @@
+"""Two predictions side by side, and in words why one is faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.prediction import Prediction
+from simulator.units import show_time
+
+_TERMS = {
+    "communication_exposed": "exposed communication",
+    "selection": "selection",
+    "combine": "combining what arrived",
+    "idle": "waiting for the slowest worker",
+    "update": "the update",
+    "forward": "forward",
+    "backward": "backward",
+}
+_SMALL = 0.01
+
+
+def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
+    """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two."""
+    time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
+    terms = {
+        key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in _TERMS
+    }
+    name, against = method(candidate), method(baseline)
+    speed_up = other / time
+    return {
+        "baseline": against,
+        "baseline_iteration_time_s": other,
+        "baseline_breakdown_s": baseline.document["breakdown_s"],
+        "speed_up": speed_up,
+        "difference_s": terms,
+        "answer": _answer(name, against, time, other, terms),
+    }
+
+
+def method(prediction: Prediction) -> str:
+    """What runs, in words: sparsifier with its density, schedule and topology."""
+    scenario = prediction.scenario
+    density = getattr(scenario.sparsifier, "density", None)
+    share = f" {density:.4g}" if density is not None else ""
+    return f"{scenario.sparsifier.kind}{share} ({scenario.scheduler.kind}, {scenario.topology.kind})"
+
+
+def _answer(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    floor = _SMALL * max(time, other)
+    saved = [f"{_TERMS[k]} {show_time(-v)}" for k, v in terms.items() if v < -floor]
+    spent = [f"{_TERMS[k]} {show_time(v)}" for k, v in terms.items() if v > floor]
+    if abs(time - other) <= floor:
+        verdict = f"It makes no difference: {name} {show_time(time)}, {against} {show_time(other)} per iteration."
+    else:
+        word = "Yes" if time < other else "No"
+        ratio = max(time, other) / min(time, other)
+        change = f"{ratio:.2f} times {'faster' if time < other else 'slower'}"
+        verdict = f"{word}: with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
+    why = "; ".join(
+        part for part in (f"it saves {', '.join(saved)}" if saved else "", f"it costs {', '.join(spent)}" if spent else "") if part
+    )
+    return f"{verdict} Compared with {against}, {why}." if why else verdict

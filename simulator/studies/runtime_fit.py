@@ -1,0 +1,79 @@
+"""Runtime terms from whole iterations: the constants that no kernel or network measurement shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.errors import InputError, Problem, nearest
+from simulator.models.hardware import Runtime
+from simulator.prediction import run
+from simulator.scenario import Scenario
+
+FITTABLE = (
+    "negotiation",
+    "collective_launch",
+    "cycle_time",
+    "kernel_launch",
+    "gather_overhead",
+    "compute_slowdown",
+    "endpoint_bandwidth",
+    "message_overhead",
+)
+START = {"endpoint_bandwidth": 1e9, "compute_slowdown": 0.1}
+"""Where the search starts, in SI; 0.1 ms for the times."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFit:
+    """Fitted terms in SI, and the signed relative error left on each row that was fitted."""
+
+    terms: dict[str, float]
+    errors: dict[str, float]
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the relative errors."""
+        return float(np.sqrt(np.mean(np.square(list(self.errors.values())))))
+
+
+def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str]) -> RuntimeFit:
+    """Least squares on the relative error of `iteration_time` over scenarios, for the named runtime terms.
+
+    Only rows marked `used_in_fit` are taken, so that the rest stays a test. Raises InputError for an unknown term or
+    where fewer rows than terms are marked.
+    """
+    from scipy.optimize import least_squares
+
+    unknown = [term for term in terms if term not in FITTABLE]
+    if unknown:
+        raise InputError([Problem("calibrate runtime", "a runtime term", t, nearest(t, FITTABLE)) for t in unknown])
+    rows = [s for s in scenarios if s.measured and s.measured.iteration_time and s.measured.used_in_fit is True]
+    if len(rows) < max(1, len(terms)):
+        hint = "mark rows with `measured: {used_in_fit: true}`"
+        raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), hint))
+    scale = np.array([START.get(term, 1e-4) for term in terms])
+
+    def errors(factors: np.ndarray) -> np.ndarray:
+        values = dict(zip(terms, (factors * scale).tolist(), strict=True))
+        return np.array([_relative(row, values) for row in rows])
+
+    # Waiting and overlap make the errors piecewise smooth, so a coarse step and a plain search are the safe choice.
+    best = least_squares(errors, np.ones(len(terms)), bounds=(1e-6, 1e3), diff_step=1e-2, xtol=1e-6)
+    fitted = dict(zip(terms, (best.x * scale).tolist(), strict=True))
+    left = {row.name: float(error) for row, error in zip(rows, errors(best.x), strict=True)}
+    return RuntimeFit(fitted, left)
+
+
+def with_terms(runtime: Runtime, terms: dict[str, float]) -> Runtime:
+    """A runtime with some terms replaced."""
+    return runtime.model_copy(update=terms)
+
+
+def _relative(scenario: Scenario, terms: dict[str, float]) -> float:
+    cluster = scenario.cluster.model_copy(update={"runtime": with_terms(scenario.cluster.runtime, terms)})
+    predicted = run(scenario.model_copy(update={"cluster": cluster})).document["iteration_time_s"]
+    measured = scenario.measured.iteration_time if scenario.measured else None
+    return float(predicted) / float(measured or np.nan) - 1

@@ -1,0 +1,137 @@
+"""Predicted against measured: every scenario that says what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.loading import find
+from simulator.prediction import Prediction, run
+from simulator.scenario import Measured, Scenario, load
+
+QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
+DEFAULT = "validation"
+
+
+def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
+    """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
+
+    Returns `rows`, `groups` and `overall`; rows that were used in fitting are listed but not counted. Raises
+    InputError with every problem of every file.
+    """
+    rows: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    for path in scenario_files(places):
+        try:
+            scenario = load(path)
+            if scenario.measured is not None:
+                rows.extend(_rows(scenario, path.parent.name))
+        except InputError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    if not rows:
+        names = ", ".join(str(place) for place in places) or DEFAULT
+        raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
+    counted = [row for row in rows if not row["used_in_fit"]]
+    groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
+    return {"rows": rows, "groups": groups, "overall": _errors(counted)}
+
+
+def scenario_files(places: Sequence[str | Path]) -> list[Path]:
+    """Scenario files of the given files and folders, in order; without any, those that ship with the package."""
+    files: list[Path] = []
+    for place in places or [_shipped()]:
+        path = Path(place)
+        if path.is_dir():
+            files.extend(sorted(path.rglob("*.yaml"), key=_natural))
+            continue
+        found = find(str(place), None, "scenarios")
+        if found is None:
+            raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
+        files.append(found)
+    return files
+
+
+def _shipped() -> Path:
+    package = Path(__file__).parent.parent
+    for root in (Path("scenarios"), package / "scenarios", package.parent / "scenarios"):
+        if (root / DEFAULT).is_dir():
+            return root / DEFAULT
+    raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
+
+
+def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
+    parts = path.stem.split("-")
+    return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
+def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
+    prediction = run(scenario)
+    measured = scenario.measured
+    if measured is None:
+        return
+    interval = prediction.document["iteration_time_interval_s"]
+    for quantity in QUANTITIES:
+        value = getattr(measured, quantity)
+        if value is None:
+            continue
+        predicted = _predicted(quantity, prediction)
+        whole = quantity == "iteration_time"
+        baseline = trivial_sum(prediction) if whole else None
+        yield {
+            "scenario": scenario.name,
+            "group": group,
+            "quantity": quantity,
+            "measured": value,
+            "predicted": predicted,
+            "interval": interval if whole else None,
+            "signed_error": predicted / value - 1,
+            "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
+            "used_in_fit": _used(measured, quantity),
+        }
+
+
+def _used(measured: Measured, quantity: str) -> bool:
+    return measured.used_in_fit if isinstance(measured.used_in_fit, bool) else quantity in measured.used_in_fit
+
+
+def _predicted(quantity: str, prediction: Prediction) -> float:
+    breakdown = prediction.document["breakdown_s"]
+    if quantity == "iteration_time":
+        return float(prediction.document["iteration_time_s"])
+    if quantity == "communication":
+        # A timer around a collective also sees the wait for the slowest worker.
+        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.input_time)
+    return float(breakdown[quantity])
+
+
+def trivial_sum(prediction: Prediction) -> float:
+    """What needs no simulator: single-GPU time, kernels, and the busiest link's bytes at full rate, one after another."""
+    plan, document = prediction.plan, prediction.document
+    single = plan.input_time + plan.forward + plan.backward + plan.update
+    link = document["traffic"]["busiest_link"]
+    rate = float(plan.wiring.capacity[plan.wiring.names.index(link["name"])])
+    return single + document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] + link["bytes"] / rate
+
+
+def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions."""
+    signed = np.array([row["signed_error"] for row in rows])
+    if not len(signed):
+        return {"n": 0} | dict.fromkeys(("mape", "median_ape", "p95_ape", "max_ape", "bias"))
+    absolute = np.abs(signed)
+    return {
+        "n": len(rows),
+        "mape": float(absolute.mean()),
+        "median_ape": float(np.median(absolute)),
+        "p95_ape": float(np.percentile(absolute, 95)),
+        "max_ape": float(absolute.max()),
+        "bias": float(signed.mean()),
+    }
+
+

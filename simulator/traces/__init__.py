@@ -1,0 +1,1 @@
+"""Layer and gradient traces: read, make, record."""
