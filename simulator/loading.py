@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -72,6 +73,8 @@ def parse_document(text: str, path: str = "<text>") -> Document:
         raise InputError(Problem(where, "well-formed YAML", error.problem or "an error")) from None
     except yaml.YAMLError as error:
         raise InputError(Problem(path, "well-formed YAML", shown(str(error)))) from None
+    except UnicodeEncodeError as error:
+        raise InputError(Problem(path, "UTF-8 text", f"character {error.start} that is not")) from None
     if composer.problems:
         raise InputError(composer.problems)
     return Document(path, data, composer.marks)
@@ -215,7 +218,7 @@ def find(name: str, near: Path | None, folder: str = "") -> Path | None:
     for place in places:
         for suffix in ("", ".yaml", ".yml"):
             candidate = place / (name + suffix)
-            if candidate.is_file():
+            if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
                 return candidate
     return None
 

@@ -76,7 +76,7 @@ def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:
     Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    random = stragglers.jitter > 0 or any(item.selection_spread for item in plan.buckets)
+    random = stragglers.jitter > 0 or bool(plan.work.selection_spread.any())
     if p == 1 or not (random or stragglers.slow):
         return []
     fixed = np.ones(p)
@@ -96,7 +96,6 @@ def _document(
 ) -> dict[str, Any]:
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
     time = float(times.mean())
-    single = plan.input_time + plan.forward + plan.backward + plan.update
     calibration = _calibration(scenario, plan, breakdown)
     return {
         "scenario": scenario.name,
@@ -107,11 +106,11 @@ def _document(
         "iteration_time_s": time,
         "iteration_time_interval_s": _interval(times, calibration),
         "throughput_samples_per_s": workers * batch / time if time else None,
-        "scaling_efficiency": single / time if time else None,
+        "scaling_efficiency": plan.single_gpu_time / time if time else None,
         "breakdown_s": breakdown,
         "communication_total_s": communication,
         "traffic": _traffic(plan, time, workers),
-        "density": _density(plan, workers),
+        "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
         "calibration": [{k: v for k, v in item.items() if k != "seconds"} for item in calibration],
         "warnings": _warnings(scenario, plan, calibration),
@@ -129,21 +128,6 @@ def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
         "sent_bytes_per_worker_max": float(sent.max()),
         "total_bytes": float(traffic.sent.sum()),
         "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
-    }
-
-
-def _density(plan: Plan, workers: int) -> dict[str, float]:
-    d = sum(item.bucket.numel for item in plan.buckets)
-    selections = [item.selection for item in plan.buckets]
-    selected = sum(float(item.selected.mean()) for item in selections)
-    aggregated = sum(item.aggregated for item in selections)
-    padded = sum(item.largest for item in selections)
-    return {
-        "target": sum(item.target for item in selections) / d,
-        "selected": selected / d,
-        "aggregated": aggregated / d,
-        "build_up": aggregated / selected,
-        "padding": padded / selected,
     }
 
 
@@ -166,7 +150,7 @@ def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) ->
     """What the prediction rests on: each curve with its held-out error, and the seconds that hang on it."""
     gpu = scenario.cluster.gpu
     items: list[dict[str, Any]] = []
-    for kernel, sizes in sorted(plan.kernels.items()):
+    for kernel, sizes in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
         if curve is None:
             continue
@@ -209,7 +193,7 @@ def _warnings(scenario: Scenario, plan: Plan, calibration: list[dict[str, Any]])
     ]
     gpu = scenario.cluster.gpu
     if not gpu.ideal:
-        bare = sorted(kernel for kernel in plan.kernels if gpu.curve(kernel) is None)
+        bare = sorted(kernel for kernel in plan.work.kernels if gpu.curve(kernel) is None)
         if bare:
             warnings.append(f"no measured curve for {', '.join(bare)} on {gpu.name}: priced by memory traffic")
     return warnings

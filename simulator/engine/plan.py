@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,12 +11,47 @@ import numpy as np
 from simulator.component import expected
 from simulator.engine.pricing import Prices, price
 from simulator.fabrics.base import Fabric, Wiring
+from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
 from simulator.schedulers.base import Scheduler
-from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.base import Sparsifier, Style
 from simulator.topologies.base import Rounds, Topology
+
+_REMEMBERED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel inside an exchange, already priced."""
+
+    label: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that does not depend on the network: buckets in order, with their compute, selection and exchange.
+
+    Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
+    worker; `chains` are the exchanges up to the last communication, as kernels and places in `steps` (each kind of
+    communication once); `combine` are the kernels after it.
+    """
+
+    input_time: float
+    forward: float
+    update: float
+    buckets: tuple[Bucket, ...]
+    selections: tuple[Selection, ...]
+    backward: Floats
+    selection: Floats
+    selection_spread: Floats
+    combine: Floats
+    steps: tuple[Communication, ...]
+    chains: tuple[tuple[Kernel | int, ...], ...]
+    kernels: dict[str, tuple[float, float]]
+    density: dict[str, float]
 
 
 @dataclass(slots=True)
@@ -28,40 +64,23 @@ class Stage:
     collective: bool = True
 
 
-@dataclass(slots=True)
-class BucketPlan:
-    """One bucket: compute before it is ready, selection, exchange, combine.
-
-    `selection_spread` is the standard deviation, in seconds, of the selection from worker to worker.
-    """
-
-    bucket: Bucket
-    selection: Selection
-    backward: float
-    selection_time: float
-    selection_spread: float
-    stages: list[Stage]
-    combine_time: float
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """All that one iteration needs, and what was used to make it."""
+    """One iteration: the work, and its exchanges on a network."""
 
-    input_time: float
-    forward: float
-    buckets: list[BucketPlan]
-    update: float
+    work: Work
+    exchanges: list[list[Stage]]
     overlap: bool
+    concurrent: bool
     runtime: Runtime
     wiring: Wiring
-    prices: Prices
-    kernels: dict[str, list[float]] = field(default_factory=dict)
+    prices: Prices = field(repr=False)
 
     @property
-    def backward(self) -> float:
-        """Seconds of the backward pass, undisturbed."""
-        return sum(item.backward for item in self.buckets)
+    def single_gpu_time(self) -> float:
+        """Seconds of the same step on one GPU, without exchange or selection."""
+        work = self.work
+        return work.input_time + work.forward + float(work.backward.sum()) + work.update
 
 
 def assemble(
@@ -82,95 +101,167 @@ def assemble(
     """
     layout = topology.layout(nodes, gpus_per_node)
     wiring = fabric.wire(layout, runtime.endpoint_bandwidth if topology.concurrent else None)
+    work = prepare(workload, layout.workers, gpu, runtime, sparsifier, scheduler, topology.style, concentration)
+    slots = [(slot, step) for slot, chain in enumerate(work.chains) for step in chain if not isinstance(step, Kernel)]
+    prices = price(work.steps, slots, topology, fabric, wiring)
+    if topology.concurrent:
+        exchanges = [_phases(chain, slot, work.steps, topology, wiring) for slot, chain in enumerate(work.chains)]
+    else:
+        exchanges = _stages(work, prices.seconds, runtime)
+    return Plan(work, exchanges, scheduler.overlap, topology.concurrent, runtime, wiring, prices)
+
+
+_prepared: OrderedDict[tuple[object, ...], Work] = OrderedDict()
+
+
+def prepare(
+    workload: Workload,
+    workers: int,
+    gpu: Gpu,
+    runtime: Runtime,
+    sparsifier: Sparsifier,
+    scheduler: Scheduler,
+    style: Style,
+    concentration: float,
+) -> Work:
+    """The part of the plan that the network does not touch; the latest ones are remembered, as sweeps repeat them."""
+    specs = (workload, gpu, runtime, sparsifier, scheduler)
+    key = (*(type(spec) for spec in specs), *(spec.fingerprint for spec in specs), workers, style, concentration)
+    known = _prepared.get(key)
+    if known is None:
+        known = _prepare(workload, workers, gpu, runtime, sparsifier, scheduler, style, concentration)
+        _prepared[key] = known
+        if len(_prepared) > _REMEMBERED:
+            _prepared.popitem(last=False)
+    return known
+
+
+def _prepare(
+    workload: Workload,
+    workers: int,
+    gpu: Gpu,
+    runtime: Runtime,
+    sparsifier: Sparsifier,
+    scheduler: Scheduler,
+    style: Style,
+    concentration: float,
+) -> Work:
     update = update_time(workload, gpu, runtime)
     workload = workload.stretched(update)
     buckets = scheduler.plan(workload.layers)
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {scheduler.kind}", hint)
-    kernels: dict[str, list[float]] = {}
-    workers = layout.workers
     selections = [sparsifier.expect(bucket, workers, concentration) for bucket in buckets]
-    chosen: list[list[Compute]] = [[] for _ in buckets]
-    steps: list[list[Step]] = [[] for _ in buckets]
-    if workers > 1:
-        chosen = [sparsifier.compute(bucket) for bucket in buckets]
-        steps = [
-            sparsifier.exchange(selection, bucket, workers, topology.style)
-            for selection, bucket in zip(selections, buckets, strict=True)
-        ]
-    prices = price(_communications(buckets, steps), topology, fabric, wiring)
-
-    def cost(items: Iterable[Compute]) -> float:
-        return sum(_cost(item, gpu, runtime, kernels) for item in items)
-
-    plans = []
-    for bucket, selection, select, exchange, backward in zip(
-        buckets, selections, chosen, steps, _backward_times(workload, buckets), strict=True
-    ):
-        stages, after, inside = _stages(exchange, bucket.index, topology, wiring, prices, runtime)
-        for place, item in inside:
-            stages[place].seconds = cost([item])
-        spread = sum(_spread(item, gpu) for item in select)
-        plans.append(BucketPlan(bucket, selection, backward, cost(select), spread, stages, cost(after)))
-    return Plan(
-        workload.input_time, workload.forward_time, plans, update, scheduler.overlap, runtime, wiring, prices, kernels
+    pricing = _Kernels(gpu, runtime)
+    select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
+    chains: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
+    steps: dict[Communication, int] = {}
+    for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
+        if workers == 1:
+            break
+        chosen = sparsifier.compute(bucket)
+        select[i] = sum(pricing.cost(item) for item in chosen)
+        spread[i] = sum(pricing.spread(item) for item in chosen)
+        chains[i], combine[i] = _chain(sparsifier.exchange(selection, bucket, workers, style), pricing, steps)
+    return Work(
+        input_time=workload.input_time,
+        forward=workload.forward_time,
+        update=update,
+        buckets=tuple(buckets),
+        selections=tuple(selections),
+        backward=_backward_times(workload, buckets),
+        selection=select,
+        selection_spread=spread,
+        combine=combine,
+        steps=tuple(steps),
+        chains=tuple(chains),
+        kernels=pricing.sizes,
+        density=_density(buckets, selections),
     )
+
+
+class _Kernels:
+    """Prices kernels, and notes which sizes were asked for."""
+
+    def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
+        self.gpu, self.runtime = gpu, runtime
+        self.sizes: dict[str, tuple[float, float]] = {}
+
+    def cost(self, item: Compute) -> float:
+        """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two."""
+        if not item.elements:
+            return 0.0
+        sizes = np.array(item.elements)
+        low, high = self.sizes.get(item.kernel, (np.inf, 0.0))
+        self.sizes[item.kernel] = (min(low, float(sizes.min())), max(high, float(sizes.max())))
+        return max(float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls)
+
+    def spread(self, item: Compute) -> float:
+        """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
+        spread = self.gpu.spread(item.kernel)
+        return spread * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements))) if spread else 0.0
 
 
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
     """Seconds of the optimiser's step: its kernel on every tensor, `update_calls` framework calls each."""
     calls = runtime.update_calls * len(workload.layers)
-    return _cost(Compute("update", tuple(workload.numels), calls, "combine"), gpu, runtime, {})
+    return _Kernels(gpu, runtime).cost(Compute("update", tuple(workload.numels), calls, "combine"))
 
 
-def _spread(item: Compute, gpu: Gpu) -> float:
-    """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
-    spread = gpu.spread(item.kernel)
-    return spread * float(np.linalg.norm(gpu.kernel_time(item.kernel, item.elements))) if spread else 0.0
+def _chain(
+    exchange: Sequence[Step], pricing: _Kernels, steps: dict[Communication, int]
+) -> tuple[tuple[Kernel | int, ...], float]:
+    """The exchange up to its last communication, kernels priced, and the seconds of the kernels after it."""
+    last = max((i for i, step in enumerate(exchange) if not isinstance(step, Compute)), default=-1)
+    chain = tuple(
+        Kernel(step.kernel, pricing.cost(step)) if isinstance(step, Compute) else steps.setdefault(step, len(steps))
+        for step in exchange[: last + 1]
+    )
+    return chain, sum(pricing.cost(step) for step in exchange[last + 1 :] if isinstance(step, Compute))
 
 
-def _communications(
-    buckets: Sequence[Bucket], steps: Sequence[Sequence[Step]]
-) -> list[tuple[Communication, int]]:
-    return [
-        (step, bucket.index)
-        for bucket, exchange in zip(buckets, steps, strict=True)
-        for step in exchange
-        if not isinstance(step, Compute)
-    ]
-
-
-def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> list[float]:
+def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> Floats:
     """Backward seconds between the previous bucket and this one; buckets follow each other in backward order."""
     ready = np.cumsum([layer.backward for layer in reversed(workload.layers)])
     last = len(workload.layers) - 1
-    ends = [float(ready[last - bucket.ready_layer]) for bucket in buckets]
-    return [end - start for start, end in zip([0.0, *ends], ends, strict=False)]
+    return np.diff([0.0, *(float(ready[last - bucket.ready_layer]) for bucket in buckets)])
 
 
-def _cost(item: Compute, gpu: Gpu, runtime: Runtime, kernels: dict[str, list[float]]) -> float:
-    sizes = np.array(item.elements)
-    kernels.setdefault(item.kernel, []).extend((float(sizes.min()), float(sizes.max())) if len(sizes) else ())
-    # The host launches while the GPU computes: a phase takes as long as the slower of the two.
-    return max(float(gpu.kernel_time(item.kernel, sizes).sum()), runtime.kernel_launch * item.calls)
+def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
+    d = sum(bucket.numel for bucket in buckets)
+    selected = sum(float(item.selected.mean()) for item in selections)
+    aggregated = sum(item.aggregated for item in selections)
+    return {
+        "target": sum(item.target for item in selections) / d,
+        "selected": selected / d,
+        "aggregated": aggregated / d,
+        "build_up": aggregated / selected,
+        "padding": sum(item.largest for item in selections) / selected,
+    }
 
 
-def _stages(
-    exchange: Sequence[Step], slot: int, topology: Topology, wiring: Wiring, prices: Prices, runtime: Runtime
-) -> tuple[list[Stage], list[Compute], list[tuple[int, Compute]]]:
-    """The chain of one exchange, the kernels after it, and the kernels inside it with their place in the chain."""
-    last = max((i for i, step in enumerate(exchange) if not isinstance(step, Compute)), default=-1)
+def _stages(work: Work, seconds: Floats, runtime: Runtime) -> list[list[Stage]]:
+    """Every exchange where one follows the other: fixed times, the runtime's own cost per call added."""
+    stage_of = [
+        Stage(type(step).__name__, time + runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather))
+        for step, time in zip(work.steps, seconds.tolist(), strict=True)
+    ]
+    return [
+        [Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain]
+        for chain in work.chains
+    ]
+
+
+def _phases(
+    chain: Sequence[Kernel | int], slot: int, steps: Sequence[Communication], topology: Topology, wiring: Wiring
+) -> list[Stage]:
+    """One exchange where several share the links: its rounds, phase by phase."""
     stages: list[Stage] = []
-    inside: list[tuple[int, Compute]] = []
-    for step in exchange[: last + 1]:
-        if isinstance(step, Compute):
-            inside.append((len(stages), step))
-            stages.append(Stage(step.kernel, collective=False))
-        elif topology.concurrent:
-            phases = topology.rounds(step, wiring.layout, slot)
-            stages.extend(Stage(type(step).__name__, rounds=phase) for phase in phases)
+    for item in chain:
+        if isinstance(item, Kernel):
+            stages.append(Stage(item.label, item.seconds, collective=False))
         else:
-            software = runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather)
-            stages.append(Stage(type(step).__name__, prices.seconds[step] + software))
-    return stages, [step for step in exchange[last + 1 :] if isinstance(step, Compute)], inside
+            phases = topology.rounds(steps[item], wiring.layout, slot)
+            stages.extend(Stage(type(steps[item]).__name__, rounds=phase) for phase in phases)
+    return stages

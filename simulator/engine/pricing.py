@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,47 +35,54 @@ PRIMITIVE = {
 class Prices:
     """Seconds of each step where one follows the other, total traffic, and the measured curves used."""
 
-    seconds: dict[Communication, float]
+    seconds: Floats
     traffic: Traffic
     curves: dict[str, tuple[MeasuredCollective, bool]] = field(default_factory=dict)
     folded: int = 0
 
 
 def price(
-    steps: Iterable[tuple[Communication, int]], topology: Topology, fabric: Fabric, wiring: Wiring
+    steps: Sequence[Communication],
+    uses: Sequence[tuple[int, int]],
+    topology: Topology,
+    fabric: Fabric,
+    wiring: Wiring,
 ) -> Prices:
-    """Price communication steps given with the slot (key) of their bucket; equal steps are priced once.
+    """Price each of `steps`; `uses` are pairs (slot of the bucket, place in `steps`), for the traffic.
 
     Among peers, all payloads of one primitive fold together and start with every place ready. Exchanges of a
     concurrent topology are not timed here (they share links as they go), only their traffic is counted.
     """
     layout = wiring.layout
-    counted = Counter(steps)
-    prices = Prices({}, Traffic(np.zeros(layout.places), np.zeros(len(wiring.capacity))))
+    traffic = Traffic(np.zeros(layout.places), np.zeros(len(wiring.capacity)))
+    prices = Prices(np.zeros(len(steps)), traffic)
     if topology.concurrent:
-        for (step, slot), count in counted.items():
-            for phase in topology.rounds(step, layout, slot):
-                _count(prices.traffic, phase, wiring, np.full(1, float(count)))
+        for slot, place in uses:
+            for phase in topology.rounds(steps[place], layout, slot):
+                _count(traffic, phase, wiring, np.ones(1))
         return prices
-    groups: dict[type, Counter[Communication]] = defaultdict(Counter)
-    for (step, _), count in counted.items():
-        groups[type(step)][step] += count
-    for kind, group in groups.items():
-        _price_group(PRIMITIVE[kind], group, topology, fabric, wiring, prices)
+    times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
+    groups: dict[type, list[int]] = defaultdict(list)
+    for place, step in enumerate(steps):
+        groups[type(step)].append(place)
+    for kind, places in groups.items():
+        members = [steps[place] for place in places]
+        prices.seconds[places] = _price_group(PRIMITIVE[kind], members, times[places], topology, fabric, wiring, prices)
     return prices
 
 
 def _price_group(
     primitive: str,
-    group: Counter[Communication],
+    members: Sequence[Communication],
+    times: Floats,
     topology: Topology,
     fabric: Fabric,
     wiring: Wiring,
     prices: Prices,
-) -> None:
-    layout, members = wiring.layout, list(group)
+) -> Floats:
+    """Seconds of payloads of one primitive; those inside a measured curve's range by it, the rest by the fold."""
+    layout = wiring.layout
     payload, total = _payloads(members, layout)
-    times = np.array([float(group[step]) for step in members])
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
@@ -95,15 +102,15 @@ def _price_group(
             law = fold(some, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
             seconds[np.flatnonzero(mask)[rest]] = law
             prices.folded += int(rest.sum())
-    prices.seconds.update(zip(members, seconds.tolist(), strict=True))
+    return seconds
 
 
-def _payloads(members: list[Communication], layout: Layout) -> tuple[Floats, Floats]:
+def _payloads(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:
     """What the topology takes, and the bytes of the whole result, (b,)."""
     if isinstance(members[0], AllGather):
         sizes = np.array([step.sizes(layout.workers) for step in members if isinstance(step, AllGather)])
         return sizes, sizes.sum(axis=1)
-    payload = np.array([float(step.nbytes) for step in members if not hasattr(step, "push_nbytes")])  # type: ignore[union-attr, arg-type]
+    payload = np.array([step.nbytes for step in members if isinstance(step, AllReduce | ReduceScatter | Broadcast)])
     return payload, payload
 
 

@@ -11,12 +11,10 @@ import numpy as np
 import simpy
 
 from simulator.engine.fold import fold
-from simulator.engine.plan import BucketPlan, Plan, Stage
+from simulator.engine.plan import Plan, Stage
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, Span, covered
 
-Clock = Any
-"""Seconds of each worker: a float where all are alike, an array (p,) where they differ."""
 Process = Generator[simpy.Event, Any, None]
 
 
@@ -28,172 +26,195 @@ class Draws:
     selection: Floats
 
 
-def simulate(plan: Plan, draws: Draws | None = None) -> Iteration:
-    """Run one iteration; without `draws` all workers are alike and stand for one another."""
-    run = _Run(plan, draws)
-    run.env.run()
-    return run.iteration()
+ALIKE = Draws(np.ones(1), np.zeros(1))
+"""All workers alike: one stands for all."""
+
+
+def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
+    """Run one iteration."""
+    return _Run(plan, draws).iteration()
 
 
 class _Run:
-    """State of one iteration. Times are those of `env`, which follows the slowest worker."""
+    """State of one iteration. The clock follows the slowest worker; `ready` (b,) is when all have a bucket."""
 
-    def __init__(self, plan: Plan, draws: Draws | None) -> None:
+    def __init__(self, plan: Plan, draws: Draws) -> None:
+        self.plan, self.work = plan, plan.work
         self.env = simpy.Environment()
-        self.plan = plan
-        self.factor: Clock = 1.0 if draws is None else draws.compute
-        self.normal: Clock = 0.0 if draws is None else draws.selection
-        self.alike = draws is None
-        self.ready = [self.env.event() for _ in plan.buckets]
-        self.done = [self.env.event() for _ in plan.buckets]
-        self.spans: list[Span] = []
+        count = len(self.work.buckets)
+        self.segments = self._segments(draws)
+        self.slowdown = plan.runtime.compute_slowdown if plan.overlap else 0.0
+        self.known = self.env.event()
+        self.ready_event = [self.env.event() for _ in range(count)] if self.slowdown else []
+        self.ready: list[float] = [0.0] * count
+        self.done = [self.env.event() for _ in range(count)] if plan.concurrent else []
+        self.done_at = [0.0] * count
+        self.busy: list[tuple[float, float, str, int, bool]] = []
         self.gaps: list[tuple[float, float]] = []
         self.links = np.zeros((1, len(plan.wiring.capacity)))
         self.active = 0
         self.change = self.env.event()
         self.host = 0.0
-        self.ready_at = [0.0] * len(plan.buckets)
-        self.waiting = 0.0
-        self.terms = {"forward": 0.0, "backward": 0.0, "selection": 0.0}
-        self.at: Clock = 0.0
-        self.computed = 0.0
-        self.env.process(self._compute())
-        if any(stage.rounds is not None for item in plan.buckets for stage in item.stages):
-            for item in plan.buckets:
-                self.env.process(self._exchange(item))
+        self.end = 0.0
+        self.elapsed = np.zeros(0)
+        if self.slowdown:
+            self.env.process(self._slowed_compute())
+        else:
+            self.elapsed = self.segments.max(axis=0)
+            self._set_ready(self.segments)
+        if plan.concurrent:
+            for index in range(count):
+                self.env.process(self._exchange(index))
         else:
             self.env.process(self._communicate())
+        self.env.run()
 
-    def _compute(self) -> Process:
-        plan = self.plan
-        self.at = plan.input_time
-        yield self.env.timeout(plan.input_time)
-        yield from self._work("forward", plan.forward * self.factor)
-        if plan.overlap:
-            for item in plan.buckets:
-                yield from self._work("backward", item.backward * self.factor, item.bucket.index)
-                yield from self._select(item)
-        else:
-            yield from self._work("backward", plan.backward * self.factor)
-            for item in plan.buckets:
-                yield from self._select(item)
-        self.computed = self.env.now
-        for item in plan.buckets:
-            waited = self.env.now
-            yield self.done[item.bucket.index]
-            if self.env.now > waited:
-                self.gaps.append((waited, self.env.now))
-            if item.combine_time:
-                yield from self._span("compute", "combine", item.combine_time, item.bucket.index)
-        yield from self._span("compute", "update", plan.update)
+    def _segments(self, draws: Draws) -> Floats:
+        """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
 
-    def _select(self, item: BucketPlan) -> Process:
-        if item.selection_time:
-            # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-            seconds = item.selection_time + self.normal * item.selection_spread
-            floor = item.selection_time / 2
-            seconds = max(seconds, floor) if self.alike else np.maximum(seconds, floor)
-            yield from self._work("selection", seconds, item.bucket.index)
-        if not self.alike:
-            self.waiting += float(np.mean(self.env.now - self.at))
-        self.ready_at[item.bucket.index] = self.env.now
-        self.ready[item.bucket.index].succeed()
+        Without overlap all of backward comes first. Columns are cumulated seconds.
+        """
+        work, factor = self.work, draws.compute[:, None]
+        backward = work.backward * factor
+        # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
+        select = np.maximum(work.selection + draws.selection[:, None] * work.selection_spread, work.selection / 2)
+        if not self.plan.overlap:
+            backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
+        parts = np.empty((len(backward), 1 + 2 * backward.shape[1]))
+        parts[:, :1] = work.input_time + work.forward * factor
+        parts[:, 1::2] = backward
+        parts[:, 2::2] = select
+        return np.cumsum(parts, axis=1)
 
-    def _work(self, label: str, seconds: Clock, bucket: int = -1) -> Process:
-        """Compute on every worker; slower while a collective runs, where the runtime says so."""
-        before, start = self.at, self.env.now
-        slowdown = self.plan.runtime.compute_slowdown
-        if slowdown and self.plan.overlap:
-            nominal = seconds if self.alike else float(seconds.max())
-            yield from self._slowed(nominal, 1.0 + slowdown)
-            stretch = (self.env.now - start) / nominal if nominal else 1.0
-            self.at = self.at + seconds * stretch
-        else:
-            self.at = self.at + seconds
-        latest = self.at if self.alike else float(self.at.max())
-        if latest > self.env.now:
-            yield self.env.timeout(latest - self.env.now)
-        spent = self.at - before
-        self.terms[label] += spent if self.alike else float(spent.mean())
-        if self.env.now > start:
-            self.spans.append(Span("compute", label, start, self.env.now, bucket))
+    def _set_ready(self, at: Floats) -> None:
+        """A collective starts when the slowest has come."""
+        self.ready = at[:, 2::2].max(axis=0).tolist()
+        self.segments = at
 
-    def _slowed(self, nominal: float, factor: float) -> Process:
-        remaining = nominal
-        while remaining > 1e-15:
-            began, pace = self.env.now, 1.0 / factor if self.active else 1.0
-            yield self.env.timeout(remaining / pace) | self.change
-            remaining -= (self.env.now - began) * pace
+    def _slowed_compute(self) -> Process:
+        """Compute that runs slower while a collective is under way; all workers keep their proportions."""
+        slowest = self.segments.max(axis=0)
+        nominal = np.diff(slowest, prepend=0.0)
+        stretched = np.zeros_like(slowest)
+        for column, seconds in enumerate(nominal.tolist()):
+            remaining = seconds
+            while remaining > 1e-15:
+                began, pace = self.env.now, 1.0 / (1.0 + self.slowdown) if self.active else 1.0
+                yield self.env.timeout(remaining / pace) | self.change
+                remaining -= (self.env.now - began) * pace
+            stretched[column] = self.env.now
+            if column and column % 2 == 0:
+                index = column // 2 - 1
+                self.ready[index] = self.env.now
+                self.ready_event[index].succeed()
+        self.segments = self.segments * np.divide(stretched, slowest, out=np.ones_like(slowest), where=slowest > 0)
+
+    def _wait(self, index: int) -> Process:
+        """Until all workers have the bucket, and the software before an exchange has run.
+
+        The next cycle of the runtime, and the host's launch, which runs beside earlier exchanges.
+        """
+        if self.slowdown:
+            yield self.ready_event[index]
+        start, runtime = self.ready[index], self.plan.runtime
+        if self.plan.exchanges[index]:
+            if runtime.cycle_time:
+                start = math.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
+            if runtime.collective_launch:
+                self.host = max(self.host, start) + runtime.collective_launch
+                start = self.host
+        if start > self.env.now:
+            yield self.env.timeout(start - self.env.now)
 
     def _communicate(self) -> Process:
         """The serial stream: one exchange after the other, first in first out."""
-        for item in self.plan.buckets:
-            yield self.ready[item.bucket.index]
-            yield from self._start(item)
-            for stage in item.stages:
-                yield from self._stage(stage, item.bucket.index)
-            self.done[item.bucket.index].succeed()
+        env = self.env
+        for index, stages in enumerate(self.plan.exchanges):
+            if self.slowdown or self.ready[index] > env.now or self.plan.runtime.collective_launch:
+                yield from self._wait(index)
+            if stages:
+                self._toggle(1)
+                yield env.timeout(self._note(stages, index))
+                self._toggle(-1)
+            self.done_at[index] = env.now
 
-    def _exchange(self, item: BucketPlan) -> Process:
+    def _note(self, stages: list[Stage], index: int) -> float:
+        """Record the stages of one exchange from now on; their seconds."""
+        start = now = self.env.now
+        for stage in stages:
+            self.busy.append((start, start + stage.seconds, stage.label, index, stage.collective))
+            start += stage.seconds
+        return start - now
+
+    def _exchange(self, index: int) -> Process:
         """One of many exchanges under way at once; they meet on the links."""
-        yield self.ready[item.bucket.index]
-        yield from self._start(item)
-        for stage in item.stages:
+        yield from self._wait(index)
+        for stage in self.plan.exchanges[index]:
+            seconds, now = stage.seconds, self.env.now
             if stage.rounds is not None:
-                began = np.full(self.plan.wiring.layout.places, self.env.now)
+                began = np.full(self.plan.wiring.layout.places, now)
                 overhead = self.plan.runtime.message_overhead
-                stage.seconds = float(fold(stage.rounds, self.plan.wiring, began, self.links, overhead).max())
-                stage.seconds -= self.env.now
-            yield from self._stage(stage, item.bucket.index)
-        self.done[item.bucket.index].succeed()
-
-    def _start(self, item: BucketPlan) -> Process:
-        """Software before an exchange: the next cycle, and the host's launch, which runs beside earlier ones."""
-        runtime = self.plan.runtime
-        if not item.stages:
-            return
-        if runtime.cycle_time:
-            cycles = math.ceil(self.env.now / runtime.cycle_time - 1e-9)
-            yield self.env.timeout(max(0.0, cycles * runtime.cycle_time - self.env.now))
-        if runtime.collective_launch:
-            self.host = max(self.host, self.ready_at[item.bucket.index]) + runtime.collective_launch
-            if self.host > self.env.now:
-                yield self.env.timeout(self.host - self.env.now)
-
-    def _stage(self, stage: Stage, bucket: int) -> Process:
-        self._toggle(1)
-        start = self.env.now
-        if stage.seconds > 0:
-            yield self.env.timeout(stage.seconds)
-        stream = "communication" if stage.collective else "exchange kernel"
-        self.spans.append(Span(stream, stage.label, start, self.env.now, bucket))
-        self._toggle(-1)
+                seconds = float(fold(stage.rounds, self.plan.wiring, began, self.links, overhead).max()) - now
+            self._toggle(1)
+            self.busy.append((now, now + seconds, stage.label, index, stage.collective))
+            yield self.env.timeout(seconds)
+            self._toggle(-1)
+        self.done_at[index] = self.env.now
 
     def _toggle(self, by: int) -> None:
         self.active += by
-        if self.plan.runtime.compute_slowdown and self.active == (1 if by > 0 else 0):
+        if self.slowdown and self.active == (1 if by > 0 else 0):
             self.change.succeed()
             self.change = self.env.event()
 
-    def _span(self, stream: str, label: str, seconds: float, bucket: int = -1) -> Process:
-        start = self.env.now
-        yield self.env.timeout(seconds)
-        self.spans.append(Span(stream, label, start, self.env.now, bucket))
-
     def iteration(self) -> Iteration:
-        """Where the time went, mean over workers; the terms sum to the iteration's seconds."""
-        plan = self.plan
-        end = max((span.end for span in self.spans), default=self.env.now)
-        kernels = [(s.start, s.end) for s in self.spans if s.stream == "exchange kernel"]
-        inside = sum(covered(kernels, start, stop) for start, stop in self.gaps)
+        """Where the time went, mean over workers; the terms sum to the iteration's seconds.
+
+        After the last gradient, buckets are combined in order as they arrive, then comes the update.
+        """
+        work, at = self.work, self.segments
+        mean = at.mean(axis=0) if len(at) > 1 else at[0]
+        parts = np.diff(mean)
+        computed = now = float(at[:, -1].max())
+        for done, combine in zip(self.done_at, work.combine.tolist(), strict=True):
+            if done > now:
+                self.gaps.append((now, done))
+                now = done
+            now += combine
+        kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
+        inside = sum(covered(kernels, start, stop) for start, stop in self.gaps) if kernels else 0.0
         gaps = sum(stop - start for start, stop in self.gaps)
-        combine = sum(item.combine_time for item in plan.buckets)
-        mean_at = self.at if self.alike else float(self.at.mean())
-        breakdown = dict(self.terms)
-        breakdown["communication_exposed"] = gaps - inside
-        breakdown["combine"] = combine + inside
-        breakdown["update"] = plan.update
-        breakdown["idle"] = plan.input_time + self.computed - mean_at
-        busy = [(s.start, s.end) for s in self.spans if s.stream == "communication"]
-        total = covered(busy, 0.0, end)
-        return Iteration(end, breakdown, total, self.waiting, self.spans)
+        breakdown = {
+            "forward": float(mean[0]) - work.input_time,
+            "backward": float(parts[::2].sum()),
+            "selection": float(parts[1::2].sum()),
+            "communication_exposed": gaps - inside,
+            "combine": float(work.combine.sum()) + inside,
+            "update": work.update,
+            "idle": work.input_time + computed - float(mean[-1]),
+        }
+        busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
+        ready = at[:, 2::2]
+        waiting = float((ready.max(axis=0) - ready).mean(axis=0).sum()) if len(at) > 1 else 0.0
+        return Iteration(now + work.update, breakdown, covered(busy, 0.0, now), waiting, self._spans)
+
+    def _spans(self) -> list[Span]:
+        """Spans of the slowest worker at each point, for the timeline."""
+        slowest = [0.0, *self.segments.max(axis=0).tolist()]
+        spans = []
+        for column, (start, end) in enumerate(zip(slowest, slowest[1:], strict=False)):
+            if end > start:
+                label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
+                spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))
+        now = slowest[-1]
+        for index, (done, combine) in enumerate(zip(self.done_at, self.work.combine.tolist(), strict=True)):
+            now = max(now, done)
+            if combine:
+                spans.append(Span("compute", "combine", now, now + combine, index))
+            now += combine
+        spans.append(Span("compute", "update", now, now + self.work.update))
+        spans.extend(
+            Span("communication" if collective else "exchange kernel", label, start, end, index)
+            for start, end, label, index, collective in self.busy
+        )
+        return spans

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -43,7 +44,7 @@ class MeasuredCollective(Spec):
     held_out_mape: Fraction | None = None
     source: str
 
-    @property
+    @cached_property
     def curve(self) -> Piecewise:
         """The points as a curve, straight on log-log axes between them."""
         return Piecewise(points=self.points)

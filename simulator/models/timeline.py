@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combine", "update", "idle")
 """Terms that an iteration's time is split into; they sum to it."""
@@ -27,7 +27,7 @@ class Span:
 
 @dataclass(slots=True)
 class Iteration:
-    """One simulated iteration: its seconds, the split of them (mean over workers), and the spans of one worker class.
+    """One simulated iteration: its seconds, the split of them (mean over workers), and its spans when asked for.
 
     `waiting` are the seconds that workers stood at collectives until the slowest had come, whether hidden or not.
     """
@@ -36,7 +36,7 @@ class Iteration:
     breakdown: dict[str, float]
     communication_total: float
     waiting: float
-    spans: list[Span] = field(default_factory=list)
+    spans: Callable[[], list[Span]]
 
 
 def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:

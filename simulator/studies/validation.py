@@ -106,17 +106,16 @@ def _predicted(quantity: str, prediction: Prediction) -> float:
         return float(prediction.document["iteration_time_s"])
     if quantity == "communication":
         # A timer around a collective also sees the wait for the slowest worker.
-        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.input_time)
+        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.work.input_time)
     return float(breakdown[quantity])
 
 
 def trivial_sum(prediction: Prediction) -> float:
     """What needs no simulator: single-GPU time, kernels, and the busiest link's bytes at full rate, one after another."""
     plan, document = prediction.plan, prediction.document
-    single = plan.input_time + plan.forward + plan.backward + plan.update
     link = document["traffic"]["busiest_link"]
     rate = float(plan.wiring.capacity[plan.wiring.names.index(link["name"])])
-    return single + document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] + link["bytes"] / rate
+    return plan.single_gpu_time + document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] + link["bytes"] / rate
 
 
 def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""Example values for fields without a default, and small clusters, for tests that go over the registries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.component import Component, build, discover, required_fields
+from simulator.fabrics.base import Fabric, IntraNode, Wiring
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import Layout
+from simulator.topologies.base import Topology
+
+EXAMPLE = {"density": 0.01, "bandwidth": 1.25e9}
+PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+
+
+def mapping(base: type[Component], kind: str, **changes: Any) -> dict[str, Any]:
+    """What a person would write for a member: its kind and the fields that have no default."""
+    member = discover(base)[kind]
+    return {"kind": kind} | {name: EXAMPLE[name] for name in required_fields(member)} | changes
+
+
+def example(base: type[Component], kind: str, **changes: Any) -> Any:
+    """A member of a family, from its defaults and the example values."""
+    return build(base, mapping(base, kind, **changes))
+
+
+def switch(
+    nodes: int, gpus_per_node: int = 1, bandwidth: float = 1.25e9, latency: float = 0.0, local: tuple[float, float] = (0, 0)
+) -> Wiring:
+    """A wired single switch; `local` is bandwidth and latency inside the nodes (0: the NIC's figures)."""
+    intra = IntraNode(bandwidth=local[0], latency=local[1]) if local[0] else None
+    fabric: Fabric = SingleSwitch(bandwidth=bandwidth, latency=latency, intra_node=intra)
+    return fabric.wire(Layout(nodes, gpus_per_node))
+
+
+def supported(topology: Topology) -> list[str]:
+    """The peer primitives that a topology implements."""
+    return [name for name in PRIMITIVES if getattr(type(topology), name) is not getattr(Topology, name)]
+
+
+def pairs(base: type[Topology] = Topology) -> list[tuple[str, str]]:
+    """Every (topology, primitive) that is implemented, to parametrise over."""
+    return [(kind, name) for kind in discover(base) for name in supported(example(base, kind))]

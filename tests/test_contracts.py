@@ -1,0 +1,241 @@
+"""What every member of a family must hold; a new kind is tested by being registered."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from examples import PRIMITIVES, example, mapping, supported
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from simulator.component import build, discover
+from simulator.fabrics.base import Fabric
+from simulator.models.exchange import AllGather, Bucket, Compute, Layout, PushPull
+from simulator.models.hardware import KERNEL_TRAFFIC, Gpu
+from simulator.models.layers import Layer
+from simulator.models.overlap import INDEPENDENT
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.topologies.base import Topology
+
+FAMILIES = (Sparsifier, Topology, Scheduler, Fabric)
+MEMBERS = [pytest.param(base, kind, id=f"{base.family}-{kind}") for base in FAMILIES for kind in discover(base)]
+SPARSIFIERS, TOPOLOGIES, SCHEDULERS, FABRICS = (list(discover(base)) for base in FAMILIES)
+LAYOUTS = [(1, 1), (2, 1), (3, 1), (8, 1), (1, 4), (2, 4), (3, 3), (5, 2)]
+STYLES = ("collective", "push_pull")
+
+
+@pytest.mark.parametrize(("base", "kind"), MEMBERS)
+def test_a_member_is_named_after_its_file_and_says_what_it_is(base, kind):
+    member = discover(base)[kind]
+    assert member.kind == kind
+    assert member.family == base.family
+    assert member.__doc__ is not base.__doc__
+    assert member.summary().endswith((".", ":"))
+    if member.__module__.startswith("simulator."):
+        assert member.__module__.rpartition(".")[2] == kind
+
+
+@pytest.mark.parametrize(("base", "kind"), MEMBERS)
+def test_a_member_is_built_from_what_it_describes(base, kind):
+    member = example(base, kind)
+    again = build(base, member.described())
+    assert again == member
+    assert type(again) is type(member)
+    assert build(base, member) is member
+
+
+@pytest.mark.parametrize(("base", "kind"), MEMBERS)
+def test_an_unknown_key_is_refused_with_the_nearest_one(base, kind):
+    fields = list(discover(base)[kind].model_fields)
+    for field in fields or ["anything"]:
+        with pytest.raises(ValidationError) as caught:
+            example(base, kind, **{f"{field}q": 1})
+        (error,) = [item for item in caught.value.errors() if item["loc"] == (f"{field}q",)]
+        assert error["ctx"]["what"] == "a known key"
+        if fields:
+            assert f"'{field}'" in error["ctx"]["hint"]
+
+
+@pytest.mark.parametrize(("base", "kind"), MEMBERS)
+def test_a_misspelt_kind_is_refused_with_the_nearest_one(base, kind):
+    with pytest.raises(PydanticCustomError, match=f"did you mean '{kind}'"):
+        build(base, {**mapping(base, kind), "kind": f"{kind}q"})
+
+
+def each(bucket, kind, workers, style, concentration=INDEPENDENT, **changes):
+    """Selection and steps of one bucket, or None where the sparsifier refuses this style of exchange."""
+    member = example(Sparsifier, kind, **changes)
+    selection = member.expect(bucket, workers, concentration)
+    try:
+        return selection, member.compute(bucket), member.exchange(selection, bucket, workers, style)
+    except PydanticCustomError:
+        return None
+
+
+def carried(steps, workers):
+    """Payload bytes of an exchange, and elements of its kernels."""
+    nbytes = 0.0
+    for step in steps:
+        if isinstance(step, PushPull):
+            nbytes += step.push_nbytes + step.pull_nbytes
+        elif isinstance(step, AllGather):
+            nbytes += float(step.sizes(workers).sum())
+        elif not isinstance(step, Compute):
+            nbytes += step.nbytes
+    return nbytes, sum(sum(step.elements) for step in steps if isinstance(step, Compute))
+
+
+buckets = st.builds(Bucket, st.just(0), st.lists(st.integers(1, 10**7), min_size=1, max_size=4).map(tuple), st.just(0))
+concentrations = st.one_of(st.just(INDEPENDENT), st.floats(0, 1e3))
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+@settings(max_examples=40, deadline=None)
+@given(bucket=buckets, workers=st.integers(2, 64), concentration=concentrations)
+def test_a_sparsifier_selects_and_sends_something_possible(kind, style, bucket, workers, concentration):
+    made = each(bucket, kind, workers, style, concentration)
+    if made is None:
+        return
+    selection, kernels, steps = made
+    selected, d, slack = np.broadcast_to(selection.selected, (workers,)), bucket.numel, 1e-9 * bucket.numel
+    assert np.isfinite([*selected, selection.aggregated, selection.largest, selection.target]).all()
+    assert 0 < selected.max() <= selection.aggregated + slack
+    assert selection.aggregated <= min(selected.sum(), d) + slack
+    assert selected.max() - slack <= selection.largest <= d + slack
+    nbytes, elements = carried(steps, workers)
+    assert 0 < nbytes < np.inf
+    assert 0 <= elements < np.inf
+    ideal = Gpu(name="ideal", ideal=True)
+    for item in (*kernels, *(step for step in steps if isinstance(step, Compute))):
+        assert item.kernel in KERNEL_TRAFFIC
+        assert min(item.elements) >= 0
+        assert item.calls >= 0
+        assert not ideal.kernel_time(item.kernel, item.elements).any()
+    assert {item.phase for item in kernels} <= {"selection"}
+
+
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+def test_a_sparsifier_can_be_exchanged(kind):
+    assert any(each(Bucket(0, (1000, 24), 0), kind, 4, style) for style in STYLES)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", [k for k in SPARSIFIERS if "density" in discover(Sparsifier)[k].model_fields])
+def test_a_higher_density_never_sends_less(kind, style):
+    bucket = Bucket(0, (100_000, 512), 0)
+    rows = []
+    for density in (1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0):
+        made = each(bucket, kind, 8, style, 30.0, density=density)
+        if made is not None:
+            selection, _, steps = made
+            rows.append((float(selection.selected.max()), selection.aggregated, *carried(steps, 8)))
+    assert (np.diff(np.array(rows), axis=0) >= -1e-6).all()
+
+
+@pytest.mark.parametrize("kind", SCHEDULERS)
+@settings(max_examples=60, deadline=None)
+@given(
+    layers=st.lists(st.tuples(st.integers(1, 10**7), st.floats(0, 0.01)), min_size=1, max_size=30),
+    options=st.fixed_dictionaries({}, optional={
+        "partition": st.floats(1e5, 1e8), "bucket_size": st.floats(1e3, 1e8), "rule": st.sampled_from(["ddp", "horovod"])
+    }),
+)
+def test_a_scheduler_sends_every_element_once_in_backward_order(kind, layers, options):
+    known = discover(Scheduler)[kind].model_fields
+    scheduler = example(Scheduler, kind, **{key: value for key, value in options.items() if key in known})
+    model = [Layer(name=str(i), numel=n, backward=seconds) for i, (n, seconds) in enumerate(layers)]
+    plan = scheduler.plan(model)
+    assert [bucket.index for bucket in plan] == list(range(len(plan)))
+    ready = [bucket.ready_layer for bucket in plan]
+    assert ready == sorted(ready, reverse=True)
+    assert min(piece for bucket in plan for piece in bucket.pieces) >= 1
+    pieces = [piece for bucket in plan for piece in bucket.pieces]
+    for layer in reversed(model):
+        whole = layer.numel
+        while whole:
+            whole -= pieces.pop(0)
+            assert whole >= 0
+    assert pieces == []
+    for bucket in plan:
+        following = [other.ready_layer for other in plan[bucket.index + 1 :] if other.ready_layer < bucket.ready_layer]
+        assert not following or bucket.numel <= sum(layer.numel for layer in model[max(following) + 1 :])
+
+
+def walked(rounds, holds):
+    """Who holds whose contribution, (places, workers), after the rounds; messages of a round move together."""
+    for item in rounds:
+        for _ in range(item.repeat):
+            after = holds.copy()
+            np.logical_or.at(after, item.dst, holds[item.src])
+            holds = after
+    return holds
+
+
+def got(phases, places):
+    """Bytes that each place received."""
+    total = np.zeros(places)
+    for item in (item for rounds in phases for item in rounds):
+        np.add.at(total, item.dst, item.repeat * item.nbytes[0])
+    return total
+
+
+@pytest.mark.parametrize("shape", LAYOUTS, ids=str)
+@pytest.mark.parametrize("kind", TOPOLOGIES)
+def test_a_topology_delivers(kind, shape):
+    """Everyone ends up with every contribution, and with at least the bytes that this takes."""
+    topology = example(Topology, kind)
+    layout = topology.layout(*shape)
+    p, size = layout.workers, 1e6
+    for primitive in supported(topology):
+        payload = np.full((1, p), size) if primitive == "all_gather" else np.array([size])
+        rounds = getattr(topology, primitive)(payload, layout)
+        holds = walked(rounds, np.eye(layout.places, p, dtype=bool))
+        least = {"all_reduce": size * (p > 1), "all_gather": (p - 1) * size, "reduce_scatter": size / p * (p > 1)}
+        if primitive == "broadcast":
+            assert holds[:p, 0].all()
+            least["broadcast"] = np.where(np.arange(p) > 0, size, 0)
+        else:
+            assert holds[:p].all(), primitive
+        assert (got([rounds], layout.places)[:p] >= least[primitive] * (1 - 1e-9)).all(), primitive
+        assert all(item.nbytes.shape == (1, len(item.src)) and len(item.src) == len(item.dst) for item in rounds)
+        assert all((item.src != item.dst).all() and item.nbytes.min() >= 0 for item in rounds)
+    if topology.style == "push_pull":
+        for slot in (0, 7):
+            phases = topology.push_pull(np.array([size]), np.array([2 * size]), layout, slot)
+            holds = np.eye(layout.places, p, dtype=bool)
+            for rounds in phases:
+                holds = walked(rounds, holds)
+            assert holds[:p].all()
+            assert (got(phases, layout.places)[:p] >= 2 * size * (1 - 1e-9)).all()
+
+
+@pytest.mark.parametrize("kind", TOPOLOGIES)
+def test_a_topology_says_what_it_cannot_do(kind):
+    topology, layout = example(Topology, kind), Layout(2, 1)
+    for primitive in set(PRIMITIVES) - set(supported(topology)):
+        with pytest.raises(PydanticCustomError, match=f"a topology that can do .*{kind} does"):
+            getattr(topology, primitive)(np.ones((1, 2)), layout)
+    if topology.style == "collective":
+        with pytest.raises(PydanticCustomError, match=f"push and pull.*{kind} does"):
+            topology.push_pull(np.ones(1), np.ones(1), layout)
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+@pytest.mark.parametrize("shape", LAYOUTS, ids=str)
+@pytest.mark.parametrize(("servers", "colocated"), [(0, False), (1, False), (3, False), (3, True)])
+def test_a_fabric_routes_over_links_that_exist(kind, shape, servers, colocated):
+    layout = dataclasses.replace(Layout(*shape), servers=servers, colocated=colocated)
+    wiring = example(Fabric, kind).wire(layout)
+    assert np.isfinite(wiring.capacity).all()
+    assert wiring.capacity.min() > 0
+    assert len(wiring.names) == len(set(wiring.names)) == len(wiring.capacity)
+    src, dst = (axis.ravel() for axis in np.meshgrid(np.arange(layout.places), np.arange(layout.places)))
+    first, last, latency = wiring.route(src[src != dst], dst[src != dst])
+    for link in (first, last):
+        assert ((link >= 0) & (link < len(wiring.capacity))).all()
+    assert (np.asarray(latency) >= 0).all()
+    assert example(Fabric, kind).wire(layout, 1e6).capacity.min() == 1e6

@@ -1,0 +1,209 @@
+"""The fold against its slow twin, against the textbooks, and against what can't be."""
+
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from examples import example, pairs, switch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import interpret
+
+from simulator.engine.fold import fold
+from simulator.engine.pricing import price
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter, Round
+from simulator.topologies.base import Topology, ring_gather, ring_pass
+
+ALPHA, B, S = 50e-6, 1.25e9, 1e8
+STEP = {"all_reduce": AllReduce, "all_gather": AllGather, "reduce_scatter": ReduceScatter, "broadcast": Broadcast}
+
+nbytes = st.floats(0, 1e9)
+bandwidths = st.floats(1e6, 1e11)
+latencies = st.floats(0, 1e-2)
+readies = st.lists(st.floats(0, 1), min_size=48, max_size=48)
+slow = settings(max_examples=60, deadline=None)
+
+
+def rounds_of(kind, primitive, size, layout):
+    """Rounds of one payload: a number, or for a gather one per worker."""
+    payload = np.broadcast_to(np.asarray(size, dtype=float), (layout.workers,))
+    topology = example(Topology, kind)
+    return getattr(topology, primitive)(payload[None, :] if primitive == "all_gather" else payload[:1], layout)
+
+
+def times(rounds, wiring, ready=None, **options):
+    ready = np.zeros(wiring.layout.places) if ready is None else np.array(ready[: wiring.layout.places])
+    return fold(rounds, wiring, ready, **options)[0]
+
+
+def collective_time(kind, primitive, size, wiring):
+    return times(rounds_of(kind, primitive, size, wiring.layout), wiring).max()
+
+
+@pytest.mark.parametrize("primitive", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
+@slow
+@given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies, over=latencies)
+def test_ring_equals_the_reference(primitive, p, size, bandwidth, latency, ready, over):
+    wiring = switch(p, 1, bandwidth, latency)
+    rounds = rounds_of("ring", primitive, size, wiring.layout)
+    expected = interpret(rounds, wiring, ready[:p], over)
+    np.testing.assert_allclose(times(rounds, wiring, ready, overhead=over), expected, rtol=1e-9)
+
+
+@slow
+@given(sizes=st.lists(nbytes, min_size=2, max_size=12), bandwidth=bandwidths, latency=latencies, ready=readies)
+def test_a_gather_of_unequal_blocks_equals_the_reference(sizes, bandwidth, latency, ready):
+    wiring = switch(len(sizes), 1, bandwidth, latency)
+    rounds = ring_gather(np.arange(len(sizes)), np.array([sizes]))
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[: len(sizes)]), rtol=1e-9)
+
+
+@slow
+@given(
+    nodes=st.integers(1, 6), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies), ready=readies,
+)
+def test_a_ring_over_two_kinds_of_links_equals_the_reference(nodes, gpus, size, wire, local, ready):
+    wiring = switch(nodes, gpus, *wire, local)
+    rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
+    expected = interpret(rounds, wiring, ready[: nodes * gpus])
+    np.testing.assert_allclose(times(rounds, wiring, ready), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring"])
+@slow
+@given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies)
+def test_every_other_topology_equals_the_reference(kind, primitive, p, size, bandwidth, latency, ready):
+    wiring = switch(p, 1, bandwidth, latency)
+    rounds = rounds_of(kind, primitive, size, wiring.layout)
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 64])
+def test_ring_formulas(p):
+    wiring = switch(p, 1, B, ALPHA)
+    formulas = {
+        "all_reduce": 2 * (p - 1) * (ALPHA + S / (p * B)),
+        "all_gather": (p - 1) * (ALPHA + S / B),
+        "reduce_scatter": (p - 1) * (ALPHA + S / (p * B)),
+        "broadcast": (p - 1) * (ALPHA + S / B),
+    }
+    for primitive, seconds in formulas.items():
+        assert collective_time("ring", primitive, S, wiring) == pytest.approx(seconds, rel=1e-12), primitive
+
+
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 64])
+def test_tree_formulas(p):
+    """Exact at powers of two; elsewhere the latency of an incomplete level hides behind its parent's other child."""
+    wiring, levels = switch(p, 1, B, ALPHA), ceil(log2(p))
+    for primitive, passes in {"all_reduce": 2, "broadcast": 1}.items():
+        seconds, formula = collective_time("tree", primitive, S, wiring), passes * levels * (ALPHA + S / B)
+        if p == 2**levels:
+            assert seconds == pytest.approx(formula, rel=1e-12)
+        else:
+            assert passes * (ALPHA + levels * S / B) * (1 - 1e-12) <= seconds < formula
+
+
+@pytest.mark.parametrize(("nodes", "g"), [(2, 2), (4, 4), (5, 3), (8, 8)])
+def test_hierarchical_formula(nodes, g):
+    local = (5 * B, ALPHA / 10)
+    wiring = switch(nodes, g, B, ALPHA, local)
+    inside = 2 * (g - 1) * (local[1] + S / (g * local[0]))
+    across = 2 * (nodes - 1) * (ALPHA + S / (nodes * B))
+    assert collective_time("hierarchical", "all_reduce", S, wiring) == pytest.approx(inside + across, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "servers"), [(1, 1), (8, 1), (8, 2), (8, 8), (3, 2)])
+def test_push_pull_is_bound_by_the_servers(n, servers):
+    topology = example(Topology, "parameter_server", servers=servers)
+    layout = topology.layout(n, 1)
+    wiring = SingleSwitch(bandwidth=B, latency=ALPHA).wire(layout)
+    clock, links = np.zeros(layout.places), np.zeros((1, len(wiring.capacity)))
+    for phase in topology.push_pull(np.array([S]), np.array([S]), layout):
+        clock[:] = fold(phase, wiring, clock, links).max()
+    assert clock.max() == pytest.approx(2 * (ALPHA + n * S / (servers * B)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+def test_payloads_side_by_side_equal_one_by_one(kind, primitive):
+    wiring, sizes = switch(4, 3, B, ALPHA, (4 * B, ALPHA / 9)), [16.0, 1e3, 4e4, 1e6, S]
+    one_by_one = [times(rounds_of(kind, primitive, size, wiring.layout), wiring) for size in sizes]
+    payload = np.array(sizes)
+    topology, law = example(Topology, kind), np.zeros((len(sizes), wiring.layout.places))
+    for chosen, mask in topology.choices(primitive, payload, wiring.layout):
+        if mask.any():
+            part = np.repeat(payload[mask, None], 12, axis=1) if primitive == "all_gather" else payload[mask]
+            law[mask] = fold(getattr(chosen, primitive)(part, wiring.layout), wiring, np.zeros(12))
+    np.testing.assert_allclose(law, one_by_one, rtol=1e-12)
+
+
+@slow
+@given(
+    nodes=st.integers(2, 5), gpus=st.integers(1, 4), repeat=st.integers(1, 300), size=nbytes,
+    wire=st.tuples(bandwidths, latencies), local=st.tuples(bandwidths, latencies), ready=readies,
+)
+def test_the_periodic_jump_equals_stepping(nodes, gpus, repeat, size, wire, local, ready):
+    wiring = switch(nodes, gpus, *wire, local)
+    (item,) = ring_pass(np.arange(nodes * gpus), np.array([[size]]), repeat)
+    single = [Round(item.src, item.dst, item.nbytes)] * repeat
+    jumped, stepped = (np.zeros((1, len(wiring.capacity))) for _ in range(2))
+    np.testing.assert_allclose(
+        times([item], wiring, ready, links=jumped), times(single, wiring, ready, links=stepped), rtol=1e-9
+    )
+    np.testing.assert_allclose(jumped, stepped, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+@slow
+@given(
+    nodes=st.integers(1, 6), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+)
+def test_no_transfer_beats_its_bottleneck(kind, primitive, nodes, gpus, size, wire, local):
+    wiring = switch(nodes, gpus, *wire, local)
+    rounds = rounds_of(kind, primitive, size, wiring.layout)
+    total, crossed, message = times(rounds, wiring).max(), np.zeros(len(wiring.capacity)), 0.0
+    for item in rounds:
+        first, last, latency = wiring.route(item.src, item.dst)
+        narrowest = np.minimum(wiring.capacity[first], wiring.capacity[last])
+        message = max(message, (latency + item.nbytes[0] / narrowest).max())
+        np.add.at(crossed, first, item.repeat * item.nbytes[0])
+        np.add.at(crossed, last, item.repeat * item.nbytes[0])
+    assert total >= (crossed / wiring.capacity).max() * (1 - 1e-9)
+    assert total >= message * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+@slow
+@given(
+    nodes=st.integers(1, 5), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies), by=st.floats(1, 10),
+)
+def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(kind, primitive, nodes, gpus, size, wire, local, by):
+    rounds = rounds_of(kind, primitive, size, Layout(nodes, gpus))
+    larger = [Round(item.src, item.dst, item.nbytes * by, item.repeat) for item in rounds]
+    base = times(rounds, switch(nodes, gpus, *wire, local)).max() * (1 + 1e-9)
+    assert times(rounds, switch(nodes, gpus, wire[0] * by, wire[1], local)).max() <= base
+    assert times(rounds, switch(nodes, gpus, *wire, (local[0] * by, local[1]))).max() <= base
+    assert times(rounds, switch(nodes, gpus, wire[0], wire[1] / by, (local[0], local[1] / by))).max() <= base
+    assert times(larger, switch(nodes, gpus, *wire, local)).max() * (1 + 1e-9) >= base / (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+def test_traffic_counts_every_byte_once(kind, primitive):
+    fabric, size = SingleSwitch(bandwidth=B), 1e6
+    layout = Layout(3, 4)
+    traffic = price([(STEP[primitive](size), 0)], example(Topology, kind), fabric, fabric.wire(layout)).traffic
+    total = sum(item.repeat * item.nbytes.sum() for item in rounds_of(kind, primitive, size, layout))
+    assert traffic.sent.sum() == pytest.approx(total)
+    assert traffic.links.sum() == pytest.approx(2 * total)
+    if (kind, primitive) == ("ring", "all_reduce"):
+        np.testing.assert_allclose(traffic.sent, 2 * 11 / 12 * size)
+
+
+def test_a_batch_with_different_wire_factors():
+    wiring, factor = switch(4, 1, B, ALPHA), np.array([1.0, 2.0])
+    rounds = ring_pass(np.arange(4), np.array([[S / 4], [S / 4]]), 6)
+    law = fold(rounds, wiring, np.zeros(4), factor=factor).max(axis=1)
+    np.testing.assert_allclose(law, [6 * (ALPHA + f * S / (4 * B)) for f in factor], rtol=1e-12)
