@@ -23,9 +23,6 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except click.exceptions.ClickException as error:
-            error.exit_code = 2
-            raise
         except Exception as error:
             from simulator.errors import SparsimError
 
@@ -76,11 +73,18 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
 @main.command()
 @click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
 @AS_JSON
-def validate(places: tuple[str, ...], as_json: bool) -> None:
+@click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
+def validate(places: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     """Predicted against measured, for every scenario that says what was measured."""
     from simulator.studies.validation import validate as check
 
-    _show(check(places), as_json, "print_validation")
+    document = check(places)
+    if markdown:
+        from simulator.reporting.tables import accuracy_markdown
+
+        click.echo(accuracy_markdown(document))
+        return
+    _show(document, as_json, "print_validation")
 
 
 @main.command()
@@ -137,7 +141,12 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
 
 @main.command()
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("configs/schema"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("configs/schema"),
+    show_default=True,
+)
 def schema(out: Path) -> None:
     """Write the JSON Schemas that editors check scenarios and configs against."""
     from simulator.scenario import schemas

@@ -42,7 +42,8 @@ class Spec(BaseModel):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over every field: equal specs have equal fingerprints, in any process."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        return hashlib.sha256(f"{kind} {self.model_dump_json()}".encode()).hexdigest()
 
     @model_validator(mode="wrap")
     @classmethod
@@ -137,7 +138,9 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
     """An error in the form that every message takes: expected, got, hint."""
     return PydanticCustomError(
-        "expected", "expected {what}, got {got}: {hint}", _context(what, got if isinstance(got, str) else shown(got), hint)
+        "expected",
+        "expected {what}, got {got}: {hint}",
+        _context(what, got if isinstance(got, str) else shown(got), hint),
     )
 
 

@@ -23,7 +23,7 @@ Path_ = tuple[str | int, ...]
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-_WORDS = {"null": None, "Null": None, "NULL": None, "~": None, "": None}
+_WORDS: dict[str, bool | None] = {"null": None, "Null": None, "NULL": None, "~": None, "": None}
 _WORDS |= {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -87,7 +87,7 @@ class _Composer:
         self.path = path
         self.marks: dict[Path_, tuple[int, int]] = {}
         self.problems: list[Problem] = []
-        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.anchors: dict[str | None, tuple[Any, int]] = {}
         self.nodes = 0
 
     def document(self, text: str) -> Any:
@@ -258,7 +258,9 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
                     times = {key: _seconds(row[f"{key}_s"]) for key in ("forward", "backward")}
                     rows.append({"name": row["name"], "numel": int(row["numel"]), **times})
                 except (TypeError, ValueError) as error:
-                    problems.append(Problem(f"{path}:{number}", "a whole numel and times in seconds", shown(str(error))))
+                    problems.append(
+                        Problem(f"{path}:{number}", "a whole numel and times in seconds", shown(str(error)))
+                    )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
     if problems:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.engine.plan import Plan, assemble
+from simulator.engine.plan import Plan, Setup, assemble
 from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError, Problem
 from simulator.models.timeline import BREAKDOWN, Iteration
@@ -52,16 +52,18 @@ def plan_of(scenario: Scenario) -> Plan:
     cluster = scenario.cluster
     try:
         return assemble(
-            scenario.workload,
-            cluster.nodes,
-            cluster.gpus_per_node,
-            cluster.gpu,
-            cluster.network,
-            cluster.runtime,
-            scenario.topology,
-            scenario.sparsifier,
-            scenario.scheduler,
-            scenario.concentration,
+            Setup(
+                workload=scenario.workload,
+                nodes=cluster.nodes,
+                gpus_per_node=cluster.gpus_per_node,
+                gpu=cluster.gpu,
+                fabric=cluster.network,
+                runtime=cluster.runtime,
+                topology=scenario.topology,
+                sparsifier=scenario.sparsifier,
+                scheduler=scenario.scheduler,
+                concentration=scenario.concentration,
+            )
         )
     except PydanticCustomError as error:
         context = error.context or {}
@@ -159,8 +161,9 @@ def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) ->
         items.append(_evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", mape, inside, seconds))
     exposed = breakdown["communication_exposed"]
     for name, (measured, inside) in plan.prices.curves.items():
-        network = scenario.cluster.network.name
-        items.append(_evidence("collective", f"{network}/{name}", measured.held_out_mape, inside, exposed))
+        items.append(
+            _evidence("collective", f"{scenario.cluster.network.name}/{name}", measured.held_out_mape, inside, exposed)
+        )
     if plan.prices.folded or (scenario.topology.concurrent and scenario.cluster.workers > 1):
         network = scenario.cluster.network
         share = 0.0 if plan.prices.curves else exposed
@@ -178,9 +181,11 @@ def _interval(times: np.ndarray, calibration: list[dict[str, Any]]) -> list[floa
     A mean absolute error m of a normal error means a standard deviation of m sqrt(pi/2); the curves' errors are taken
     as independent.
     """
-    sigma = math.sqrt(math.pi / 2) * math.hypot(*((item["held_out_mape"] or 0.0) * item["seconds"] for item in calibration))
-    low, high = (float(np.percentile(times, q)) for q in (5, 95))
+    sigma = math.sqrt(math.pi / 2) * math.hypot(
+        *((item["held_out_mape"] or 0.0) * item["seconds"] for item in calibration)
+    )
     mean = float(times.mean())
+    low, high = np.percentile(times, (5, 95)).tolist() if len(times) > 1 else (mean, mean)
     below, above = math.hypot(mean - low, NORMAL_95 * sigma), math.hypot(high - mean, NORMAL_95 * sigma)
     return [max(0.0, mean - below), mean + above]
 

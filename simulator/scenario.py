@@ -11,7 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from simulator.component import Component, MemberOf, Spec, discover, expected
@@ -24,7 +32,7 @@ from simulator.models.overlap import INDEPENDENT
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import Fraction, Ratio, Seconds
+from simulator.units import Ratio, Seconds
 
 MAX_WORKERS = 2**17
 
@@ -193,10 +201,13 @@ class Scenario(Spec):
     @property
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
-        inert = {"name", "measured", "question", "versus", "workload"}
-        inputs = self.model_dump(mode="json", exclude=inert)
-        text = json.dumps({"engine": engine_version(), "workload": self.workload.fingerprint, **inputs}, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        parts = {"workload": self.workload, "gpu": self.cluster.gpu, "network": self.cluster.network}
+        parts |= {"runtime": self.cluster.runtime}
+        inert = {"name", "measured", "question", "versus"}
+        exclude = {key: True for key in (*inert, "workload")} | {"cluster": {"gpu", "network", "runtime"}}
+        inputs = self.model_dump(mode="json", exclude=exclude)
+        known = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
+        return hashlib.sha256(json.dumps({**known, **inputs}, sort_keys=True).encode()).hexdigest()
 
 
 _TARGETS = {
@@ -255,7 +266,7 @@ def _parameters(member: type[Component]) -> list[dict[str, Any]]:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas (draft 2020-12) of a scenario and of each kind of config file."""
-    targets = {
+    targets: dict[str, TypeAdapter[Any]] = {
         "scenario": TypeAdapter(Scenario),
         "workload": TypeAdapter(Workload),
         "gpu": TypeAdapter(Gpu),

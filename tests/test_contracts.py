@@ -89,7 +89,7 @@ def carried(steps, workers):
 
 
 buckets = st.builds(Bucket, st.just(0), st.lists(st.integers(1, 10**7), min_size=1, max_size=4).map(tuple), st.just(0))
-concentrations = st.one_of(st.just(INDEPENDENT), st.floats(0, 1e3))
+concentrations = st.one_of(st.sampled_from([0.0, INDEPENDENT]), st.floats(1e-3, 1e3))
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -194,7 +194,7 @@ def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(kind, pri
 def test_traffic_counts_every_byte_once(kind, primitive):
     fabric, size = SingleSwitch(bandwidth=B), 1e6
     layout = Layout(3, 4)
-    traffic = price([(STEP[primitive](size), 0)], example(Topology, kind), fabric, fabric.wire(layout)).traffic
+    traffic = price([STEP[primitive](size)], [(0, 0)], example(Topology, kind), fabric, fabric.wire(layout)).traffic
     total = sum(item.repeat * item.nbytes.sum() for item in rounds_of(kind, primitive, size, layout))
     assert traffic.sent.sum() == pytest.approx(total)
     assert traffic.links.sum() == pytest.approx(2 * total)

@@ -36,6 +36,7 @@ def fold(
     rounds: Sequence[Round],
     wiring: Wiring,
     ready: Floats,
+    *,
     links: Floats | None = None,
     overhead: float = 0.0,
     factor: Floats | None = None,
@@ -81,20 +82,19 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     if len(dst) == 1 or not routed.shared:
         have[:, dst] = np.maximum(have[:, dst], done)
     else:
-        np.maximum.at(have, (slice(None), dst), done)
+        np.maximum.at(have.T, dst, done.T)
 
 
 def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
     """Messages that share links: each link carries all of its messages' bytes at full capacity."""
-    everyone = slice(None)
     first, last = routed.first, routed.last
     begin, work = np.zeros_like(free), np.zeros_like(free)
-    np.maximum.at(begin, (everyone, first), start)
-    np.add.at(work, (everyone, first), routed.out_time)
+    np.maximum.at(begin.T, first, start.T)
+    np.add.at(work.T, first, routed.out_time.T)
     left = np.maximum(begin, free) + work
     arrival, load = np.zeros_like(free), np.zeros_like(free)
-    np.maximum.at(arrival, (everyone, last), start + routed.latency)
-    np.add.at(load, (everyone, last), routed.in_time)
+    np.maximum.at(arrival.T, last, (start + routed.latency).T)
+    np.add.at(load.T, last, routed.in_time.T)
     came = np.maximum(arrival, free) + load
     done = np.maximum(left[:, first] + routed.latency, came[:, last])
     free[:, first] = left[:, first]

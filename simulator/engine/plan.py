@@ -16,7 +16,7 @@ from simulator.models.exchange import AllGather, Bucket, Communication, Compute,
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
 from simulator.schedulers.base import Scheduler
-from simulator.sparsifiers.base import Sparsifier, Style
+from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Rounds, Topology
 
 _REMEMBERED = 64
@@ -83,76 +83,64 @@ class Plan:
         return work.input_time + work.forward + float(work.backward.sum()) + work.update
 
 
-def assemble(
-    workload: Workload,
-    nodes: int,
-    gpus_per_node: int,
-    gpu: Gpu,
-    fabric: Fabric,
-    runtime: Runtime,
-    topology: Topology,
-    sparsifier: Sparsifier,
-    scheduler: Scheduler,
-    concentration: float,
-) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The parts of a scenario that one iteration is planned from; `concentration` is the overlap law's."""
+
+    workload: Workload
+    nodes: int
+    gpus_per_node: int
+    gpu: Gpu
+    fabric: Fabric
+    runtime: Runtime
+    topology: Topology
+    sparsifier: Sparsifier
+    scheduler: Scheduler
+    concentration: float
+
+
+def assemble(setup: Setup) -> Plan:
     """Buckets, selections, exchanges and their prices for one scenario. One worker exchanges and selects nothing.
 
     Raises an expected-error where the sparsifier, the scheduler and the topology cannot work together.
     """
-    layout = topology.layout(nodes, gpus_per_node)
-    wiring = fabric.wire(layout, runtime.endpoint_bandwidth if topology.concurrent else None)
-    work = prepare(workload, layout.workers, gpu, runtime, sparsifier, scheduler, topology.style, concentration)
-    slots = [(slot, step) for slot, chain in enumerate(work.chains) for step in chain if not isinstance(step, Kernel)]
-    prices = price(work.steps, slots, topology, fabric, wiring)
+    topology, runtime = setup.topology, setup.runtime
+    layout = topology.layout(setup.nodes, setup.gpus_per_node)
+    wiring = setup.fabric.wire(layout, runtime.endpoint_bandwidth if topology.concurrent else None)
+    work = prepare(setup, layout.workers)
+    uses = [(slot, step) for slot, chain in enumerate(work.chains) for step in chain if not isinstance(step, Kernel)]
+    prices = price(work.steps, uses, topology, setup.fabric, wiring)
     if topology.concurrent:
         exchanges = [_phases(chain, slot, work.steps, topology, wiring) for slot, chain in enumerate(work.chains)]
     else:
         exchanges = _stages(work, prices.seconds, runtime)
-    return Plan(work, exchanges, scheduler.overlap, topology.concurrent, runtime, wiring, prices)
+    return Plan(work, exchanges, setup.scheduler.overlap, topology.concurrent, runtime, wiring, prices)
 
 
 _prepared: OrderedDict[tuple[object, ...], Work] = OrderedDict()
 
 
-def prepare(
-    workload: Workload,
-    workers: int,
-    gpu: Gpu,
-    runtime: Runtime,
-    sparsifier: Sparsifier,
-    scheduler: Scheduler,
-    style: Style,
-    concentration: float,
-) -> Work:
+def prepare(setup: Setup, workers: int) -> Work:
     """The part of the plan that the network does not touch; the latest ones are remembered, as sweeps repeat them."""
-    specs = (workload, gpu, runtime, sparsifier, scheduler)
-    key = (*(type(spec) for spec in specs), *(spec.fingerprint for spec in specs), workers, style, concentration)
+    specs = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.scheduler)
+    key = (*(spec.fingerprint for spec in specs), workers, setup.topology.style, setup.concentration)
     known = _prepared.get(key)
     if known is None:
-        known = _prepare(workload, workers, gpu, runtime, sparsifier, scheduler, style, concentration)
-        _prepared[key] = known
+        known = _prepared[key] = _prepare(setup, workers)
         if len(_prepared) > _REMEMBERED:
             _prepared.popitem(last=False)
     return known
 
 
-def _prepare(
-    workload: Workload,
-    workers: int,
-    gpu: Gpu,
-    runtime: Runtime,
-    sparsifier: Sparsifier,
-    scheduler: Scheduler,
-    style: Style,
-    concentration: float,
-) -> Work:
-    update = update_time(workload, gpu, runtime)
-    workload = workload.stretched(update)
-    buckets = scheduler.plan(workload.layers)
+def _prepare(setup: Setup, workers: int) -> Work:
+    gpu, runtime, sparsifier = setup.gpu, setup.runtime, setup.sparsifier
+    update = update_time(setup.workload, gpu, runtime)
+    workload = setup.workload.stretched(update)
+    buckets = setup.scheduler.plan(workload.layers)
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
-        raise expected("one bucket", f"{len(buckets)} buckets from scheduler {scheduler.kind}", hint)
-    selections = [sparsifier.expect(bucket, workers, concentration) for bucket in buckets]
+        raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
+    selections = [sparsifier.expect(bucket, workers, setup.concentration) for bucket in buckets]
     pricing = _Kernels(gpu, runtime)
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     chains: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
@@ -163,7 +151,8 @@ def _prepare(
         chosen = sparsifier.compute(bucket)
         select[i] = sum(pricing.cost(item) for item in chosen)
         spread[i] = sum(pricing.spread(item) for item in chosen)
-        chains[i], combine[i] = _chain(sparsifier.exchange(selection, bucket, workers, style), pricing, steps)
+        exchange = sparsifier.exchange(selection, bucket, workers, setup.topology.style)
+        chains[i], combine[i] = _chain(exchange, pricing, steps)
     return Work(
         input_time=workload.input_time,
         forward=workload.forward_time,
@@ -244,7 +233,10 @@ def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict
 def _stages(work: Work, seconds: Floats, runtime: Runtime) -> list[list[Stage]]:
     """Every exchange where one follows the other: fixed times, the runtime's own cost per call added."""
     stage_of = [
-        Stage(type(step).__name__, time + runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather))
+        Stage(
+            type(step).__name__,
+            time + runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather),
+        )
         for step, time in zip(work.steps, seconds.tolist(), strict=True)
     ]
     return [
@@ -254,7 +246,11 @@ def _stages(work: Work, seconds: Floats, runtime: Runtime) -> list[list[Stage]]:
 
 
 def _phases(
-    chain: Sequence[Kernel | int], slot: int, steps: Sequence[Communication], topology: Topology, wiring: Wiring
+    chain: Sequence[Kernel | int],
+    slot: int,
+    steps: Sequence[Communication],
+    topology: Topology,
+    wiring: Wiring,
 ) -> list[Stage]:
     """One exchange where several share the links: its rounds, phase by phase."""
     stages: list[Stage] = []

@@ -65,23 +65,23 @@ def price(
     groups: dict[type, list[int]] = defaultdict(list)
     for place, step in enumerate(steps):
         groups[type(step)].append(place)
-    for kind, places in groups.items():
+    for places in groups.values():
         members = [steps[place] for place in places]
-        prices.seconds[places] = _price_group(PRIMITIVE[kind], members, times[places], topology, fabric, wiring, prices)
+        prices.seconds[places] = _price_group(members, times[places], topology, fabric, wiring=wiring, prices=prices)
     return prices
 
 
 def _price_group(
-    primitive: str,
     members: Sequence[Communication],
     times: Floats,
     topology: Topology,
     fabric: Fabric,
+    *,
     wiring: Wiring,
     prices: Prices,
 ) -> Floats:
     """Seconds of payloads of one primitive; those inside a measured curve's range by it, the rest by the fold."""
-    layout = wiring.layout
+    layout, primitive = wiring.layout, PRIMITIVE[type(members[0])]
     payload, total = _payloads(members, layout)
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
@@ -116,6 +116,9 @@ def _payloads(members: Sequence[Communication], layout: Layout) -> tuple[Floats,
 
 def _count(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats) -> None:
     """Add each payload's bytes, `times` (b,) over."""
-    for item in rounds:
-        first, last, _ = wiring.route(item.src, item.dst)
-        traffic.add(item, first, last, item.repeat * (times @ item.nbytes))
+    if not rounds:
+        return
+    src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
+    nbytes = np.concatenate([item.repeat * (times @ item.nbytes) for item in rounds])
+    first, last, _ = wiring.route(src, dst)
+    traffic.add(src, first, last, nbytes)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import simpy
 
 from simulator.engine.fold import fold
-from simulator.engine.plan import Plan, Stage
+from simulator.engine.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, Span, covered
 
@@ -44,10 +45,8 @@ class _Run:
         count = len(self.work.buckets)
         self.segments = self._segments(draws)
         self.slowdown = plan.runtime.compute_slowdown if plan.overlap else 0.0
-        self.known = self.env.event()
         self.ready_event = [self.env.event() for _ in range(count)] if self.slowdown else []
         self.ready: list[float] = [0.0] * count
-        self.done = [self.env.event() for _ in range(count)] if plan.concurrent else []
         self.done_at = [0.0] * count
         self.busy: list[tuple[float, float, str, int, bool]] = []
         self.gaps: list[tuple[float, float]] = []
@@ -55,13 +54,11 @@ class _Run:
         self.active = 0
         self.change = self.env.event()
         self.host = 0.0
-        self.end = 0.0
-        self.elapsed = np.zeros(0)
         if self.slowdown:
             self.env.process(self._slowed_compute())
         else:
-            self.elapsed = self.segments.max(axis=0)
-            self._set_ready(self.segments)
+            # A collective starts when the slowest has come.
+            self.ready = self.segments[:, 2::2].max(axis=0).tolist()
         if plan.concurrent:
             for index in range(count):
                 self.env.process(self._exchange(index))
@@ -86,11 +83,6 @@ class _Run:
         parts[:, 2::2] = select
         return np.cumsum(parts, axis=1)
 
-    def _set_ready(self, at: Floats) -> None:
-        """A collective starts when the slowest has come."""
-        self.ready = at[:, 2::2].max(axis=0).tolist()
-        self.segments = at
-
     def _slowed_compute(self) -> Process:
         """Compute that runs slower while a collective is under way; all workers keep their proportions."""
         slowest = self.segments.max(axis=0)
@@ -98,7 +90,7 @@ class _Run:
         stretched = np.zeros_like(slowest)
         for column, seconds in enumerate(nominal.tolist()):
             remaining = seconds
-            while remaining > 1e-15:
+            while remaining > 1e-15 * max(1.0, self.env.now):  # below, the clock would not move
                 began, pace = self.env.now, 1.0 / (1.0 + self.slowdown) if self.active else 1.0
                 yield self.env.timeout(remaining / pace) | self.change
                 remaining -= (self.env.now - began) * pace
@@ -109,57 +101,62 @@ class _Run:
                 self.ready_event[index].succeed()
         self.segments = self.segments * np.divide(stretched, slowest, out=np.ones_like(slowest), where=slowest > 0)
 
-    def _wait(self, index: int) -> Process:
-        """Until all workers have the bucket, and the software before an exchange has run.
+    def _issued(self, index: int) -> float:
+        """When a bucket's exchange may start: ready everywhere, and the software before it has run.
 
-        The next cycle of the runtime, and the host's launch, which runs beside earlier exchanges.
+        That is the next cycle of the runtime, and the host's launch, which runs beside earlier exchanges.
         """
-        if self.slowdown:
-            yield self.ready_event[index]
         start, runtime = self.ready[index], self.plan.runtime
-        if self.plan.exchanges[index]:
-            if runtime.cycle_time:
-                start = math.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
-            if runtime.collective_launch:
-                self.host = max(self.host, start) + runtime.collective_launch
-                start = self.host
-        if start > self.env.now:
-            yield self.env.timeout(start - self.env.now)
+        if runtime.cycle_time:
+            start = math.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
+        if runtime.collective_launch:
+            start = self.host = max(self.host, start) + runtime.collective_launch
+        return start
 
     def _communicate(self) -> Process:
-        """The serial stream: one exchange after the other, first in first out."""
-        env = self.env
-        for index, stages in enumerate(self.plan.exchanges):
-            if self.slowdown or self.ready[index] > env.now or self.plan.runtime.collective_launch:
-                yield from self._wait(index)
-            if stages:
-                self._toggle(1)
-                yield env.timeout(self._note(stages, index))
-                self._toggle(-1)
-            self.done_at[index] = env.now
+        """The serial stream: one exchange after the other, first in first out.
 
-    def _note(self, stages: list[Stage], index: int) -> float:
-        """Record the stages of one exchange from now on; their seconds."""
-        start = now = self.env.now
-        for stage in stages:
-            self.busy.append((start, start + stage.seconds, stage.label, index, stage.collective))
-            start += stage.seconds
-        return start - now
+        It runs ahead of the clock as far as it knows when the next bucket is ready, and lets the clock catch up before
+        it has to wait for one.
+        """
+        env, clock = self.env, 0.0
+        for index, stages in enumerate(self.plan.exchanges):
+            if self.slowdown:
+                yield self.ready_event[index]
+                clock = max(clock, env.now)
+            if stages:
+                clock = max(clock, self._issued(index))
+                start = clock
+                for stage in stages:
+                    self.busy.append((clock, clock + stage.seconds, stage.label, index, stage.collective))
+                    clock += stage.seconds
+                if self.slowdown:
+                    yield env.timeout(start - env.now)
+                    self._toggle(1)
+                    yield env.timeout(max(0.0, clock - env.now))
+                    self._toggle(-1)
+            self.done_at[index] = max(clock, self.ready[index])
+        yield env.timeout(max(0.0, clock - env.now))
 
     def _exchange(self, index: int) -> Process:
         """One of many exchanges under way at once; they meet on the links."""
-        yield from self._wait(index)
+        if self.slowdown:
+            yield self.ready_event[index]
+        if self.plan.exchanges[index]:
+            yield self.env.timeout(max(0.0, self._issued(index) - self.env.now))
         for stage in self.plan.exchanges[index]:
             seconds, now = stage.seconds, self.env.now
             if stage.rounds is not None:
                 began = np.full(self.plan.wiring.layout.places, now)
                 overhead = self.plan.runtime.message_overhead
-                seconds = float(fold(stage.rounds, self.plan.wiring, began, self.links, overhead).max()) - now
+                seconds = (
+                    float(fold(stage.rounds, self.plan.wiring, began, links=self.links, overhead=overhead).max()) - now
+                )
             self._toggle(1)
             self.busy.append((now, now + seconds, stage.label, index, stage.collective))
             yield self.env.timeout(seconds)
             self._toggle(-1)
-        self.done_at[index] = self.env.now
+        self.done_at[index] = max(self.env.now, self.ready[index])
 
     def _toggle(self, by: int) -> None:
         self.active += by
@@ -202,7 +199,7 @@ class _Run:
         """Spans of the slowest worker at each point, for the timeline."""
         slowest = [0.0, *self.segments.max(axis=0).tolist()]
         spans = []
-        for column, (start, end) in enumerate(zip(slowest, slowest[1:], strict=False)):
+        for column, (start, end) in enumerate(pairwise(slowest)):
             if end > start:
                 label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
                 spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))

@@ -63,6 +63,7 @@ class Wiring:
     """
 
     layout: Layout
+    node: Ints
     capacity: Floats
     names: tuple[str, ...]
     egress: Ints
@@ -74,7 +75,7 @@ class Wiring:
 
     def route(self, src: Ints, dst: Ints) -> tuple[Ints, Ints, Floats]:
         """First link, last link and latency of each message, each (m,)."""
-        local = self.layout.node_of(src) == self.layout.node_of(dst)
+        local = self.node[src] == self.node[dst]
         first = np.where(local, self.local_egress[src], self.egress[src])
         last = np.where(local, self.local_ingress[dst], self.ingress[dst])
         return first, last, np.where(local, self.local_latency, self.latency)

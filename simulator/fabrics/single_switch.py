@@ -23,6 +23,7 @@ class SingleSwitch(Fabric, kind="single_switch"):
         names += [f"place {p} local {way}" for way in ("out", "in") for p in places]
         return Wiring(
             layout=layout,
+            node=node,
             capacity=np.concatenate([np.full(ports, nic), np.full(2 * layout.places, local.bandwidth)]),
             names=tuple(names),
             egress=node,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -45,7 +46,8 @@ class Affine(Evidence):
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
-        return self.intercept + self.slope * np.asarray(sizes, dtype=float)
+        seconds: Floats = self.intercept + self.slope * np.asarray(sizes, dtype=float)
+        return seconds
 
 
 class NLogN(Evidence):
@@ -70,7 +72,7 @@ class Piecewise(Evidence):
     @model_validator(mode="after")
     def _increasing(self) -> Piecewise:
         sizes = [size for size, _ in self.points]
-        if any(b <= a for a, b in zip(sizes, sizes[1:], strict=False)):
+        if any(b <= a for a, b in pairwise(sizes)):
             raise expected("points with increasing sizes", sizes)
         if any(time <= 0 for _, time in self.points):
             raise expected("points with times above 0", self.points)
@@ -94,7 +96,11 @@ class Piecewise(Evidence):
         return bool(self.points[0][0] <= size <= self.points[-1][0])
 
 
-_CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {"affine": Affine, "n_log_n": NLogN, "piecewise": Piecewise}
+_CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
+    "affine": Affine,
+    "n_log_n": NLogN,
+    "piecewise": Piecewise,
+}
 
 
 def _known_curve(value: Any) -> Any:
@@ -105,4 +111,3 @@ def _known_curve(value: Any) -> Any:
 
 
 Curve = Annotated[Annotated[Affine | NLogN | Piecewise, Field(discriminator="curve")], BeforeValidator(_known_curve)]
-

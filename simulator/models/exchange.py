@@ -150,9 +150,9 @@ class Traffic:
     sent: Floats
     links: Floats
 
-    def add(self, item: Round, first: Ints, last: Ints, nbytes: Floats) -> None:
-        """Count `nbytes` (m,) of a round's messages over their first and last links."""
-        self.sent += np.bincount(item.src, weights=nbytes, minlength=len(self.sent))
+    def add(self, src: Ints, first: Ints, last: Ints, nbytes: Floats) -> None:
+        """Count `nbytes` (m,) of messages at their senders and over their first and last links."""
+        self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))
         self.links += np.bincount(first, weights=nbytes, minlength=len(self.links))
         other = last != first
         self.links += np.bincount(last[other], weights=nbytes[other], minlength=len(self.links))

@@ -41,7 +41,7 @@ class Gpu(Spec):
     source: str = ""
     memory_bandwidth: BytesPerSecond | None = None
     ideal: bool = False
-    kernels: dict[str, Curve] = {}
+    kernels: dict[str, Curve] = Field(default_factory=dict)
 
     def curve(self, kernel: str) -> Curve | None:
         """The measured curve of a kernel, or None."""

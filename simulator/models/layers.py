@@ -89,4 +89,4 @@ class Workload(Spec):
             )
             for layer in self.layers
         )
-        return type(self).model_construct(**{**dict(self), "batch_size": batch_size, "layers": layers})
+        return self.model_copy(update={"batch_size": batch_size, "layers": layers})

@@ -47,8 +47,8 @@ def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) 
     """
     total, reached = 0.0, start
     for left, right in sorted(intervals):
-        left, right = max(left, reached), min(right, end)
-        if right > left:
-            total += right - left
-            reached = right
+        begin, stop = max(left, reached), min(right, end)
+        if stop > begin:
+            total += stop - begin
+            reached = stop
     return total

@@ -26,11 +26,24 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
     console.print(f"[bold]{_plain(document['scenario'])}[/bold]", highlight=False)
     facts = Table.grid(padding=(0, 2))
-    rows = [("iteration time", f"{show_time(time)}   (90 % interval {show_time(interval[0])} to {show_time(interval[1])})")]
+    rows = [
+        (
+            "iteration time",
+            f"{show_time(time)}   (90 % interval {show_time(interval[0])} to {show_time(interval[1])})",
+        )
+    ]
     if document["throughput_samples_per_s"] is not None:
-        rows.append(("throughput", f"{document['throughput_samples_per_s']:.5g} samples/s on {document['workers']} workers"))
+        rows.append(
+            (
+                "throughput",
+                f"{document['throughput_samples_per_s']:.5g} samples/s on {document['workers']} workers",
+            )
+        )
         rows.append(("scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"))
-    rows += [*_traffic(document), ("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}")]
+    rows += [
+        *_traffic(document),
+        ("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"),
+    ]
     for name, value in rows:
         facts.add_row(f"[dim]{name}[/dim]", _plain(value))
     console.print(facts, highlight=False)
@@ -49,7 +62,8 @@ def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (
             "traffic",
-            f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; busiest link {link['name']}, "
+            f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; "
+            f"busiest link {link['name']}, "
             f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
         )
     ]
@@ -57,7 +71,8 @@ def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 "density",
-                f"target {density['target']:.4g}, selected {density['selected']:.4g}, aggregated {density['aggregated']:.4g} "
+                f"target {density['target']:.4g}, selected {density['selected']:.4g}, "
+                f"aggregated {density['aggregated']:.4g} "
                 f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
             )
         )
@@ -87,7 +102,12 @@ def _breakdown(document: dict[str, Any]) -> Table:
 def print_validation(document: dict[str, Any], console: Console) -> None:
     """Every row with its signed error, then the errors per group and overall."""
     table = Table(box=None, pad_edge=False)
-    for name, side in (("scenario", "left"), ("quantity", "left"), ("measured", "right"), ("predicted", "right")):
+    for name, side in (
+        ("scenario", "left"),
+        ("quantity", "left"),
+        ("measured", "right"),
+        ("predicted", "right"),
+    ):
         table.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
     for name in ("error", "trivial sum", ""):
         table.add_column(name, justify="right")
@@ -108,7 +128,9 @@ def print_validation(document: dict[str, Any], console: Console) -> None:
     for name in ("n", "MAPE", "median", "p95", "max", "bias"):
         summary.add_column(name, justify="right")
     for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
-        cells = [_percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")]
+        cells = [
+            _percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")
+        ]
         summary.add_row(name, str(errors["n"]), *cells, style="bold" if name == "overall" else None)
     console.print(summary, highlight=False)
 
@@ -124,6 +146,15 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
             )
             table.add_row(f"  {kind['kind']}", _plain(kind["summary"]), f"[dim]{_plain(parameters)}[/dim]")
         console.print(table, highlight=False)
+
+
+def accuracy_markdown(document: dict[str, Any]) -> str:
+    """The errors per group as a Markdown table, for the README: never typed, always computed."""
+    lines = ["| set-up | rows | MAPE | median | p95 | max | bias |", "|---|---|---|---|---|---|---|"]
+    for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
+        cells = [_percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")]
+        lines.append(f"| {name} | {errors['n']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _percent(value: float | None, sign: bool = False) -> str:

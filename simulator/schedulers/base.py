@@ -57,7 +57,7 @@ def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
         sizes = [bucket.pieces]
         if len(bucket.pieces) == 1:
             whole, rest = divmod(bucket.numel, most)
-            sizes = [(most,)] * whole + ([(rest,)] if rest else [])
+            sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
         for pieces in sizes:
             slices.append(Bucket(len(slices), pieces, bucket.ready_layer))
     return slices

@@ -71,8 +71,7 @@ class LocalSelection(Sparsifier):
         """k of every worker, and K by the beta-binomial law unit by unit."""
         counts = self.counts(bucket)
         union = sum(
-            n * union_density(k / n, workers, concentration)
-            for n, k in zip(self.units(bucket), counts, strict=True)
+            n * union_density(k / n, workers, concentration) for n, k in zip(self.units(bucket), counts, strict=True)
         )
         k = float(counts.sum())
         return Selection(np.full(workers, k), float(union), k, self.density * bucket.numel)
@@ -96,7 +95,10 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     if style == "push_pull":
         mean = float(selection.selected.mean())
         per_unit = (selection.aggregated / units,) * units
-        return [PushPull(pair * mean, pair * selection.aggregated), per_call("scatter_add", per_unit, 3, "combine")]
+        return [
+            PushPull(pair * mean, pair * selection.aggregated),
+            per_call("scatter_add", per_unit, 3, "combine"),
+        ]
     per_unit = (selection.largest / units,) * (units * workers)
     values = tuple(VALUE_BYTES * selection.selected)
     indices = tuple(INDEX_BYTES * selection.selected)

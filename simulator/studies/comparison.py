@@ -22,9 +22,7 @@ _SMALL = 0.01
 def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
     """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two."""
     time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
-    terms = {
-        key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in _TERMS
-    }
+    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in _TERMS}
     name, against = method(candidate), method(baseline)
     speed_up = other / time
     return {
@@ -55,8 +53,15 @@ def _answer(name: str, against: str, time: float, other: float, terms: dict[str,
         word = "Yes" if time < other else "No"
         ratio = max(time, other) / min(time, other)
         change = f"{ratio:.2f} times {'faster' if time < other else 'slower'}"
-        verdict = f"{word}: with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
+        verdict = (
+            f"{word}: with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
+        )
     why = "; ".join(
-        part for part in (f"it saves {', '.join(saved)}" if saved else "", f"it costs {', '.join(spent)}" if spent else "") if part
+        part
+        for part in (
+            f"it saves {', '.join(saved)}" if saved else "",
+            f"it costs {', '.join(spent)}" if spent else "",
+        )
+        if part
     )
     return f"{verdict} Compared with {against}, {why}." if why else verdict

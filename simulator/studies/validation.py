@@ -111,11 +111,12 @@ def _predicted(quantity: str, prediction: Prediction) -> float:
 
 
 def trivial_sum(prediction: Prediction) -> float:
-    """What needs no simulator: single-GPU time, kernels, and the busiest link's bytes at full rate, one after another."""
+    """What needs no simulator: single-GPU time, kernels and the busiest link's bytes at full rate, added up."""
     plan, document = prediction.plan, prediction.document
     link = document["traffic"]["busiest_link"]
-    rate = float(plan.wiring.capacity[plan.wiring.names.index(link["name"])])
-    return plan.single_gpu_time + document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] + link["bytes"] / rate
+    rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
+    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"]
+    return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
 
 
 def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -132,5 +133,3 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "max_ape": float(absolute.max()),
         "bias": float(signed.mean()),
     }
-
-

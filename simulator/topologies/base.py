@@ -86,7 +86,9 @@ class Topology(Component, family="topology"):
             if getattr(type(self), name) is not getattr(Topology, name)
         ]
         return expected(
-            f"a topology that can do {primitive}", self.kind, f"{self.kind} does {', '.join(able) or 'nothing'}"
+            f"a topology that can do {primitive}",
+            self.kind,
+            f"{self.kind} does {', '.join(able) or 'nothing'}",
         )
 
 

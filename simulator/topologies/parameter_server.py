@@ -62,4 +62,3 @@ class ParameterServer(Topology, kind="parameter_server"):
         following = workers - workers % g + (workers + 1) % g
         (inside,) = ring_pass(np.arange(g), nbytes[:, None] / g, g - 1)
         return [Round(workers, following, np.repeat(inside.nbytes[:, :1], len(workers), axis=1), inside.repeat)]
-
