@@ -102,6 +102,8 @@ class _Composer:
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 if len(stack) >= MAX_DEPTH:
                     self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
+                if event.tag not in (None, "!"):
+                    self._problem(event, "plain YAML without tags", event.tag)
                 self._count(event, 1)
                 path = self._place(stack, event)
                 stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event, self.nodes))
@@ -253,13 +255,13 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
             absent = [column for column in needed if column not in (reader.fieldnames or [])]
             if absent:
                 raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {', '.join(absent)}"))
-            for number, row in enumerate(reader, start=2):
+            for row in reader:
                 try:
                     times = {key: _seconds(row[f"{key}_s"]) for key in ("forward", "backward")}
                     rows.append({"name": row["name"], "numel": int(row["numel"]), **times})
                 except (TypeError, ValueError) as error:
                     problems.append(
-                        Problem(f"{path}:{number}", "a whole numel and times in seconds", shown(str(error)))
+                        Problem(f"{path}:{reader.line_num}", "a whole numel and times in seconds", shown(str(error)))
                     )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None

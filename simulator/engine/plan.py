@@ -148,7 +148,7 @@ def _prepare(setup: Setup, workers: int) -> Work:
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
             break
-        chosen = sparsifier.compute(bucket)
+        chosen = sparsifier.compute(selection, bucket, workers)
         select[i] = sum(pricing.cost(item) for item in chosen)
         spread[i] = sum(pricing.spread(item) for item in chosen)
         exchange = sparsifier.exchange(selection, bucket, workers, setup.topology.style)
@@ -184,6 +184,8 @@ class _Kernels:
         sizes = np.array(item.elements)
         low, high = self.sizes.get(item.kernel, (np.inf, 0.0))
         self.sizes[item.kernel] = (min(low, float(sizes.min())), max(high, float(sizes.max())))
+        if item.kernel == "host_merge":
+            return float(sizes.sum()) * self.runtime.host_element
         return max(float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls)
 
     def spread(self, item: Compute) -> float:

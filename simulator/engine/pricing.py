@@ -17,6 +17,7 @@ from simulator.models.exchange import (
     Broadcast,
     Communication,
     Layout,
+    Messages,
     ReduceScatter,
     Round,
     Traffic,
@@ -64,7 +65,13 @@ def price(
     times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
     groups: dict[type, list[int]] = defaultdict(list)
     for place, step in enumerate(steps):
-        groups[type(step)].append(place)
+        if isinstance(step, Messages):
+            rounds = step.pattern(step.nbytes, layout)
+            _count(traffic, rounds, wiring, times[place : place + 1])
+            prices.seconds[place] = fold(rounds, wiring, np.zeros(layout.places)).max()
+            prices.folded += 1
+        else:
+            groups[type(step)].append(place)
     for places in groups.values():
         members = [steps[place] for place in places]
         prices.seconds[places] = _price_group(members, times[places], topology, fabric, wiring=wiring, prices=prices)

@@ -60,7 +60,8 @@ class NLogN(Evidence):
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
         n = np.asarray(sizes, dtype=float)
-        return self.intercept + self.coefficient * n * np.log2(np.maximum(n, 1.0))
+        seconds: Floats = self.intercept + self.coefficient * n * np.log2(np.maximum(n, 1.0))
+        return seconds
 
 
 class Piecewise(Evidence):

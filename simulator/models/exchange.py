@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -62,13 +63,19 @@ class Selection:
     """What was selected in one bucket, whether replayed or in closed form.
 
     `selected` k_i per worker (p,), or one number where all are alike; `aggregated` K coordinates finally summed;
-    `largest` m, what an equal-size gather pads to.
+    `largest` m, what an equal-size gather pads to; `target` what was asked for. `scanned` elements that the busiest
+    worker looks at in each of `passes` passes (0: all of them, once). `aggregated_error`: standard error of K where
+    coordinates were sampled. `detail`: figures of the method's own.
     """
 
     selected: Floats
     aggregated: float
     largest: float
     target: float
+    scanned: float = 0.0
+    passes: float = 1.0
+    aggregated_error: float = 0.0
+    detail: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +133,6 @@ class PushPull:
     pull_nbytes: float
 
 
-Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull
-Step = Compute | Communication
-
-
 @dataclass(frozen=True, slots=True)
 class Round:
     """Messages that may start together: places (m,), and bytes (b, m) for b payloads at once.
@@ -141,6 +144,19 @@ class Round:
     dst: Ints
     nbytes: Floats
     repeat: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Rounds that belong to one method alone: `pattern(nbytes, layout)` makes them from `nbytes`, in bytes."""
+
+    label: str
+    nbytes: tuple[float, ...]
+    pattern: Callable[[tuple[float, ...], Layout], list[Round]]
+
+
+Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages
+Step = Compute | Communication
 
 
 @dataclass(slots=True)

@@ -23,6 +23,12 @@ KERNEL_TRAFFIC = {
     "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
     "topk": 16.0,
     "sort": 64.0,
+    "host_merge": 0.0,  # on the host: priced by the runtime's `host_element`
+    "norm": 4.0,
+    "statistics": 8.0,  # mean and standard deviation: two reductions
+    "quantise": 5.0,  # one fp32 read, one byte written
+    "dequantise": 9.0,  # one byte read, fp32 read and written
+    "matmul": 12.0,
 }
 """Bytes that each kernel moves per element in GPU memory: the price where no measured curve is given."""
 
@@ -80,6 +86,7 @@ class Runtime(Spec):
     - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
       direction while both directions are busy.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
+    - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
     """
 
@@ -93,4 +100,5 @@ class Runtime(Spec):
     compute_slowdown: Ratio = 0.0
     endpoint_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0
+    host_element: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)

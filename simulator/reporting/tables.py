@@ -152,7 +152,9 @@ def accuracy_markdown(document: dict[str, Any]) -> str:
     """The errors per group as a Markdown table, for the README: never typed, always computed."""
     lines = ["| set-up | rows | MAPE | median | p95 | max | bias |", "|---|---|---|---|---|---|---|"]
     for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
-        cells = [_percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")]
+        cells = [
+            _percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")
+        ]
         lines.append(f"| {name} | {errors['n']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

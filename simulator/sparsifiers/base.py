@@ -7,8 +7,10 @@ from typing import Literal
 import numpy as np
 
 from simulator.component import Component, expected
+from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Phase, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, largest
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import union_density
 from simulator.units import Density
@@ -24,16 +26,54 @@ Style = Literal["collective", "push_pull"]
 class Sparsifier(Component, family="sparsifier"):
     """Base of all sparsifiers and compressors.
 
-    Three questions per bucket: `expect` (what is selected), `compute` (kernels before the exchange, on the compute
-    stream), `exchange` (communication, and the kernels between and after). `style` is the topology's: sums and gathers
-    among peers, or push and pull.
+    Two ways lead to a Selection: `select`, the published algorithm on replayed gradients, and `expect`, its closed
+    form. One way leads on: `compute` (kernels before the exchange, on the compute stream) and `exchange`
+    (communication, and the kernels between and after). `style` is the topology's: sums and gathers among peers, or push
+    and pull.
+
+    A member implements `choose`, which sees u = residual + gradient of every worker and says what each sends; `select`
+    does the error feedback and the counting around it, and checks what comes back.
     """
+
+    def start(self, block: Block) -> State:
+        """The state before the first iteration: nothing left behind."""
+        return {"residual": np.zeros_like(block.values)}
+
+    def accumulate(self, state: State, block: Block) -> Values:
+        """What is selected from: the residual plus this iteration's gradients, (n, m)."""
+        total: Values = state["residual"] + block.values
+        return total
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """What each worker sends of u (n, m); may write its own entries of `state`, never `residual`."""
+        raise NotImplementedError
+
+    def target(self, bucket_numel: int) -> float:
+        """Elements that the method aims to select of a bucket, per worker (or in all, where selection is exclusive)."""
+        return float(bucket_numel)
+
+    def after(self, state: State, u: Values, choice: Choice) -> None:
+        """Update `residual` once it is known what was sent: what was not stays behind."""
+        state["residual"] = u - choice.sent
+
+    def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
+        """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
+
+        Raises SparsimError if a member returns arrays of wrong shape or values that are not finite.
+        """
+        state = dict(state)
+        u = self.accumulate(state, block)
+        choice = self.choose(u, block, state)
+        if choice.chosen.shape != u.shape or choice.sent.shape != u.shape or not np.isfinite(choice.sent).all():
+            raise SparsimError(f"sparsifier {self.kind}: choose must return finite arrays of shape {u.shape}")
+        self.after(state, u, choice)
+        return state, counted(choice, block, self.target(block.numel)), u, choice
 
     def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
         """Closed-form selection in one bucket; `concentration` is the overlap law's (infinite: independence)."""
         raise NotImplementedError
 
-    def compute(self, bucket: Bucket) -> list[Compute]:
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Kernels that select, before anything is sent."""
         raise NotImplementedError
 
@@ -63,9 +103,26 @@ class LocalSelection(Sparsifier):
         """Elements of each unit that is selected from on its own."""
         return bucket.pieces if self.granularity == "layer" else (bucket.numel,)
 
+    def target(self, bucket_numel: int) -> float:
+        """density * d."""
+        return self.density * bucket_numel
+
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit: max(1, round(density * n))."""
         return np.maximum(1.0, np.rint(self.density * np.array(self.units(bucket), dtype=float)))
+
+    def held(self, m: int, n: int) -> int:
+        """Elements to select of a unit of n elements of which m are held."""
+        k = max(1, round(self.density * n))
+        return min(m, max(1, round(k * m / n)))
+
+    def top(self, u: Values, block: Block) -> Mask:
+        """The k largest magnitudes of each unit and worker, (n, m)."""
+        chosen = np.zeros(u.shape, dtype=bool)
+        for unit, n in block.units(self.granularity):
+            magnitudes = np.abs(u[:, unit])
+            chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
+        return chosen
 
     def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
@@ -89,8 +146,6 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     elements in all); three framework calls each. With servers, push the pairs and pull the union's pairs, then one
     scatter-add per unit.
     """
-    from simulator.models.exchange import AllGather, PushPull
-
     pair = VALUE_BYTES + INDEX_BYTES
     if style == "push_pull":
         mean = float(selection.selected.mean())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.sparsifiers.base import Sparsifier, Style
 
@@ -20,7 +21,11 @@ class Dense(Sparsifier, kind="dense"):
         d = float(bucket.numel)
         return Selection(np.full(workers, d), d, d, d)
 
-    def compute(self, bucket: Bucket) -> list[Compute]:
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Everything is sent; the residual stays empty."""
+        return Choice(np.ones(u.shape, dtype=bool), u)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Nothing to select."""
         return []
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+from pydantic import Field
+
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
 
@@ -15,6 +19,7 @@ class RandomK(LocalSelection, kind="randomk"):
     """
 
     shared_seed: bool = True
+    seed: int = Field(default=0, ge=0)
 
     def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
         """K = k with a shared seed; independent draws otherwise, whatever the gradients."""
@@ -22,7 +27,18 @@ class RandomK(LocalSelection, kind="randomk"):
         k = drawn.largest
         return Selection(drawn.selected, k if self.shared_seed else drawn.aggregated, k, drawn.target)
 
-    def compute(self, bucket: Bucket) -> list[Compute]:
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """k coordinates of each unit, drawn anew every iteration; the same for all workers with a shared seed."""
+        chosen = np.zeros(u.shape, dtype=bool)
+        for worker in range(1 if self.shared_seed else block.workers):
+            rng = np.random.default_rng([self.seed, block.iteration, worker])
+            for unit, n in block.units(self.granularity):
+                m = unit.stop - unit.start
+                drawn = rng.choice(m, size=self.held(m, n), replace=False)
+                chosen[slice(None) if self.shared_seed else worker, unit.start + drawn] = True
+        return Choice(chosen, np.where(chosen, u, 0))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add, index generation (k of each unit), gather of the values."""
         units, counts = tuple(float(n) for n in self.units(bucket)), tuple(self.counts(bucket))
         return [

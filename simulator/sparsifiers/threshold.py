@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.sparsifiers.base import (
     INDEX_BYTES,
@@ -20,12 +23,13 @@ from simulator.sparsifiers.base import (
 class Threshold(LocalSelection, kind="threshold"):
     """Hard threshold: one scan selects all |g| >= threshold, so each worker's count is whatever comes out.
 
-    The published choice is 1/(2 sqrt(k)) for the whole training (Sahu et al. 2021; SAGE 2023), which does not hold the
-    density: ResNet-18 on CIFAR-10 at a target of 0.001 selects 0.00146 on average. In closed form the counts are an
+    `threshold` by default is the published choice, 1/(2 sqrt(k)), for the whole training (Sahu et al. 2021; SAGE
+    2023), which does not hold the density: ResNet-18 on CIFAR-10 at a target of 0.001 selects 0.00146 on average. In closed form the counts are an
     input: `selected_density` (default: the target) and `padding` = n max k_i / sum k_i (default 1), the mean over
     training. Counts are gathered first (8 bytes a worker), then pairs padded to the largest count.
     """
 
+    threshold: float | None = Field(default=None, gt=0)
     selected_density: float | None = Field(default=None, gt=0, le=1)
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
@@ -39,7 +43,13 @@ class Threshold(LocalSelection, kind="threshold"):
         largest = min(float(bucket.numel), self.padding * even.largest)
         return Selection(even.selected, even.aggregated, largest, self.density * bucket.numel)
 
-    def compute(self, bucket: Bucket) -> list[Compute]:
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """All |u| at or above the fixed threshold."""
+        threshold = self.threshold or 1.0 / (2.0 * math.sqrt(max(1.0, self.target(block.numel))))
+        chosen = np.abs(u) >= threshold
+        return Choice(chosen, np.where(chosen, u, 0), detail={"threshold": threshold})
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and clear; per unit absolute value, compare, compaction, and two gathers."""
         units = tuple(float(n) for n in self.units(bucket))
         return [

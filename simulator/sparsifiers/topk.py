@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 from pydantic import field_validator
 
 from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, pairs_gathered, per_call
 
@@ -31,7 +33,13 @@ class TopK(LocalSelection, kind="topk"):
             raise expected("'all_gather' or 'union_all_reduce'", value, hint)
         return value
 
-    def compute(self, bucket: Bucket) -> list[Compute]:
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Own selection is sent; by `union_all_reduce` everyone's values at the union are, and cleared."""
+        chosen = self.top(u, block)
+        at = np.broadcast_to(chosen.any(axis=0), u.shape) if self.exchange_by == "union_all_reduce" else chosen
+        return Choice(chosen, np.where(at, u, 0))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and clear (two calls per unit), absolute value and top-k."""
         units = tuple(float(n) for n in self.units(bucket))
         return [
