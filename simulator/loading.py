@@ -136,7 +136,7 @@ class _Composer:
             elif top.key is _NO_KEY:
                 return top.path
             else:
-                path = (*top.path, top.key)
+                return (*top.path, top.key)  # a value is found where its key stands
         self.marks[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
         return path
 

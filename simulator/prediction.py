@@ -196,7 +196,10 @@ def _warnings(scenario: Scenario, plan: Plan, calibration: list[dict[str, Any]])
         for item in calibration
         if not item["in_range"]
     ]
-    gpu = scenario.cluster.gpu
+    network, gpu = scenario.cluster.network, scenario.cluster.gpu
+    foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
+    if foreign:
+        warnings.append(f"curves {', '.join(foreign)} were measured at another bandwidth or latency: link law used")
     if not gpu.ideal:
         bare = sorted(kernel for kernel in plan.work.kernels if gpu.curve(kernel) is None)
         if bare:

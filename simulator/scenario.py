@@ -14,13 +14,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
-    WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError, core_schema
 
 from simulator.component import Component, MemberOf, Spec, discover, expected
 from simulator.errors import InputError, Problem, shown
@@ -37,15 +39,20 @@ from simulator.units import Ratio, Seconds
 MAX_WORKERS = 2**17
 
 
-def _named(subfolder: str) -> BeforeValidator:
-    """A spec given by name: the file is read and takes the name's place."""
+class Named:
+    """Annotation of a field that may be given by name: the file is read and takes the name's place."""
 
-    def validate(value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, str):
-            return value
-        return load_named(value, subfolder, info)
+    def __init__(self, subfolder: str) -> None:
+        self.subfolder = subfolder
 
-    return BeforeValidator(validate, json_schema_input_type=Any)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        def validate(value: Any, info: ValidationInfo) -> Any:
+            return load_named(value, self.subfolder, info) if isinstance(value, str) else value
+
+        return core_schema.with_info_before_validator_function(validate, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
 
 
 def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
@@ -109,21 +116,14 @@ class Stragglers(Spec):
     slow: tuple[Slow, ...] = ()
 
 
-_SCHEMA_NAME = {"type": "string"}
-
-
-def _or_name(schema: str) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [_SCHEMA_NAME, {"$ref": f"#/$defs/{schema}"}]})
-
-
 class Cluster(Spec):
     """The machines: nodes of GPUs, what joins them, and the software that runs on them."""
 
     nodes: int = Field(ge=1, le=MAX_WORKERS)
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
-    gpu: Annotated[Gpu, _named("gpus")]
-    network: Annotated[Annotated[Fabric, MemberOf(Fabric)], _named("networks")]
-    runtime: Annotated[Runtime, _named("runtimes")] = Runtime()
+    gpu: Annotated[Gpu, Named("gpus")]
+    network: Annotated[Fabric, MemberOf(Fabric), Named("networks")]
+    runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
     stragglers: Stragglers = Stragglers()
 
     @property
@@ -175,7 +175,11 @@ class Scenario(Spec):
     """
 
     name: str = "unnamed"
-    workload: Annotated[Workload, BeforeValidator(_workload), _named("workloads")]
+    workload: Annotated[
+        Workload,
+        BeforeValidator(_workload, json_schema_input_type=Workload | WorkloadSource),
+        Named("workloads"),
+    ]
     cluster: Cluster
     topology: Annotated[Topology, MemberOf(Topology)]
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
@@ -257,11 +261,17 @@ def _parameters(member: type[Component]) -> list[dict[str, Any]]:
         {
             "name": name,
             "required": field.is_required(),
-            "default": properties[name].get("default"),
+            "default": None if field.is_required() else _default(field),
             "schema": {key: value for key, value in properties[name].items() if key != "default"},
         }
         for name, field in member.model_fields.items()
     ]
+
+
+def _default(field: FieldInfo) -> Any:
+    """A default as it would stand in YAML, with its unit."""
+    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return TypeAdapter(annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
 
 
 def schemas() -> dict[str, dict[str, Any]]:

@@ -26,7 +26,11 @@ def example(base: type[Component], kind: str, **changes: Any) -> Any:
 
 
 def switch(
-    nodes: int, gpus_per_node: int = 1, bandwidth: float = 1.25e9, latency: float = 0.0, local: tuple[float, float] = (0, 0)
+    nodes: int,
+    gpus_per_node: int = 1,
+    bandwidth: float = 1.25e9,
+    latency: float = 0.0,
+    local: tuple[float, float] = (0, 0),
 ) -> Wiring:
     """A wired single switch; `local` is bandwidth and latency inside the nodes (0: the NIC's figures)."""
     intra = IntraNode(bandwidth=local[0], latency=local[1]) if local[0] else None

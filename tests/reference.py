@@ -9,6 +9,7 @@ slower of the two links has carried it.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,18 @@ from simulator.fabrics.base import Wiring
 from simulator.models.exchange import Round
 
 Process = Generator[simpy.Event, Any, None]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where a message goes: its receiver, its links, its turns on them, and the event of its arrival."""
+
+    dst: int
+    first: int
+    last: int
+    out: Any
+    into: Any
+    done: simpy.Event
 
 
 def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], overhead: float = 0.0) -> np.ndarray:
@@ -32,25 +45,19 @@ def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], o
     inbox: list[list[simpy.Event]] = [[] for _ in places]
     finished = [float(time) for time in ready]
 
-    def message(
-        held: list[simpy.Event], out: simpy.Event, into: simpy.Event, ends: tuple[int, int, int], nbytes: float,
-        latency: float, done: simpy.Event,
-    ) -> Process:
-        dst, first, last = ends
-        leave, arrive = (nbytes / float(wiring.capacity[link]) + overhead for link in (first, last))
-        yield env.all_of([*held, out])
-        env.process(delivery(into, links[last], latency, max(leave, arrive), dst, done))
+    def message(held: list[simpy.Event], ends: Ends, nbytes: float, latency: float) -> Process:
+        leave, arrive = (nbytes / float(wiring.capacity[link]) + overhead for link in (ends.first, ends.last))
+        yield env.all_of([*held, ends.out])
+        env.process(delivery(ends, latency, max(leave, arrive)))
         yield env.timeout(leave)
-        links[first].release(out)
+        links[ends.first].release(ends.out)
 
-    def delivery(
-        into: simpy.Event, link: simpy.Resource, latency: float, seconds: float, dst: int, done: simpy.Event
-    ) -> Process:
-        yield env.timeout(latency) & into
+    def delivery(ends: Ends, latency: float, seconds: float) -> Process:
+        yield env.timeout(latency) & ends.into
         yield env.timeout(seconds)
-        link.release(into)
-        finished[dst] = max(finished[dst], env.now)
-        done.succeed()
+        links[ends.last].release(ends.into)
+        finished[ends.dst] = max(finished[ends.dst], env.now)
+        ends.done.succeed()
 
     def place(index: int) -> Process:
         yield env.timeout(finished[index])
@@ -63,11 +70,11 @@ def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], o
             raise ValueError("two messages of one round share a link")
         arrivals = []
         for index, (src, dst) in enumerate(zip(item.src.tolist(), item.dst.tolist(), strict=True)):
-            out, into, done = links[first[index]].request(), links[last[index]].request(), env.event()
-            ends = (dst, int(first[index]), int(last[index]))
-            nbytes, delay = float(item.nbytes[0, index]), float(latency[index])
-            outbox[src].append(message(list(inbox[src]), out, into, ends, nbytes, delay, done))
-            arrivals.append((dst, done))
+            out, into = links[first[index]].request(), links[last[index]].request()
+            ends = Ends(dst, int(first[index]), int(last[index]), out, into, env.event())
+            sending = message(list(inbox[src]), ends, float(item.nbytes[0, index]), float(latency[index]))
+            outbox[src].append(sending)
+            arrivals.append((dst, ends.done))
         for dst, done in arrivals:
             inbox[dst].append(done)
     for index in places:

@@ -35,7 +35,8 @@ LAYERS = "layers: [{name: a, numel: 1000, backward: 1 ms}, {name: b, numel: 10}]
 # name: (replacements in SCENARIO, files beside it, --set)
 CASES = {
     "several at once": (
-        {"nodes: 4": "nodes: 0", "ring": "rng", "0.01": "1.5", "wfbp": "{kind: wfbp, partitions: 4 MB}", "small": "[]"}, {}, (),
+        {"nodes: 4": "nodes: 0", "ring": "rng", "0.01": "1.5", "wfbp": "{kind: wfbp, partitions: 4 MB}", "small": "[]"},
+        {}, (),
     ),
     "unknown key": ({"density": "densty"}, {}, ()),
     "unknown key at the top": ({"topology": "topologie"}, {}, ()),
@@ -51,7 +52,9 @@ CASES = {
     "missing workload": ({"workload: {": "workload: workloads/resnet5-v100\n#"}, {}, ()),
     "missing trace": ({"workload: {": "workload: {trace: workloads/resnet5-v100}\n#"}, {}, ()),
     "missing GPU": ({"gpus/ideal": "gpus/idael"}, {}, ()),
-    "missing layers file": ({"workload: {": "workload: work\n#"}, {"work.yaml": "batch_size: 1\nlayers: none.csv\n"}, ()),
+    "missing layers file": (
+        {"workload: {": "workload: work\n#"}, {"work.yaml": "batch_size: 1\nlayers: none.csv\n"}, (),
+    ),
     "all_reduce for topk": ({"0.01": "0.01, exchange_by: all_reduce"}, {}, ()),
     "selection over the model without one bucket": ({"0.01": "0.01, granularity: model"}, {}, ()),
     "in a named file": ({NETWORK: "net"}, {"net.yaml": "kind: single_switch\nbandwidth: 10\nlatensy: 5 us\n"}, ()),
@@ -111,7 +114,7 @@ def test_every_problem_is_one_line_with_expected_and_got(tmp_path, name):
 def test_values_in_a_layers_file_are_refused_with_their_row(tmp_path):
     rows = f"{HEADER}a,10,0,0\nb,0,0,0\nc,1,-1,0\nd,1,0,nan\n"
     text = outcome(tmp_path, {LAYERS: "layers: l.csv"}, {"l.csv": rows}, ())
-    assert [line.partition(": ")[0] for line in text.splitlines()] == [f"<tmp>/l.csv:{row}" for row in (3, 4, 5)]
+    assert [":".join(line.split(":")[:2]) for line in text.splitlines()] == [f"<tmp>/l.csv:{row}" for row in (3, 4, 5)]
 
 
 def test_a_missing_layers_file_is_refused_with_its_place(tmp_path):
@@ -120,18 +123,21 @@ def test_a_missing_layers_file_is_refused_with_its_place(tmp_path):
 
 def test_a_bad_layer_is_reported_once(tmp_path):
     text = outcome(tmp_path, {LAYERS: "layers: [{name: a, numel: 0}]"}, {}, ())
-    assert text == "<tmp>/run.yaml:2:55: workload.layers.0.numel: expected at least 1, got 0"
+    assert text == "<tmp>/run.yaml:2:53: workload.layers.0.numel: expected at least 1, got 0"
+
+
+RING = "topology: ring, workers: 4, gpus_per_node: 1, source: x"
 
 
 @pytest.mark.parametrize(
     "network",
     [
         "protocols: [{name: LL, up_to_per_worker: 1 MB, efficiency: 0}]",
-        "measured: [{primitive: all_reduce, topology: ring, workers: 4, gpus_per_node: 1, source: x, points: [[2 B, 1 s], [1 B, 1 s]]}]",
-        "measured: [{primitive: all_gather, topology: ring, workers: 4, gpus_per_node: 1, source: x, points: [[1 B, 0 s], [2 B, 1 s]]}]",
+        f"measured: [{{primitive: all_reduce, {RING}, points: [[2 B, 1 s], [1 B, 1 s]]}}]",
+        f"measured: [{{primitive: all_gather, {RING}, points: [[1 B, 0 s], [2 B, 1 s]]}}]",
     ],
     ids=["efficiency 0", "sizes fall", "time 0"],
-)  # fmt: skip
+)
 def test_networks_that_cannot_be_are_refused(tmp_path, network):
     assert "<tmp>/run.yaml:6:" in outcome(tmp_path, {"latency: 50 us": network}, {}, ())
 
@@ -140,9 +146,9 @@ def test_networks_that_cannot_be_are_refused(tmp_path, network):
     ("replacements", "overrides"),
     [
         ({"gpus/ideal": "a" * 5000}, ()), ({LAYERS: f"layers: {'a' * 5000}"}, ()), ({"gpus/ideal": '"a\\0b"'}, ()),
-        ({"nodes: 4": "nodes: true"}, ()), ({}, ("workload.layers.².numel=3",)), ({}, ("name=\udc80",)),
+        ({}, ("workload.layers.².numel=3",)), ({}, ("name=\udc80",)),
     ],
-    ids=["long name", "long layers", "zero byte", "true workers", "superscript", "surrogate"],
+    ids=["long name", "long layers", "zero byte", "superscript", "surrogate"],
 )  # fmt: skip
 def test_odd_values_are_refused(tmp_path, replacements, overrides):
     assert outcome(tmp_path, replacements, {}, overrides)
@@ -155,7 +161,27 @@ WHOLE = parse_document(SCENARIO).data | {
     },
     "overlap_concentration": 30, "iterations": 2,
 }  # fmt: skip
-JUNK = [None, True, -1, 0, 0.5, 1e-300, 1e300, float("nan"), float("inf"), "", "x", "5 kg", "1 s", "0 s", "{y}", [], [1], {}, {"kind": "x"}]
+JUNK = [
+    None,
+    True,
+    -1,
+    0,
+    0.5,
+    1e-300,
+    1e300,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "5 kg",
+    "1 s",
+    "0 s",
+    "{y}",
+    [],
+    [1],
+    {},
+    {"kind": "x"},
+]
 
 
 def paths(data, prefix=()):
@@ -166,7 +192,9 @@ def paths(data, prefix=()):
 
 
 @settings(max_examples=400, deadline=None)
-@given(places=st.lists(st.tuples(st.sampled_from(list(paths(WHOLE))[1:]), st.sampled_from(JUNK)), min_size=1, max_size=2))
+@given(
+    places=st.lists(st.tuples(st.sampled_from(list(paths(WHOLE))[1:]), st.sampled_from(JUNK)), min_size=1, max_size=2)
+)
 def test_any_value_anywhere_gives_a_result_or_an_input_error(places):
     data = copy.deepcopy(WHOLE)
     for path, junk in places:

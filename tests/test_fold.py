@@ -44,7 +44,7 @@ def collective_time(kind, primitive, size, wiring):
 @pytest.mark.parametrize("primitive", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
 @slow
 @given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies, over=latencies)
-def test_ring_equals_the_reference(primitive, p, size, bandwidth, latency, ready, over):
+def test_ring_equals_the_reference(*, primitive, p, size, bandwidth, latency, ready, over):
     wiring = switch(p, 1, bandwidth, latency)
     rounds = rounds_of("ring", primitive, size, wiring.layout)
     expected = interpret(rounds, wiring, ready[:p], over)
@@ -61,10 +61,14 @@ def test_a_gather_of_unequal_blocks_equals_the_reference(sizes, bandwidth, laten
 
 @slow
 @given(
-    nodes=st.integers(1, 6), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
-    local=st.tuples(bandwidths, latencies), ready=readies,
+    nodes=st.integers(1, 6),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    ready=readies,
 )
-def test_a_ring_over_two_kinds_of_links_equals_the_reference(nodes, gpus, size, wire, local, ready):
+def test_a_ring_over_two_kinds_of_links_equals_the_reference(*, nodes, gpus, size, wire, local, ready):
     wiring = switch(nodes, gpus, *wire, local)
     rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
     expected = interpret(rounds, wiring, ready[: nodes * gpus])
@@ -74,7 +78,7 @@ def test_a_ring_over_two_kinds_of_links_equals_the_reference(nodes, gpus, size, 
 @pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring"])
 @slow
 @given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies)
-def test_every_other_topology_equals_the_reference(kind, primitive, p, size, bandwidth, latency, ready):
+def test_every_other_topology_equals_the_reference(*, kind, primitive, p, size, bandwidth, latency, ready):
     wiring = switch(p, 1, bandwidth, latency)
     rounds = rounds_of(kind, primitive, size, wiring.layout)
     np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
@@ -121,7 +125,7 @@ def test_push_pull_is_bound_by_the_servers(n, servers):
     wiring = SingleSwitch(bandwidth=B, latency=ALPHA).wire(layout)
     clock, links = np.zeros(layout.places), np.zeros((1, len(wiring.capacity)))
     for phase in topology.push_pull(np.array([S]), np.array([S]), layout):
-        clock[:] = fold(phase, wiring, clock, links).max()
+        clock[:] = fold(phase, wiring, clock, links=links).max()
     assert clock.max() == pytest.approx(2 * (ALPHA + n * S / (servers * B)), rel=1e-12)
 
 
@@ -140,10 +144,15 @@ def test_payloads_side_by_side_equal_one_by_one(kind, primitive):
 
 @slow
 @given(
-    nodes=st.integers(2, 5), gpus=st.integers(1, 4), repeat=st.integers(1, 300), size=nbytes,
-    wire=st.tuples(bandwidths, latencies), local=st.tuples(bandwidths, latencies), ready=readies,
+    nodes=st.integers(2, 5),
+    gpus=st.integers(1, 4),
+    repeat=st.integers(1, 300),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    ready=readies,
 )
-def test_the_periodic_jump_equals_stepping(nodes, gpus, repeat, size, wire, local, ready):
+def test_the_periodic_jump_equals_stepping(*, nodes, gpus, repeat, size, wire, local, ready):
     wiring = switch(nodes, gpus, *wire, local)
     (item,) = ring_pass(np.arange(nodes * gpus), np.array([[size]]), repeat)
     single = [Round(item.src, item.dst, item.nbytes)] * repeat
@@ -157,10 +166,13 @@ def test_the_periodic_jump_equals_stepping(nodes, gpus, repeat, size, wire, loca
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
 @slow
 @given(
-    nodes=st.integers(1, 6), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
+    nodes=st.integers(1, 6),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
     local=st.tuples(bandwidths, latencies),
 )
-def test_no_transfer_beats_its_bottleneck(kind, primitive, nodes, gpus, size, wire, local):
+def test_no_transfer_beats_its_bottleneck(*, kind, primitive, nodes, gpus, size, wire, local):
     wiring = switch(nodes, gpus, *wire, local)
     rounds = rounds_of(kind, primitive, size, wiring.layout)
     total, crossed, message = times(rounds, wiring).max(), np.zeros(len(wiring.capacity)), 0.0
@@ -177,10 +189,16 @@ def test_no_transfer_beats_its_bottleneck(kind, primitive, nodes, gpus, size, wi
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
 @slow
 @given(
-    nodes=st.integers(1, 5), gpus=st.integers(1, 4), size=nbytes, wire=st.tuples(bandwidths, latencies),
-    local=st.tuples(bandwidths, latencies), by=st.floats(1, 10),
+    nodes=st.integers(1, 5),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    by=st.floats(1, 10),
 )
-def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(kind, primitive, nodes, gpus, size, wire, local, by):
+def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(
+    *, kind, primitive, nodes, gpus, size, wire, local, by
+):
     rounds = rounds_of(kind, primitive, size, Layout(nodes, gpus))
     larger = [Round(item.src, item.dst, item.nbytes * by, item.repeat) for item in rounds]
     base = times(rounds, switch(nodes, gpus, *wire, local)).max() * (1 + 1e-9)

@@ -68,7 +68,11 @@ def test_a_curve_says_its_kind():
 def test_kernels_without_a_curve_cost_their_bytes():
     """From the measured elementwise kernel, else the data sheet, else nothing; a measured curve goes first."""
     measured = Gpu(name="m", kernels={"elementwise": Affine(intercept=1e-5, slope=2e-11), "topk": Affine(slope=1e-9)})
-    sheet, bare, ideal = Gpu(name="s", memory_bandwidth=5e11), Gpu(name="b"), Gpu(name="i", ideal=True, kernels=measured.kernels)
+    sheet, bare, ideal = (
+        Gpu(name="s", memory_bandwidth=5e11),
+        Gpu(name="b"),
+        Gpu(name="i", ideal=True, kernels=measured.kernels),
+    )
     sizes = np.array([0.0, 1e6])
     for kernel, nbytes in KERNEL_TRAFFIC.items():
         by_elementwise = 1e-5 + 2e-11 * nbytes / KERNEL_TRAFFIC["elementwise"] * 1e6

@@ -16,32 +16,53 @@ from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
 
 FAMILIES = {"sparsifier": Sparsifier, "topology": Topology, "scheduler": Scheduler}
-CARD = {"name": "card", "memory_bandwidth": 5e11, "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-5, "slope": 2e-11}}}
+CARD = {
+    "name": "card",
+    "memory_bandwidth": 5e11,
+    "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-5, "slope": 2e-11}},
+}
 NOISY = {"curve": "n_log_n", "coefficient": 3e-10, "spread": 0.1}
 slow = settings(max_examples=80, deadline=None)
 
 layers = st.lists(
     st.builds(
         lambda numel, forward, backward: {"name": "tensor", "numel": numel, "forward": forward, "backward": backward},
-        st.integers(1, 10**6), st.floats(0, 0.01), st.floats(0, 0.01),
+        st.integers(1, 10**6),
+        st.floats(0, 0.01),
+        st.floats(0, 0.01),
     ),
-    min_size=2, max_size=6,
+    min_size=2,
+    max_size=6,
 )
-software = st.fixed_dictionaries({}, optional={
-    "kernel_launch": st.floats(0, 1e-4), "negotiation": st.floats(0, 1e-3), "collective_launch": st.floats(0, 1e-3),
-    "gather_overhead": st.floats(0, 1e-3), "endpoint_bandwidth": st.floats(1e8, 1e10),
-})
+software = st.fixed_dictionaries(
+    {},
+    optional={
+        "kernel_launch": st.floats(0, 1e-4),
+        "negotiation": st.floats(0, 1e-3),
+        "collective_launch": st.floats(0, 1e-3),
+        "gather_overhead": st.floats(0, 1e-3),
+        "endpoint_bandwidth": st.floats(1e8, 1e10),
+    },
+)
+
+
+ONE_TO_SIX, ONE_TO_THREE = st.integers(1, 6), st.integers(1, 3)
 
 
 @st.composite
-def scenarios(draw, runtime=software, gpus=st.integers(1, 3), nodes=st.integers(1, 6)):
+def scenarios(draw, gpus=ONE_TO_THREE, nodes=ONE_TO_SIX):
     """A scenario as a mapping; combinations that can't work together are left out."""
     made = {
         "workload": {"batch_size": 1, "layers": draw(layers)},
         "cluster": {
-            "nodes": draw(nodes), "gpus_per_node": draw(gpus), "gpu": CARD, "runtime": draw(runtime),
+            "nodes": draw(nodes),
+            "gpus_per_node": draw(gpus),
+            "gpu": CARD,
+            "runtime": draw(software),
             "network": {
-                "kind": "single_switch", "bandwidth": draw(st.floats(1e7, 1e10)), "latency": draw(st.floats(0, 1e-3)),
+                "kind": "single_switch",
+                "bandwidth": draw(st.floats(1e7, 1e10)),
+                "latency": draw(st.floats(0, 1e-3)),
                 "intra_node": {"bandwidth": draw(st.floats(1e8, 1e11)), "latency": draw(st.floats(0, 1e-4))},
             },
         },
@@ -75,7 +96,9 @@ def networked(scenario, bandwidth=1.0, latency=1.0):
     return altered(scenario, network={**network, **scaled, "intra_node": local})
 
 
-@pytest.mark.parametrize(("family", "kind"), [(name, kind) for name, base in FAMILIES.items() for kind in discover(base)])
+@pytest.mark.parametrize(
+    ("family", "kind"), [(name, kind) for name, base in FAMILIES.items() for kind in discover(base)]
+)
 def test_every_kind_is_accepted_somewhere(family, kind):
     accepted = 0
     others = {name: list(discover(base)) for name, base in FAMILIES.items() if name != family}
@@ -86,7 +109,9 @@ def test_every_kind_is_accepted_somewhere(family, kind):
             parts = {name: mapping(FAMILIES[name], chosen[name]) for name in chosen}
             network = {"kind": "single_switch", "bandwidth": 1e9}
             workload = {"batch_size": 1, "layers": [{"name": "a", "numel": 1000}, {"name": "b", "numel": 10}]}
-            result = predicted({"workload": workload, "cluster": {"nodes": 2, "gpu": CARD, "network": network}, **parts})
+            result = predicted(
+                {"workload": workload, "cluster": {"nodes": 2, "gpu": CARD, "network": network}, **parts}
+            )
             accepted += result is not None
     assert accepted
 
@@ -99,12 +124,19 @@ def test_one_worker_neither_selects_nor_communicates(scenario):
         return
     assert result["communication_total_s"] == 0
     assert result["traffic"]["total_bytes"] == 0
-    assert [result["breakdown_s"][term] for term in ("selection", "communication_exposed", "combine", "idle")] == [0] * 4
+    assert [result["breakdown_s"][term] for term in ("selection", "communication_exposed", "combine", "idle")] == [
+        0
+    ] * 4
     assert result["scaling_efficiency"] == pytest.approx(1)
 
 
 @slow
-@given(scenario=scenarios(), jitter=st.sampled_from([0.0, 0.1]), slowdown=st.sampled_from([0.0, 0.4]), cycle=st.sampled_from([0.0, 0.005]))
+@given(
+    scenario=scenarios(),
+    jitter=st.sampled_from([0.0, 0.1]),
+    slowdown=st.sampled_from([0.0, 0.4]),
+    cycle=st.sampled_from([0.0, 0.005]),
+)
 def test_the_breakdown_sums_to_the_iteration_and_covers_the_compute(scenario, jitter, slowdown, cycle):
     runtime = {**scenario["cluster"]["runtime"], "compute_slowdown": slowdown, "cycle_time": cycle}
     noisy = {**CARD, "kernels": {**CARD["kernels"], "topk": NOISY}}

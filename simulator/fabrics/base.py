@@ -34,12 +34,17 @@ class Protocol(Spec):
 
 
 class MeasuredCollective(Spec):
-    """A measured collective at one worker count: bytes of the payload to seconds."""
+    """A measured collective at one worker count: bytes of the payload to seconds.
+
+    `bandwidth` and `latency` are the fabric's as it was measured: on any other fabric the curve does not apply.
+    """
 
     primitive: Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
     topology: str
     workers: int = Field(ge=2)
     gpus_per_node: int = Field(ge=1)
+    bandwidth: BytesPerSecond
+    latency: Seconds
     points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
     held_out_mape: Fraction | None = None
     source: str
@@ -109,9 +114,14 @@ class Fabric(Component, family="fabric"):
         return factor
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
-        """The collective measured at exactly this layout, or None."""
+        """The collective measured at exactly this layout and on this very fabric, or None."""
+        wanted = (primitive, topology, layout.workers, layout.gpus_per_node, self.bandwidth, self.latency)
         for item in self.measured:
-            same = (item.primitive, item.topology, item.workers, item.gpus_per_node)
-            if same == (primitive, topology, layout.workers, layout.gpus_per_node):
+            same = (item.primitive, item.topology, item.workers, item.gpus_per_node, item.bandwidth, item.latency)
+            if same == wanted:
                 return item
         return None
+
+    def foreign_curves(self) -> list[MeasuredCollective]:
+        """Curves that were measured at another bandwidth or latency, and so are not used."""
+        return [item for item in self.measured if (item.bandwidth, item.latency) != (self.bandwidth, self.latency)]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Self
+from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
@@ -38,7 +38,12 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
-    layers: tuple[Layer, ...] = Field(min_length=1)
+    layers: Annotated[
+        tuple[Layer, ...],
+        Field(min_length=1),
+        # In a file, the name of a CSV with the same columns; read before this spec sees it.
+        BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
+    ]
 
     @cached_property
     def numels(self) -> Floats:

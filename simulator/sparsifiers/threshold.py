@@ -24,9 +24,9 @@ class Threshold(LocalSelection, kind="threshold"):
     """Hard threshold: one scan selects all |g| >= threshold, so each worker's count is whatever comes out.
 
     `threshold` by default is the published choice, 1/(2 sqrt(k)), for the whole training (Sahu et al. 2021; SAGE
-    2023), which does not hold the density: ResNet-18 on CIFAR-10 at a target of 0.001 selects 0.00146 on average. In closed form the counts are an
-    input: `selected_density` (default: the target) and `padding` = n max k_i / sum k_i (default 1), the mean over
-    training. Counts are gathered first (8 bytes a worker), then pairs padded to the largest count.
+    2023), which does not hold the density: ResNet-18 on CIFAR-10 at a target of 0.001 selects 0.00146 on average. In
+    closed form the counts are an input: `selected_density` (default: the target) and `padding` = n max k_i / sum k_i
+    (default 1), the mean over training. Counts are gathered first (8 bytes a worker), then pairs padded to the largest.
     """
 
     threshold: float | None = Field(default=None, gt=0)

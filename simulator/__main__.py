@@ -1,0 +1,6 @@
+"""`python -m simulator` is `sparsim`."""
+
+from simulator.cli import main
+
+if __name__ == "__main__":
+    main(prog_name="sparsim")

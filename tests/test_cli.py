@@ -1,0 +1,137 @@
+"""The command line as a user meets it."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.scenario import load, schemas
+
+ROOT = Path(__file__).parent.parent
+
+
+def sparsim(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "simulator", *arguments], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def test_quickstart_answers_its_question_in_words_and_figures():
+    result = invoke("run", "quickstart")
+    assert result.exit_code == 0
+    assert "Does Top-k 0.1 % pay" in result.output
+    assert re.search(r"\b(Yes|No): with topk 0.001 .* an iteration takes [\d.]+ ms", " ".join(result.output.split()))
+
+
+def test_run_json_is_one_document_with_the_contract_keys():
+    document = json.loads(invoke("run", "quickstart", "--json").output)
+    assert {
+        "scenario", "digest", "versions", "seed", "workers", "iteration_time_s", "iteration_time_interval_s",
+        "throughput_samples_per_s", "scaling_efficiency", "breakdown_s", "communication_total_s", "traffic", "density",
+        "fidelity", "calibration", "warnings",
+    } <= set(document)  # fmt: skip
+    assert set(document["breakdown_s"]) == {
+        "forward", "backward", "selection", "communication_exposed", "combine", "update", "idle",
+    }  # fmt: skip
+    assert sum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"], rel=1e-9)
+    assert set(document["traffic"]) >= {
+        "sent_bytes_per_worker", "sent_bytes_per_worker_max", "total_bytes", "busiest_link",
+    }  # fmt: skip
+    assert set(document["density"]) >= {"target", "selected", "aggregated", "build_up", "padding"}
+    low, high = document["iteration_time_interval_s"]
+    assert low <= document["iteration_time_s"] <= high
+
+
+def test_overrides_change_the_prediction():
+    slow = json.loads(invoke("run", "quickstart", "--json", "--set", "cluster.network.bandwidth=1 Gbit/s").output)
+    fast = json.loads(invoke("run", "quickstart", "--json").output)
+    assert slow["comparison"]["baseline_iteration_time_s"] > fast["comparison"]["baseline_iteration_time_s"]
+    assert slow["digest"] != fast["digest"]
+
+
+def test_out_stores_what_can_be_run_again(tmp_path):
+    first = json.loads(invoke("run", "quickstart", "--json", "--out", str(tmp_path / "result")).output)
+    stored = json.loads((tmp_path / "result" / "result.json").read_text())
+    assert stored == first
+    again = load(tmp_path / "result" / "scenario.yaml")
+    assert again.digest == first["digest"]
+
+
+def test_check_prints_a_scenario_that_loads_to_the_same_digest(tmp_path):
+    text = invoke("check", "ring_check").output
+    (tmp_path / "again.yaml").write_text(text)
+    assert load(tmp_path / "again.yaml").digest == load("ring_check").digest
+    assert load("ring_check").digest in text
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text((ROOT / "scenarios" / "ring_check.yaml").read_text().replace("nodes: 8", "nodes: 0"))
+    result = sparsim("run", str(bad))
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert re.fullmatch(r".*bad\.yaml:4:3: cluster\.nodes: expected at least 1, got 0\n", result.stderr)
+
+
+def test_an_unwritable_place_is_said_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = sparsim("run", "ring_check", "--out", str(tmp_path / "file" / "inside"))
+    assert result.returncode == 2
+    assert "expected a place that can be written" in result.stderr
+
+
+def test_scenarios_and_configs_are_found_from_any_directory(tmp_path):
+    result = sparsim("run", "quickstart", "--json", cwd=tmp_path)
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["workers"] == 32
+
+
+def test_list_names_every_family_with_summaries():
+    listing = json.loads(invoke("list", "--json").output)
+    assert list(listing) == ["sparsifier", "topology", "scheduler", "fabric"]
+    assert all(item["summary"] for kinds in listing.values() for item in kinds)
+    assert {"dense", "topk", "randomk", "threshold"} <= {item["kind"] for item in listing["sparsifier"]}
+
+
+def test_shipped_schemas_are_up_to_date():
+    for name, schema in schemas().items():
+        assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, "run `sparsim schema`"
+
+
+def test_every_shipped_scenario_fits_the_schema():
+    import jsonschema
+
+    from simulator.loading import read_document
+
+    validator = jsonschema.Draft202012Validator(schemas()["scenario"])
+    files = sorted((ROOT / "scenarios").rglob("*.yaml"))
+    assert len(files) > 40
+    for path in files:
+        errors = [error.message for error in validator.iter_errors(read_document(path).data)]
+        assert not errors, (path, errors[:3])
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = "import sys, simulator.cli; print([m for m in ('numpy', 'pydantic', 'rich', 'simpy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_readme_commands_exist():
+    text = (ROOT / "README.md").read_text()
+    for command in set(re.findall(r"`sparsim ([a-z]+)", text)):
+        assert command in main.commands
+    setups = re.findall(r"^python3 -m venv .*$", text, flags=re.M)
+    assert len(setups) == 2
+    assert "sparsim run scenarios/quickstart.yaml" in setups[0]
+    assert setups[1].endswith(".venv/bin/pytest")

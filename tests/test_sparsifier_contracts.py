@@ -1,0 +1,124 @@
+"""What every sparsifier must hold, in closed form and on gradients; a new kind is tested by being registered."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from examples import example
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from simulator.component import discover
+from simulator.models.exchange import AllGather, Bucket, Compute, Layout, Messages, PushPull
+from simulator.models.gradients import Block
+from simulator.models.hardware import KERNEL_TRAFFIC, Gpu
+from simulator.models.overlap import INDEPENDENT
+from simulator.sparsifiers.base import Sparsifier
+
+SPARSIFIERS = list(discover(Sparsifier))
+STYLES = ("collective", "push_pull")
+
+buckets = st.builds(Bucket, st.just(0), st.lists(st.integers(1, 10**7), min_size=1, max_size=4).map(tuple), st.just(0))
+concentrations = st.one_of(st.sampled_from([0.0, INDEPENDENT]), st.floats(1e-3, 1e3))
+
+
+def each(bucket, kind, workers, style, concentration=INDEPENDENT, **changes):
+    """Selection, kernels and steps of one bucket; None where the sparsifier refuses the exchange."""
+    member = example(Sparsifier, kind, **changes)
+    try:
+        selection = member.expect(bucket, workers, concentration)
+        return selection, member.compute(selection, bucket, workers), member.exchange(selection, bucket, workers, style)
+    except PydanticCustomError:
+        return None
+
+
+def carried(steps, workers):
+    """Payload bytes of an exchange, and elements of its kernels."""
+    nbytes = 0.0
+    for step in steps:
+        if isinstance(step, PushPull):
+            nbytes += step.push_nbytes + step.pull_nbytes
+        elif isinstance(step, AllGather):
+            nbytes += float(step.sizes(workers).sum())
+        elif isinstance(step, Messages):
+            nbytes += sum(
+                float(item.nbytes.sum()) * item.repeat for item in step.pattern(step.nbytes, Layout(workers, 1))
+            )
+        elif not isinstance(step, Compute):
+            nbytes += step.nbytes
+    return nbytes, sum(sum(step.elements) for step in steps if isinstance(step, Compute))
+
+
+def possible(selection, workers, d):
+    """Whether the counts can be those of `workers` choices among d elements."""
+    selected, slack = np.broadcast_to(selection.selected, (workers,)), 1e-9 * d
+    assert np.isfinite([*selected, selection.aggregated, selection.largest, selection.target]).all()
+    assert selected.min() >= 0
+    assert selected.max() <= selection.aggregated + slack
+    assert selection.aggregated <= min(selected.sum(), d) + slack
+    assert selected.max() - slack <= selection.largest <= d + slack
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+@settings(max_examples=40, deadline=None)
+@given(bucket=buckets, workers=st.integers(2, 64), concentration=concentrations)
+def test_a_closed_form_selects_and_sends_something_possible(kind, style, bucket, workers, concentration):
+    made = each(bucket, kind, workers, style, concentration)
+    if made is None:
+        return
+    selection, kernels, steps = made
+    possible(selection, workers, bucket.numel)
+    nbytes, elements = carried(steps, workers)
+    assert 0 < nbytes < np.inf
+    assert 0 <= elements < np.inf
+    assert {item.phase for item in kernels} <= {"selection"}
+    ideal = Gpu(name="ideal", ideal=True)
+    for item in (*kernels, *(step for step in steps if isinstance(step, Compute))):
+        assert item.kernel in KERNEL_TRAFFIC
+        assert min(item.elements) >= 0
+        assert item.calls >= 0
+        assert not ideal.kernel_time(item.kernel, item.elements).any()
+
+
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+def test_a_sparsifier_can_be_exchanged(kind):
+    assert any(each(Bucket(0, (1000, 24), 0), kind, 4, style) for style in STYLES)
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("kind", [k for k in SPARSIFIERS if "density" in discover(Sparsifier)[k].model_fields])
+def test_a_higher_density_never_sends_less(kind, style):
+    bucket = Bucket(0, (100_000, 512), 0)
+    rows = []
+    for density in (1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0):
+        made = each(bucket, kind, 8, style, 30.0, density=density)
+        if made is not None:
+            selection, _, steps = made
+            rows.append((float(selection.selected.max()), selection.aggregated, *carried(steps, 8)))
+    assert all((np.subtract(after, before) >= -1e-6).all() for before, after in pairwise(rows))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-30, 1.0, 1e15])
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+def test_what_is_selected_on_gradients_is_possible_and_repeats(kind, scale):
+    """Four workers, three tensors, four iterations; zeros, tiny and huge gradients too."""
+    member, numels, workers = example(Sparsifier, kind), (1200, 300, 7), 4
+    d, draws = sum(numels), np.random.default_rng(7)
+    values = (scale * draws.standard_normal((4, workers, d)) ** 3).astype(np.float32)
+    outcomes = []
+    for _ in range(2):
+        state, counts = None, []
+        for iteration in range(4):
+            piece = np.repeat(np.arange(3), numels)
+            shapes = ((40, 30), (300,), (7,))
+            block = Block(values[iteration], piece, np.arange(d), np.ones(d), numels, iteration, shapes)
+            state = member.start(block) if state is None else state
+            state, selection, u, choice = member.select(state, block)
+            possible(selection, workers, d)
+            assert u.shape == choice.sent.shape == (workers, d)
+            assert np.isfinite(state["residual"]).all()
+            counts.append((selection.selected.tolist(), selection.aggregated))
+        outcomes.append(counts)
+    assert outcomes[0] == outcomes[1]

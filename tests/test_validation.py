@@ -1,0 +1,98 @@
+"""The accuracy bars, on rows that no constant was fitted to; and the fits themselves, redone."""
+
+from pathlib import Path
+
+import pytest
+
+from simulator.reporting.tables import accuracy_markdown
+from simulator.scenario import load
+from simulator.studies.runtime_fit import fit_runtime
+from simulator.studies.validation import scenario_files, validate
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "scenarios" / "validation"
+
+
+@pytest.fixture(scope="module")
+def document():
+    return validate([FOLDER])
+
+
+def rows(document, group, part=""):
+    return [
+        row for row in document["rows"] if row["group"] == group and part in row["scenario"] and not row["used_in_fit"]
+    ]
+
+
+def mape(chosen):
+    return sum(abs(row["signed_error"]) for row in chosen) / len(chosen)
+
+
+def test_all_reduce_rows(document):
+    bsp = rows(document, "rtx2080ti-10gbe-allreduce", "BSP")
+    wfbp = rows(document, "rtx2080ti-10gbe-allreduce", "WFBP")
+    assert len(bsp) == len(wfbp) == 6
+    assert mape(bsp) <= 0.03
+    assert mape(wfbp) <= 0.08
+
+
+def test_order_of_bsp_and_wfbp_is_right_where_they_differ(document):
+    found = {row["scenario"]: row for row in document["rows"] if row["group"] == "rtx2080ti-10gbe-allreduce"}
+    compared = 0
+    for name, bsp in found.items():
+        if "BSP" not in name:
+            continue
+        wfbp = found[name.replace("BSP", "WFBP")]
+        if abs(wfbp["measured"] / bsp["measured"] - 1) > 0.03:
+            compared += 1
+            faster = wfbp["measured"] < bsp["measured"]
+            assert (wfbp["predicted"] < bsp["predicted"]) == faster, name
+    assert compared >= 6
+    large = found["BERT-Large, WFBP, all-reduce, 32 GPUs on 10 GbE"]
+    assert large["predicted"] > found["BERT-Large, BSP, all-reduce, 32 GPUs on 10 GbE"]["predicted"]
+
+
+def test_parameter_server_rows(document):
+    chosen = rows(document, "rtx2080ti-10gbe-ps")
+    assert len(chosen) == 12
+    assert mape(chosen) <= 0.12
+
+
+def test_phases_of_block_b(document):
+    for row in rows(document, "resnet18-4xv100-ib"):
+        limit = 0.05 if row["quantity"] == "iteration_time" else 0.10
+        assert abs(row["signed_error"]) <= limit, row
+
+
+def test_waiting_for_the_slowest_selection_is_predicted(document):
+    (row,) = [r for r in rows(document, "vgg16-8xv100-nvlink") if r["quantity"] == "communication"]
+    assert abs(row["signed_error"]) <= 0.10
+
+
+def test_fitted_rows_say_so_and_are_not_counted(document):
+    fitted = [row for row in document["rows"] if row["used_in_fit"]]
+    eight = [row for row in document["rows"] if " 8 GPUs on 10 GbE" in row["scenario"]]
+    assert len(eight) == 12
+    assert all(row["used_in_fit"] for row in eight)
+    assert document["overall"]["n"] == len(document["rows"]) - len(fitted)
+
+
+def test_better_than_the_trivial_sum_where_things_overlap(document):
+    overlapped = rows(document, "rtx2080ti-10gbe-allreduce", "WFBP")
+    trivial = sum(abs(row["baseline_signed_error"]) for row in overlapped) / len(overlapped)
+    assert mape(overlapped) < trivial
+
+
+@pytest.mark.parametrize(
+    ("folder", "term"),
+    [("rtx2080ti-10gbe-allreduce", "negotiation"), ("rtx2080ti-10gbe-ps", "endpoint_bandwidth")],
+)
+def test_runtime_terms_are_what_the_fit_gives(folder, term):
+    scenarios = [load(path) for path in scenario_files([FOLDER / folder])]
+    fit = fit_runtime(scenarios, [term])
+    assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.terms[term], rel=0.02)
+    assert set(fit.errors) == {s.name for s in scenarios if s.measured.used_in_fit}
+
+
+def test_the_readme_table_is_what_validate_prints(document):
+    assert accuracy_markdown(document) in (ROOT / "README.md").read_text()
