@@ -123,10 +123,10 @@ def test_a_missing_layers_file_is_refused_with_its_place(tmp_path):
 
 def test_a_bad_layer_is_reported_once(tmp_path):
     text = outcome(tmp_path, {LAYERS: "layers: [{name: a, numel: 0}]"}, {}, ())
-    assert text == "<tmp>/run.yaml:2:53: workload.layers.0.numel: expected at least 1, got 0"
+    assert text == "<tmp>/run.yaml:2:46: workload.layers.0.numel: expected at least 1, got 0"
 
 
-RING = "topology: ring, workers: 4, gpus_per_node: 1, source: x"
+RING = "topology: ring, workers: 4, gpus_per_node: 1, bandwidth: 10 Gbit/s, latency: 0 s, source: x"
 
 
 @pytest.mark.parametrize(

@@ -113,12 +113,12 @@ def test_byte_order_mark_and_line_ends_do_not_matter(tmp_path, content):
     path.write_bytes(content)
     document = read_document(path)
     assert document.data == {"a": 1, "b": "two"}
-    assert document.where(("b",)) == f"{path}:{content.splitlines().index(b'b: two') + 1}:4"
+    assert document.where(("b",)) == f"{path}:{content.splitlines().index(b'b: two') + 1}:1"
 
 
-def test_a_part_that_was_not_written_is_placed_at_its_parent():
+def test_a_part_is_placed_at_its_key_or_else_at_its_parent():
     document = parse_document("a:\n  b: [1, {c: 2}]\n", "run.yaml")
-    assert document.where(("a", "b", 1, "c")) == "run.yaml:2:14"
+    assert document.where(("a", "b", 1, "c")) == "run.yaml:2:11"
     assert document.where(("a", "b", 1, "d", "e")) == "run.yaml:2:10"
     assert document.where(("z",)) == "run.yaml:1:1"
 

@@ -7,25 +7,48 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.models.exchange import Selection
-from simulator.models.gradients import Block, State
+from simulator.models.exchange import Bucket, Selection
+from simulator.models.gradients import Block, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration of one bucket: what was selected, and what was lost beside what was saved.
+    """One iteration of one bucket (or of all, added up): what was selected, what was lost beside what was saved.
 
-    `energy_kept` = 1 - ||u - C(u)||^2 / ||u||^2, summed over workers and weighted where coordinates were sampled, of
-    u = residual + gradient; `residual_norm` = ||residual|| after the iteration, root mean square over workers;
-    `never_sent` = share of coordinates that no worker has sent so far.
+    Of u = residual + gradient and what was sent of it, C(u), both summed over workers and weighted where coordinates
+    were sampled: `energy` = ||u||^2 and `lost` = ||u - C(u)||^2. `residual` = ||residual||^2 after the iteration, mean
+    over workers. `never_sent`: coordinates that no worker has sent so far, of `numel`.
     """
 
     iteration: int
     selection: Selection
-    energy_kept: float
-    residual_norm: float
+    energy: float
+    lost: float
+    residual: float
     never_sent: float
+    numel: float
+
+    @property
+    def energy_kept(self) -> float:
+        """1 - ||u - C(u)||^2 / ||u||^2: 1 if everything was sent."""
+        return 1.0 - self.lost / self.energy if self.energy else 1.0
+
+    def row(self) -> dict[str, float]:
+        """The step as a tidy row; densities are shares of all elements."""
+        chosen, d = self.selection, self.numel
+        selected = float(chosen.selected.mean())
+        return {
+            "iteration": self.iteration,
+            "selected": selected / d,
+            "aggregated": chosen.aggregated / d,
+            "aggregated_error": chosen.aggregated_error / d,
+            "build_up": chosen.aggregated / selected if selected else 1.0,
+            "padding": chosen.largest / selected if selected else 1.0,
+            "energy_kept": self.energy_kept,
+            "residual_norm": self.residual**0.5,
+            "never_sent": self.never_sent / d,
+        }
 
 
 def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[Step]:
@@ -34,26 +57,76 @@ def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool
     Without error feedback the residual is emptied before every iteration, so that u is the gradient.
     """
     state: State | None = None
-    untouched: np.ndarray | None = None
+    untouched: Mask = np.zeros(0, dtype=bool)
     for block in blocks:
         if state is None:
-            state = sparsifier.start(block)
-            untouched = np.ones(block.values.shape[1], dtype=bool)
+            state, untouched = sparsifier.start(block), np.ones(block.values.shape[1], dtype=bool)
         if not error_feedback:
             state = {**state, "residual": np.zeros_like(block.values)}
-        state, selection, u, choice = sparsifier.select(state, block)
-        untouched &= ~(choice.sent != 0).any(axis=0)
-        weight = block.weight
-        total = float((np.square(u, dtype=float) @ weight).sum())
-        lost = float((np.square(u - choice.sent, dtype=float) @ weight).sum())
-        residual = np.square(state["residual"], dtype=float) @ weight
-        yield Step(
-            iteration=block.iteration,
-            selection=selection,
-            energy_kept=1.0 - lost / total if total else 1.0,
-            residual_norm=float(np.sqrt(residual.mean())),
-            never_sent=float(weight[untouched].sum() / weight.sum()),
-        )
+        state, step = _advance(sparsifier, state, block, untouched)
+        yield step
+
+
+def replay_buckets(sparsifier: Sparsifier, buckets: Sequence[Bucket], blocks: Iterable[Block]) -> Iterator[list[Step]]:
+    """Run `sparsifier` bucket by bucket over whole-model blocks; one list of steps, in bucket order, per iteration."""
+    states: list[State] = []
+    untouched: list[Mask] = []
+    for block in blocks:
+        parts = [block.part(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
+        if not states:
+            states = [sparsifier.start(part) for part in parts]
+            untouched = [np.ones(part.values.shape[1], dtype=bool) for part in parts]
+        steps = []
+        for place, part in enumerate(parts):
+            states[place], step = _advance(sparsifier, states[place], part, untouched[place])
+            steps.append(step)
+        yield steps
+
+
+def _advance(sparsifier: Sparsifier, state: State, block: Block, untouched: Mask) -> tuple[State, Step]:
+    state, selection, u, choice = sparsifier.select(state, block)
+    untouched &= ~(choice.sent != 0).any(axis=0)
+    weight = block.weight
+    step = Step(
+        iteration=block.iteration,
+        selection=selection,
+        energy=_energy(u, block),
+        lost=_energy(u, block, choice.sent),
+        residual=_energy(state["residual"], block) / block.workers,
+        never_sent=float(weight[untouched].sum()),
+        numel=float(block.numel),
+    )
+    return state, step
+
+
+def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
+    """Weighted sum of squares of `values`, less `sent`; row by row, so that no second array of that size is needed."""
+    total = 0.0
+    for worker, row in enumerate(values):
+        rest = row if sent is None else row - sent[worker]
+        total += float(np.dot(rest, rest) if not block.sampled else np.dot(np.square(rest, dtype=float), block.weight))
+    return total
+
+
+def added(steps: Sequence[Step]) -> Step:
+    """The steps of several buckets in one iteration as one step of all of them."""
+    chosen = [step.selection for step in steps]
+    selection = Selection(
+        selected=np.sum([item.selected for item in chosen], axis=0),
+        aggregated=sum(item.aggregated for item in chosen),
+        largest=sum(item.largest for item in chosen),
+        target=sum(item.target for item in chosen),
+        aggregated_error=float(np.hypot.reduce([item.aggregated_error for item in chosen])),
+    )
+    return Step(
+        iteration=steps[0].iteration,
+        selection=selection,
+        energy=sum(step.energy for step in steps),
+        lost=sum(step.lost for step in steps),
+        residual=sum(step.residual for step in steps),
+        never_sent=sum(step.never_sent for step in steps),
+        numel=sum(step.numel for step in steps),
+    )
 
 
 def mean_selection(selections: Sequence[Selection]) -> Selection:
@@ -65,4 +138,5 @@ def mean_selection(selections: Sequence[Selection]) -> Selection:
         target=float(np.mean([item.target for item in selections])),
         scanned=float(np.mean([item.scanned for item in selections])),
         passes=float(np.mean([item.passes for item in selections])),
+        aggregated_error=float(np.mean([item.aggregated_error for item in selections])),
     )

@@ -20,11 +20,14 @@ class Bucket:
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
+    `layers` are the tensors' places in forward order, `offset` the first element where it is a slice of one tensor.
     """
 
     index: int
     pieces: tuple[int, ...]
     ready_layer: int
+    layers: tuple[int, ...] = ()
+    offset: int = 0
 
     @property
     def numel(self) -> int:

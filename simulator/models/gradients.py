@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,10 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Selection
 
 Values = npt.NDArray[np.float32]
+
+
 Mask = npt.NDArray[np.bool_]
+_SAMPLE = 10_000
 State = dict[str, Any]
 """What a method carries from one iteration to the next for one bucket; `residual` is the error-feedback memory."""
 
@@ -50,6 +54,32 @@ class Block:
     def sampled(self) -> bool:
         """Whether some coordinates stand for more than themselves."""
         return bool(np.any(self.weight != 1.0))
+
+    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
+        """The block of a bucket: some tensors of a whole model in the bucket's order, or a slice of one of them."""
+        ends = np.searchsorted(self.piece, np.arange(len(self.numels)), side="right")
+        starts = np.concatenate([[0], ends[:-1]])
+        bases = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
+        columns, pieces, places, base = [], [], [], 0
+        for number, (layer, numel) in enumerate(zip(layers, numels, strict=True)):
+            held = np.arange(starts[layer], ends[layer])
+            local = self.coordinate[held] - bases[layer] - offset
+            inside = (local >= 0) & (local < numel)
+            columns.append(held[inside])
+            pieces.append(np.full(int(inside.sum()), number))
+            places.append(base + local[inside])
+            base += numel
+        column = np.concatenate(columns)
+        shapes = tuple(self.shapes[layer] for layer in layers) if self.shapes and not offset else ()
+        return Block(
+            values=self.values[:, column],
+            piece=np.concatenate(pieces),
+            coordinate=np.concatenate(places),
+            weight=self.weight[column],
+            numels=numels,
+            iteration=self.iteration,
+            shapes=shapes,
+        )
 
     def units(self, granularity: str) -> list[tuple[slice, int]]:
         """Slices of the m coordinates that are selected from on their own, with their true numbers of elements.
@@ -88,7 +118,10 @@ def counted(choice: Choice, block: Block, target: float) -> Selection:
     variance of a scaled count is sum of w (w - 1) over the selected coordinates.
     """
     weight = block.weight
-    selected = choice.chosen @ weight
+    if block.sampled:
+        selected = np.array([float(weight[row].sum()) for row in choice.chosen])
+    else:
+        selected = np.count_nonzero(choice.chosen, axis=1).astype(float)
     union = choice.chosen.any(axis=0) if choice.aggregated is None else choice.aggregated
     aggregated = float(weight[union].sum())
     error = float(np.sqrt((weight * (weight - 1.0))[union].sum()))
@@ -110,10 +143,27 @@ def largest(magnitudes: Floats | Values, k: int) -> Mask:
     >>> largest(np.array([[3.0, 0.0, 1.0, 2.0]]), 2)
     array([[ True, False, False,  True]])
     """
-    n, m = magnitudes.shape
-    mask = np.zeros((n, m), dtype=bool)
-    if k >= m:
-        mask[:] = True
-    elif k > 0:
-        np.put_along_axis(mask, np.argpartition(magnitudes, m - k, axis=1)[:, m - k :], True, axis=1)
-    return mask & (magnitudes > 0)
+    if k < 1:
+        return np.zeros(magnitudes.shape, dtype=bool)
+    if k >= magnitudes.shape[1]:
+        return np.asarray(magnitudes > 0)
+    mask = np.zeros(magnitudes.shape, dtype=bool)
+    for row, out in zip(magnitudes, mask, strict=True):
+        candidates = _candidates(row, k)
+        best = candidates[np.argpartition(row[candidates], len(candidates) - k)[len(candidates) - k :]]
+        out[best] = row[best] > 0
+    return mask
+
+
+def _candidates(row: Floats | Values, k: int) -> Ints:
+    """Indices that surely hold the k largest of a row: those above a bound from a sample, or all of them.
+
+    Partitioning a few per cent of a long row is an order of magnitude faster than partitioning the row.
+    """
+    stride = len(row) // _SAMPLE
+    if stride < 2:
+        return np.arange(len(row))
+    sample = np.sort(row[::stride])
+    wanted = int(len(sample) * (1.0 - 1.5 * k / len(row))) - 3 * int(np.sqrt(len(sample)))
+    found = np.flatnonzero(row >= sample[max(0, wanted)])
+    return found if len(found) >= k else np.arange(len(row))

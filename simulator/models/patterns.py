@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 
 from simulator.models.exchange import Layout, Round
@@ -26,3 +28,13 @@ def merge_tree(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
         up.append(Round(receivers + distance, receivers, payload))
         distance *= 2
     return up + [Round(item.dst, item.src, item.nbytes) for item in reversed(up)]
+
+
+def ring_rounds(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
+    """In round t everyone sends `nbytes[t]` to the next on one ring of all workers."""
+    workers = np.arange(layout.workers)
+    following = np.roll(workers, -1)
+    return [
+        Round(workers, following, np.full((1, layout.workers), size), len(list(alike)))
+        for size, alike in groupby(nbytes)
+    ]

@@ -31,6 +31,7 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
             index=index,
             pieces=tuple(layers[layer].numel for layer in group),
             ready_layer=min(group),
+            layers=tuple(group),
         )
         for index, group in enumerate(groups)
     ]
@@ -58,6 +59,8 @@ def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
         if len(bucket.pieces) == 1:
             whole, rest = divmod(bucket.numel, most)
             sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
+        offset = 0
         for pieces in sizes:
-            slices.append(Bucket(len(slices), pieces, bucket.ready_layer))
+            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset))
+            offset += sum(pieces)
     return slices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -21,6 +22,8 @@ LONG_INDEX_BYTES = 8
 """Bytes of torch's own int64 index."""
 
 Style = Literal["collective", "push_pull"]
+Search = Callable[[Values, int, int, int], tuple[Mask, float]]
+"""What one worker selects of one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
 
 
 class Sparsifier(Component, family="sparsifier"):
@@ -54,10 +57,13 @@ class Sparsifier(Component, family="sparsifier"):
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
         """Update `residual` once it is known what was sent: what was not stays behind."""
-        state["residual"] = u - choice.sent
+        # The old residual is used up; writing over it saves fresh pages, the slowest part on long vectors.
+        state["residual"] = np.subtract(u, choice.sent, out=state["residual"])
 
     def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
         """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
+
+        The state passed in is used up: its arrays may be written over.
 
         Raises SparsimError if a member returns arrays of wrong shape or values that are not finite.
         """
@@ -124,6 +130,20 @@ class LocalSelection(Sparsifier):
             chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
         return chosen
 
+    def searched(self, u: Values, block: Block, search: Search) -> Choice:
+        """What `search` finds in every unit of every worker; exact zeros are never sent.
+
+        `passes` are the busiest worker's, in lengths of the bucket.
+        """
+        chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
+        for number, (unit, n) in enumerate(block.units(self.granularity)):
+            k = self.held(unit.stop - unit.start, n)
+            for worker, values in enumerate(u[:, unit]):
+                mask, passes = search(values, k, worker, number)
+                chosen[worker, unit] = mask & (values != 0)
+                looked[worker] += passes * n
+        return Choice(chosen, np.where(chosen, u, 0), passes=float(looked.max()) / block.numel)
+
     def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
         counts = self.counts(bucket)
@@ -133,10 +153,26 @@ class LocalSelection(Sparsifier):
         k = float(counts.sum())
         return Selection(np.full(workers, k), float(union), k, self.density * bucket.numel)
 
+    def topk_kernels(self, bucket: Bucket) -> list[Compute]:
+        """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of what was selected."""
+        units = tuple(float(n) for n in self.units(bucket))
+        return [
+            per_call("residual_add", units, 1),
+            per_call("topk", units, 0),
+            per_call("residual_clear", tuple(self.counts(bucket)), 1),
+        ]
+
 
 def per_call(kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection") -> Compute:
     """One kernel per entry of `elements`, each with `launches` framework calls around it."""
     return Compute(kernel, elements, launches * len(elements), phase)
+
+
+def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:
+    """`passes` threshold scans of each unit, `launches` framework calls each; a part of a pass is a shorter scan."""
+    whole, part = int(passes), passes % 1
+    rest = tuple(part * n for n in units) if part else ()
+    return Compute("threshold_scan", units * whole + rest, round(launches * passes * len(units)), "selection")
 
 
 def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: int, style: Style) -> list[Step]:

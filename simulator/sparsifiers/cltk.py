@@ -1,0 +1,66 @@
+"""CLT-k: one worker's Top-k for all, in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values, largest
+from simulator.models.layers import VALUE_BYTES
+from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call
+
+
+class CLTK(LocalSelection, kind="cltk"):
+    """CLT-k of ScaleCom: in iteration t the Top-k of worker t mod n is everyone's selection.
+
+    The leader's k indices are broadcast (4k bytes), every worker gathers its own values there, and the values are
+    all-reduced (2(n-1)/n 4k bytes): K = k for any n. The residual passes a low-pass filter, m' = (1 - beta) m +
+    beta (u - sent) with u = m + gradient; beta = 1 is plain error feedback, and 0.1 to 0.3 was used for large batches
+    (Chen et al., NeurIPS 2020). All workers run the selection though only the leader's counts, as released in
+    kljp/exdyna (2024).
+
+    With servers the leader's indices go up and down first, then the values.
+    """
+
+    beta: float = Field(default=1.0, gt=0, le=1)
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """The leader's Top-k, for all."""
+        leader = u[block.iteration % block.workers]
+        mask = np.zeros(u.shape[1], dtype=bool)
+        for unit, n in block.units(self.granularity):
+            mask[unit] = largest(np.abs(leader[None, unit]), self.held(unit.stop - unit.start, n))[0]
+        chosen = np.repeat(mask[None, :], block.workers, axis=0)
+        return Choice(chosen, np.where(mask, u, 0))
+
+    def after(self, state: State, u: Values, choice: Choice) -> None:
+        """Low-pass filter: the residual moves by beta towards what was left."""
+        left = u - choice.sent
+        state["residual"] = left if self.beta == 1 else (1 - self.beta) * state["residual"] + self.beta * left
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """k of every worker, and K = k: there is one selection."""
+        k = float(self.counts(bucket).sum())
+        return Selection(np.full(workers, k), k, k, self.target(bucket.numel))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Top-k of each unit, with error feedback; the filter is one more pass over the residual."""
+        kernels = self.topk_kernels(bucket)
+        if self.beta != 1:
+            kernels.append(per_call("elementwise", tuple(float(n) for n in self.units(bucket)), 2))
+        return kernels
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """Broadcast of the indices, gather, all-reduce of the values, and one write per unit."""
+        units = len(self.units(bucket))
+        k = selection.aggregated
+        per_unit = (k / units,) * units
+        gather = per_call("gather", per_unit, 1, "combine")
+        write = per_call("scatter_add", per_unit, 1, "combine")
+        nbytes = VALUE_BYTES * k
+        if style == "push_pull":
+            # Only the leader pushes indices; shared out over the workers, the servers receive the same bytes.
+            indices = PushPull(INDEX_BYTES * k / workers, INDEX_BYTES * k)
+            return [indices, gather, PushPull(nbytes, nbytes), write]
+        return [Broadcast(INDEX_BYTES * k), gather, AllReduce(nbytes), write]

@@ -1,0 +1,72 @@
+"""Base of the compressors: every coordinate travels, in fewer bytes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.layers import VALUE_BYTES
+from simulator.sparsifiers.base import Sparsifier, Style, per_call
+
+SCALE_BYTES = 4
+"""Bytes of a norm or scale, fp32."""
+
+
+class Compressor(Sparsifier):
+    """Base of methods that send all d coordinates in a coarser form, so that k_i = K = d.
+
+    `error_feedback`: what rounding lost is added to the next gradient; otherwise it is forgotten, though `residual`
+    still holds it for the figures. A member that gathers its payloads implements `quantised` and `payload`.
+    """
+
+    error_feedback: bool = False
+
+    def accumulate(self, state: State, block: Block) -> Values:
+        """The gradients, and what was lost before where errors are fed back."""
+        return super().accumulate(state, block) if self.error_feedback else block.values
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Everything, as it reads after decoding."""
+        return Choice(np.ones(u.shape, dtype=bool), self.quantised(u, block))
+
+    def quantised(self, u: Values, block: Block) -> Values:
+        """What the others decode of u (n, m), the worker's own scale included."""
+        raise NotImplementedError
+
+    def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
+        """Bytes of each array that a worker sends for tensors of these sizes."""
+        raise NotImplementedError
+
+    def pulled(self, pieces: tuple[int, ...]) -> float:
+        """Bytes that a worker pulls from servers: the sum of differently scaled payloads needs fp32."""
+        return float(VALUE_BYTES * sum(pieces))
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """Everything, on every worker."""
+        d = float(bucket.numel)
+        return Selection(np.full(workers, d), d, d, d)
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """One all-gather per array, then every worker's payload is decoded and added, tensor by tensor.
+
+        With servers: push the payload, pull `pulled` bytes.
+        """
+        payload, units = self.payload(bucket.pieces), tuple(float(n) for n in bucket.pieces)
+        if style == "push_pull":
+            return [PushPull(sum(payload), self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
+        gathers = [AllGather(nbytes) for nbytes in payload if nbytes]
+        return [*gathers, per_call("dequantise", units * workers, 3, "combine")]
+
+    def before(self, bucket: Bucket) -> list[Compute]:
+        """The kernels of error feedback: residual added first, what was decoded taken off last."""
+        units = tuple(float(n) for n in bucket.pieces)
+        kernels = [per_call("residual_add", units, 1), per_call("dequantise", units, 2)]
+        return kernels if self.error_feedback else []
+
+
+def packed(elements: int, bits: int) -> float:
+    """Bytes of `elements` codes of `bits` bits each, packed."""
+    return float(math.ceil(elements * bits / 8))

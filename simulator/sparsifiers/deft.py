@@ -1,0 +1,139 @@
+"""DEFT: layers are shared out among the workers, and each gets a share of k by its norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.sparsifiers.base import INDEX_BYTES, Style, per_call
+from simulator.sparsifiers.micro import Exclusive, at, even_bounds
+
+
+class Deft(Exclusive, kind="deft"):
+    """DEFT: top-k in disjoint sets of layers, packed so that every worker has equal work.
+
+    1. Tensors of more than d/n elements are cut into n equal pieces. 2. Every worker takes the L2 norm of each piece
+    and gives the pieces, in descending order of norm, k_l = remaining k * norm_l / remaining norm (at least 1, at most
+    the piece). 3. The leader, worker t mod n, packs the pieces into n bins by its own k_l, the costliest first into the
+    least loaded bin, cost n_l log2(k_l) (n_l where k_l = 1), and broadcasts the assignment, n + L int32. Pieces with
+    k_l = n_l are common: all values are sent without an index. 4. Worker r takes the top k_l of each piece of bin
+    (t + r) mod n, by its own k_l; exact zeros are never chosen. (DEFT, ICPP 2023, 2307.03500; github kljp/deft.)
+
+    K = density * d for any n up to rounding and the pieces' minimum of 1; the work is d log k / n. A common coordinate
+    counts as selected by every worker, so sum k_i = K + (n-1) C where C are common. Traffic per worker: the broadcast,
+    (n-1) 8 + (n-1) max(k_i - C) 8 + 2(n-1)/n K 4 bytes. In closed form all elements have one scale: norm_l = sqrt(n_l).
+    """
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Top k_l in the pieces of each worker's bin, and all of the common pieces."""
+        workers, t, d = block.workers, block.iteration, block.numel
+        bounds = pieces(block.numels, workers)
+        sizes, cuts = np.diff(bounds).tolist(), np.searchsorted(block.coordinate, bounds)
+        k = self.wanted(d)
+        shares = [shared_out(k, _norms(row, block, cuts), sizes) for row in u]
+        bins, costs = packed(sizes, shares[t % workers], workers)
+        chosen = np.zeros(u.shape, dtype=bool)
+        common = np.array(sizes) == shares[t % workers]
+        for piece in np.flatnonzero(common).tolist():
+            chosen[:, cuts[piece] : cuts[piece + 1]] = True
+        for worker in range(workers):
+            for piece in bins[(t + worker) % workers]:
+                held = slice(int(cuts[piece]), int(cuts[piece + 1]))
+                count = held.stop - held.start
+                wanted = min(count, max(1, round(shares[worker][piece] * count / sizes[piece])))
+                chosen[worker, held] = largest(np.abs(u[worker : worker + 1, held]), wanted)[0]
+        union: Mask = np.logical_or.reduce(chosen, axis=0)
+        scanned = max(sum(sizes[piece] for piece in items) for items in bins)
+        return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """The method itself on norms sqrt(n_l); `padding` stretches the largest count beside the common ones."""
+        sizes = np.diff(pieces(bucket.pieces, workers)).tolist()
+        shares = shared_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)
+        bins, _ = packed(sizes, shares, workers)
+        own = np.array([sum(shares[piece] for piece in items) for items in bins], dtype=float)
+        union = float(sum(shares))
+        common = union - own.sum()
+        most = max(own.max(), min(self.padding * own.mean(), own.sum()))
+        scanned = max(sum(sizes[piece] for piece in items) for items in bins)
+        return Selection(own + common, union, float(most + common), self.target(bucket.numel), float(scanned))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add and the norm of every piece; top-k of the busiest worker's pieces, alike in size."""
+        whole = (float(bucket.numel),)
+        sizes = tuple(np.diff(pieces(bucket.pieces, workers)).astype(float).tolist())
+        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        scanned = selection.scanned or bucket.numel / workers
+        own = -(-len(sizes) // workers)
+        return [
+            *pack,
+            per_call("residual_add", whole, 1),
+            per_call("norm", sizes, 1),
+            per_call("topk", (scanned / own,) * own, 2),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """The assignment, then counts, indices of what is not common, and the sum of all K values.
+
+        C follows from sum k_i = K + (n-1) C, also for means over iterations.
+        """
+        selected = float(np.broadcast_to(selection.selected, (workers,)).sum())
+        common = max(0.0, selected - selection.aggregated) / (workers - 1)
+        indices = max(0.0, selection.largest - common)
+        steps = self.gathered(selection, indices, workers, self.kind, style)
+        count = len(pieces(bucket.pieces, workers)) - 1
+        return [Broadcast(float(INDEX_BYTES * workers)), Broadcast(float(INDEX_BYTES * count)), *steps]
+
+
+def pieces(numels: Sequence[int], workers: int) -> Ints:
+    """Bounds (L + 1,) of the pieces in the flat vector; tensors of more than d/n elements are cut in n.
+
+    >>> pieces((10, 3), 4).tolist()
+    [0, 3, 6, 8, 10, 13]
+    """
+    d, bounds = sum(numels), [np.zeros(1, dtype=np.int64)]
+    for numel in numels:
+        cut = even_bounds(numel, workers if numel * workers > d else 1)
+        bounds.append(bounds[-1][-1] + cut[1:])
+    return np.unique(np.concatenate(bounds))
+
+
+def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
+    """k_l of each piece: k in proportion to the norms, from the largest norm down, 1 to the piece's size."""
+    shares, values = [0] * len(sizes), norms.tolist()
+    remaining, weight = k, sum(values)
+    for piece in np.argsort(norms, kind="stable")[::-1].tolist():
+        part = int(remaining * (values[piece] / weight)) if weight > 0 else 0
+        shares[piece] = min(sizes[piece], max(1, part))
+        remaining -= shares[piece]
+        weight -= values[piece]
+    return shares
+
+
+def packed(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tuple[list[list[int]], list[float]]:
+    """Pieces of each of the n bins and the bins' costs; common pieces (k_l = n_l) are in none."""
+    bins: list[list[int]] = [[] for _ in range(workers)]
+    loads = [0.0] * workers
+    costs = [n * math.log2(k) if k > 1 else float(n) for n, k in zip(sizes, shares, strict=True)]
+    for piece in sorted(range(len(sizes)), key=lambda piece: -costs[piece]):
+        if shares[piece] < sizes[piece]:
+            lightest = loads.index(min(loads))
+            bins[lightest].append(piece)
+            loads[lightest] += costs[piece]
+    return bins, loads
+
+
+def _norms(row: Values, block: Block, cuts: Ints) -> Floats:
+    """L2 norm of each piece of one worker's u (m,), scaled up where coordinates were sampled."""
+    squares = np.square(row, dtype=float)
+    if block.sampled:
+        squares *= block.weight
+    totals = np.zeros(len(cuts) - 1)
+    held = np.diff(cuts) > 0
+    totals[held] = np.add.reduceat(squares, cuts[:-1][held])
+    return np.sqrt(totals)

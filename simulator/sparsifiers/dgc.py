@@ -1,0 +1,125 @@
+"""Deep gradient compression: a threshold from a sample, on velocities."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from statistics import NormalDist
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+
+
+class Dgc(LocalSelection, kind="dgc"):
+    """DGC: momentum-corrected accumulation, and the top-k of a sample as the threshold for all.
+
+    Momentum correction: m = momentum * m + gradient, v = v + m; v is what is selected from and, less what is sent, the
+    residual. Momentum factor masking clears m, too, where v was sent. The threshold is the smallest of the top k/n of
+    a strided sample of max(`sample_ratio` n, 2/density) elements with a random start; one pass selects
+    |v| >= threshold. Above `upper` k selected, an exact top-k among them keeps k (hierarchical selection); below
+    `lower` k the threshold is multiplied by `lower` and the pass repeated, `retries` times at most. Counts between k
+    and `upper` k are cut to the first k by position (Lin et al., ICLR 2018, 1712.01887; all as released in
+    synxlin/deep-gradient-compression, whose clipping and warm-up, off by default, are left out). So the count lies in
+    [`lower` k, k] unless the retries ran out or zeros were all that was left. The closed form is k, with one pass and a
+    second where the sample, k/n of it above the threshold, gives too few. Pairs are gathered at the largest count.
+    """
+
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    masking: bool = True
+    sample_ratio: float = Field(default=0.01, gt=0, le=1)
+    upper: float = Field(default=1.3, ge=1)
+    lower: float = Field(default=0.8, gt=0, lt=1)
+    retries: int = Field(default=10, ge=0, le=100)
+    seed: int = Field(default=0, ge=0)
+
+    def sampled(self, n: int) -> int:
+        """Elements that are sampled of a unit of n: max(1 % n, 2/density), all if there are no more."""
+        return min(n, max(math.ceil(n * self.sample_ratio), math.ceil(2 / self.density)))
+
+    def stride(self, m: int, samples: int) -> int:
+        """Distance between samples: odd, and the largest of the released grid that gives at least `samples`."""
+        if samples >= m:
+            return 1
+        stride = math.ceil(m / samples / 32) * 32 + 1
+        while m // stride < samples:
+            stride -= 8
+        return stride
+
+    def start(self, block: Block) -> State:
+        """Nothing left behind, and no momentum."""
+        return {**super().start(block), "momentum": np.zeros_like(block.values)}
+
+    def accumulate(self, state: State, block: Block) -> Values:
+        """v = v + m after m = momentum * m + gradient, (n, m)."""
+        state["momentum"] = np.float32(self.momentum) * state["momentum"] + block.values
+        total: Values = state["residual"] + state["momentum"]
+        return total
+
+    def after(self, state: State, u: Values, choice: Choice) -> None:
+        """What was sent leaves the accumulated velocity and, with masking, the momentum."""
+        super().after(state, u, choice)
+        if self.masking:
+            state["momentum"] = np.where(choice.chosen, 0, state["momentum"])
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """At most k magnitudes at or above the sampled threshold."""
+        sizes = [n for _, n in block.units(self.granularity)]
+
+        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
+            rng = np.random.default_rng([self.seed, block.iteration, worker, unit])
+            return self._sampled_search(np.abs(values), k, sizes[unit], rng)
+
+        return self.searched(u, block, search)
+
+    def _sampled_search(self, magnitudes: Values, k: int, n: int, rng: np.random.Generator) -> tuple[Mask, float]:
+        """Mask of one unit of n elements, of which m are held, and the passes over it."""
+        m = len(magnitudes)
+        stride = self.stride(m, self.sampled(n))
+        sample = magnitudes[int(rng.integers(stride)) :: stride]
+        top = max(1, -(-(m // stride) * k // m))
+        threshold = float(np.partition(sample, len(sample) - top)[len(sample) - top])
+        mask, passes = magnitudes >= threshold, 1
+        count = int(np.count_nonzero(mask))
+        while stride > 1 and count < self.lower * k and passes <= self.retries:
+            threshold *= self.lower
+            mask, passes = magnitudes >= threshold, passes + 1
+            count = int(np.count_nonzero(mask))
+        if count > k:
+            inside = np.flatnonzero(mask)
+            hierarchical = stride > 1 and count > self.upper * k and passes <= self.retries
+            kept = inside[largest(magnitudes[inside][None], k)[0]] if hierarchical else inside[:k]
+            mask = np.zeros(m, dtype=bool)
+            mask[kept] = True
+        return mask, passes
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """k everywhere; the second pass with the chance that a normal count of relative width 1/sqrt(k_s) is low."""
+        again = 0.0
+        for n, k in zip(self.units(bucket), self.counts(bucket), strict=True):
+            above = self.sampled(n) * k / n
+            again += n * NormalDist().cdf(-(1 - self.lower) * math.sqrt(above)) if self.sampled(n) < n else 0.0
+        even = super().expect(bucket, workers, concentration)
+        return dataclasses.replace(even, passes=1.0 + again / bucket.numel)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Momentum and velocity; top-k of the sample; scans; top-k among the selected; gather and two clears."""
+        units = tuple(float(n) for n in self.units(bucket))
+        selected = (selection.largest / len(units),) * len(units)
+        sampled = tuple(float(self.sampled(n)) for n in self.units(bucket))
+        return [
+            per_call("elementwise", units, 2),
+            per_call("residual_add", units, 1),
+            per_call("topk", sampled, 3),
+            scans(units, selection.passes, 3),
+            per_call("topk", selected, 1),
+            per_call("gather", selected, 1),
+            per_call("residual_clear", selected, 2),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-gather of values and of indices at the largest count; pairs to and from servers."""
+        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

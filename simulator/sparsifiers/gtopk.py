@@ -1,0 +1,94 @@
+"""gTop-k: a global Top-k found on a tree of pairwise merges."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from simulator.component import expected
+from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.layers import VALUE_BYTES
+from simulator.models.patterns import merge_tree
+from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
+
+Sparse = tuple[Ints, Values]
+
+
+class GTopK(LocalSelection, kind="gtopk"):
+    """gTop-k: pairs of workers merge their Top-k, and only the k largest sums survive each round.
+
+    log2 n rounds up a tree: the upper of a pair sends k (int32 index, fp32 value) pairs, the lower adds what overlaps
+    and keeps the k largest magnitudes of up to 2k; then the result is broadcast back down. 2k elements per round and
+    2 log2(n) rounds, so K = k for every n: no build-up (Shi et al., ICDCS 2019; hclhkbu/gtopkssgd). The authors merge
+    on the host: k elements a round at the runtime's `host_element` seconds each.
+
+    A worker clears its residual at those of its own choices that are in the final set; the others go back. As
+    published, a value dropped in an early merge is cleared, too, if its coordinate survives on another branch, so its
+    contribution is lost. Selected counts need not be below K: what was selected is dropped globally.
+
+    Workers must be a power of two; there is no form with servers. `granularity` is by default the whole bucket, as the
+    authors merge all tensors into one.
+    """
+
+    granularity: Literal["layer", "bucket", "model"] = "bucket"
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Own Top-k of every worker, and which of it survives the tree."""
+        self._check(block.workers)
+        chosen = self.top(u, block)
+        final = np.zeros(u.shape[1], dtype=bool)
+        for unit, n in block.units(self.granularity):
+            k = self.held(unit.stop - unit.start, n)
+            sums: list[Sparse] = []
+            for mine, values in zip(chosen[:, unit], u[:, unit], strict=True):
+                index = np.flatnonzero(mine)
+                sums.append((index, values[index]))
+            while len(sums) > 1:
+                sums = [merged(low, high, k) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+            final[unit.start + sums[0][0]] = True
+        sent = np.where(chosen & final, u, 0)
+        put_back = float(((chosen & ~final) @ block.weight).mean())
+        return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back})
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """k of every worker, and K = k whatever the overlap."""
+        k = float(self.counts(bucket).sum())
+        return Selection(np.full(workers, k), k, k, self.target(bucket.numel))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Top-k of each unit, with error feedback."""
+        return self.topk_kernels(bucket)
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """The merge tree with its merges on the host; then the result is written and the rest put back."""
+        if style == "push_pull":
+            raise refuse(self.kind, "push and pull", "gTop-k merges among peers: use topology ring, tree or nccl")
+        self._check(workers)
+        k, units = selection.largest, len(self.units(bucket))
+        rounds = workers.bit_length() - 1
+        return [
+            # Each round waits for the merge of the one before, so the merges hold up the messages.
+            Compute("host_merge", (k,) * rounds, rounds, "combine"),
+            Messages("gtopk", ((VALUE_BYTES + INDEX_BYTES) * k,), merge_tree),
+            per_call("scatter_add", (selection.aggregated / units,) * units, 3, "combine"),
+            per_call("residual_add", (k / units,) * units, 1, "combine"),
+        ]
+
+    def _check(self, workers: int) -> None:
+        if workers & (workers - 1):
+            hint = "gTop-k merges workers in pairs, round by round"
+            raise expected("a number of workers that is a power of two", str(workers), hint)
+
+
+def merged(low: Sparse, high: Sparse, k: int) -> Sparse:
+    """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values)."""
+    index = np.union1d(low[0], high[0])
+    total = np.zeros(len(index), dtype=np.float32)
+    for part, values in (low, high):
+        total[np.searchsorted(index, part)] += values
+    if len(index) <= k:
+        return index, total
+    kept = np.sort(np.argpartition(np.abs(total), len(index) - k)[len(index) - k :])
+    return index[kept], total[kept]

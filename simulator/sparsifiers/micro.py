@@ -1,0 +1,145 @@
+"""MiCRO: each worker selects in its own part of the gradient, with one threshold for all."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.models.layers import VALUE_BYTES
+from simulator.sparsifiers.base import LONG_INDEX_BYTES, Sparsifier, Style, per_call, refuse
+from simulator.units import Density
+
+
+class Exclusive(Sparsifier):
+    """Base of methods whose workers select in disjoint parts of the gradient, so that nothing is selected twice.
+
+    `density` is what all workers together select, K = sum k_i = density * d: there is no build-up. `granularity`: the
+    gradient is what one bucket holds, or must be the whole model. `padding` = n max k_i / K is an input of the closed
+    form, the mean over training (1: equal counts); on gradients it comes out.
+    """
+
+    density: Density
+    granularity: Literal["bucket", "model"] = "bucket"
+    padding: float = Field(default=1.0, ge=1, le=1e6)
+
+    def needs_whole_model(self) -> bool:
+        """True for `granularity: model`."""
+        return self.granularity == "model"
+
+    def target(self, bucket_numel: int) -> float:
+        """density * d, of all workers together."""
+        return self.density * bucket_numel
+
+    def wanted(self, numel: int) -> int:
+        """k: the target rounded down, as the released code has it, and at least 1."""
+        return max(1, int(self.density * numel))
+
+    def gathered(self, selection: Selection, indices: float, workers: int, method: str, style: Style) -> list[Step]:
+        """Counts (8 bytes each), `indices` int64 padded to the largest count, then a sum of K values.
+
+        Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. Every worker's values at the K
+        coordinates are summed, and its residual cleared there, whoever selected them. Parts are disjoint, so no index
+        has to be made unique. Raises an expected-error for `push_pull`.
+        """
+        if style == "push_pull":
+            hint = "all workers must know all K indices before they send: use a topology of peers, such as ring"
+            raise refuse(method, "push and pull", hint)
+        union = (selection.aggregated,)
+        return [
+            AllGather(float(LONG_INDEX_BYTES)),
+            AllGather(LONG_INDEX_BYTES * indices),
+            Compute("copy", union, workers + 1, "combine"),
+            per_call("gather", union, 1, "combine"),
+            AllReduce(VALUE_BYTES * selection.aggregated),
+            per_call("scatter_add", union, 3, "combine"),
+            per_call("residual_clear", union, 1, "combine"),
+        ]
+
+
+class Micro(Exclusive, kind="micro"):
+    """MiCRO: equal parts that rotate among the workers, one scan each, one self-adjusting threshold.
+
+    The flat vector of d elements is cut once into n equal parts; in iteration t worker r selects |u| >= threshold in
+    part (t + r) mod n only, or one index, start + t mod size, where nothing reaches it. With k = density * d, the
+    threshold starts at 1/(2 sqrt(k)) and is multiplied every iteration by 1.005 where the last K/k > 1.1, by 1.00125
+    where K/k > 0.909, and by 0.995 otherwise. The released code has a fourth factor, 0.9987, behind a condition that is
+    always false; as the threshold rises inside the band too, K/k settles at the band's lower edge (MiCRO, HiPC 2023,
+    2310.00967; github kljp/micro). Selection costs d/n; equal parts make unequal counts, and gathers are padded.
+    """
+
+    def parts(self, block: Block, state: State) -> Ints:
+        """Where the parts of this iteration begin and end in the flat vector, (n + 1,)."""
+        return even_bounds(block.numel, block.workers)
+
+    def busiest(self, numel: int, workers: int) -> float:
+        """Elements of the largest part at the start."""
+        return float(-(-numel // workers))
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """What reaches the threshold in each worker's part; everyone's values there are sent."""
+        workers, t, k = block.workers, block.iteration, self.wanted(block.numel)
+        bounds = self.parts(block, state)
+        threshold = self._threshold(state, k)
+        cuts = np.searchsorted(block.coordinate, bounds).tolist()
+        chosen, union = np.zeros(u.shape, dtype=bool), np.zeros(u.shape[1], dtype=bool)
+        counts = [0.0] * workers
+        for worker in range(workers):
+            part = (t + worker) % workers
+            held = slice(cuts[part], cuts[part + 1])
+            mask: Mask = np.abs(u[worker, held]) >= threshold
+            if mask.size and not mask.any():
+                mask[t % mask.size] = True
+            chosen[worker, held] = union[held] = mask
+            counts[part] = float(block.weight[held] @ mask)
+        state["threshold"], state["counts"] = threshold, counts
+        return Choice(chosen, at(union, u), union, float(np.diff(bounds).max()), detail={"threshold": threshold})
+
+    def _threshold(self, state: State, k: int) -> float:
+        if "threshold" not in state:
+            return 1.0 / (2.0 * math.sqrt(k))
+        ratio = sum(state["counts"]) / k
+        factor = 1.005 if ratio > 1.1 else 1.00125 if ratio > 0.909 else 0.995
+        return float(state["threshold"]) * factor
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """K = k for any n (at least one index per worker); how workers' gradients overlap does not matter."""
+        d, scanned = float(bucket.numel), self.busiest(bucket.numel, workers)
+        union = min(d, max(float(self.wanted(bucket.numel)), workers))
+        mean = union / workers
+        largest = max(mean, min(self.padding * mean, union, scanned))
+        return Selection(np.full(workers, mean), union, largest, self.target(bucket.numel), scanned)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Packing, residual add over d; absolute value, compare and compaction over the busiest part alone."""
+        whole = (float(bucket.numel),)
+        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        scanned = selection.scanned or self.busiest(bucket.numel, workers)
+        return [*pack, per_call("residual_add", whole, 1), per_call("threshold_scan", (scanned,), 5)]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """Counts, padded indices, then the sum of the values at all K of them."""
+        return self.gathered(selection, selection.largest, workers, self.kind, style)
+
+
+def at(union: Mask, u: Values) -> Values:
+    """u (n, m) where `union` (m,), 0 elsewhere; the union is small, so that picking beats masking."""
+    sent = np.zeros_like(u)
+    where = np.flatnonzero(union)
+    sent[:, where] = u[:, where]
+    return sent
+
+
+def even_bounds(numel: int, parts: int) -> Ints:
+    """Bounds (parts + 1,) of `numel` elements cut into equal parts; the first ones take what is left over.
+
+    >>> even_bounds(11, 3).tolist()
+    [0, 4, 8, 11]
+    """
+    quotient, remainder = divmod(numel, parts)
+    whole = np.arange(parts + 1, dtype=np.int64)
+    return quotient * whole + np.minimum(whole, remainder)

@@ -1,0 +1,145 @@
+"""Ok-Topk: a near-optimal sparse all-reduce of reused thresholds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.layers import VALUE_BYTES
+from simulator.models.patterns import all_to_all
+from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
+
+
+class OkTopK(LocalSelection, kind="oktopk"):
+    """Ok-Topk: local and global Top-k by thresholds that are exact now and then and nudged in between.
+
+    1. Local: every `interval` iterations the threshold is the k-th magnitude of u. In between it is raised by 3 %, at
+       most five times, while more than 4k/3 exceed it. |u| > threshold is selected (strictly, so k-1 right after).
+    2. Split and reduce: n regions, worker i sums region i; each sends (int32 index, fp32 value) pairs to the owners,
+       2 k_i (n-1)/n elements. Every `repartition` iterations the boundaries are the mean over workers of the positions
+       that halve, third, ... the worker's own selection, so that regions are equally full.
+    3. Global: every `interval` iterations exactly the k largest sums survive, and the smallest is the new global
+       threshold; in between the sums above it survive. Balance, then all-gather of the K survivors: 2K (n-1)/n
+       elements, and at most as much again to balance. The bound in all is 6k (n-1)/n elements; 2k (n-1)/n is optimal.
+    4. Both thresholds are nudged: local / `nudge` below 2k/3 and * `nudge` above 5k/4 selected; global / and
+       * `global_nudge` outside 2k/3 to 4k/3.
+
+    Own choices among the survivors leave the residual, the rest stays (Li and Hoefler, PPoPP 2022; constants of
+    Shigangli/Ok-Topk's VGG, without its 512 dense iterations at the start; its BERT uses an interval of 128 and 1.025).
+    The k_i need not be below K: what was selected is dropped globally. Thresholds span the whole bucket. Regions are
+    taken as balanced in the exchange; `region_imbalance` in the detail says what they are. There is no form with
+    servers.
+    """
+
+    granularity: Literal["bucket", "model"] = "bucket"
+    interval: int = Field(default=32, ge=1, le=10**6)
+    repartition: int = Field(default=64, ge=1, le=10**6)
+    nudge: float = Field(default=1.012, gt=1, le=10)
+    global_nudge: float = Field(default=1.008, gt=1, le=10)
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Local selection by threshold, sums, and the global selection among them."""
+        n, m = u.shape
+        k = self.held(m, block.numel)
+        exact = block.iteration % self.interval == 0 or "local" not in state
+        local: Floats = np.zeros(n) if exact else state["local"].copy()
+        sums, chosen, counts, scans = np.zeros(m, np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
+        for worker, values in enumerate(u):
+            magnitudes = np.abs(values)
+            if exact:
+                local[worker] = np.partition(magnitudes, m - k)[m - k]
+            else:
+                local[worker], tries = raised(magnitudes, local[worker], k)
+                scans = max(scans, 1 + tries)
+            index = np.flatnonzero(magnitudes > np.float32(local[worker]))
+            chosen[worker, index] = True
+            counts[worker] = len(index)
+            sums[index] += values[index]
+        if block.iteration % self.repartition == 0 or "boundaries" not in state:
+            state["boundaries"] = boundaries(chosen, block.coordinate, block.numel)
+        state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
+        state["local"] = np.where(counts > 5 * k / 4, local * self.nudge, state["local"])
+        final = self._survivors(sums, k, exact, state)
+        owner = np.searchsorted(state["boundaries"], block.coordinate[final], side="right")
+        held = np.bincount(owner, weights=block.weight[final], minlength=n)
+        detail = {
+            "local_threshold": float(local.mean()),
+            "region_imbalance": float(held.max() / held.mean()) if held.any() else 1.0,
+        }
+        return Choice(chosen, np.where(chosen & final, u, 0), aggregated=final, passes=float(scans), detail=detail)
+
+    def _survivors(self, sums: Values, k: int, exact: bool, state: State) -> np.ndarray:
+        magnitudes = np.abs(sums)
+        if exact:
+            candidates = np.flatnonzero(magnitudes)
+            kept = candidates[np.argsort(-magnitudes[candidates], kind="stable")[:k]]
+            final = np.zeros(len(sums), dtype=bool)
+            final[kept] = True
+            state["global"] = float(magnitudes[kept].min(initial=np.inf)) if len(kept) else 0.0
+            return final
+        final = magnitudes > np.float32(state["global"])
+        count = int(final.sum())
+        if count < 2 * k / 3:
+            state["global"] /= self.global_nudge
+        elif count > 4 * k / 3:
+            state["global"] *= self.global_nudge
+        return final
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """k of every worker and K = k, which the thresholds are steered to; two passes: a check and the selection."""
+        k = float(self.counts(bucket).sum())
+        return Selection(np.full(workers, k), k, k, self.target(bucket.numel), passes=2.0)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add, scans, and the exact top-k's share of one iteration in `interval`."""
+        d = float(bucket.numel)
+        scanned = (selection.scanned or d) * selection.passes
+        return [
+            per_call("residual_add", (d,), 1),
+            per_call("topk", (d / self.interval,), 1),
+            Compute("threshold_scan", (scanned,), round(5 * selection.passes), "selection"),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """Sizes and pairs to the owners of the regions, sums, global threshold, sizes and survivors to all."""
+        if style == "push_pull":
+            raise refuse(self.kind, "push and pull", "every worker owns a region: use topology ring, tree or nccl")
+        pair, sent, survivors = VALUE_BYTES + INDEX_BYTES, float(selection.selected.mean()), selection.aggregated
+        return [
+            Messages("oktopk", (float(INDEX_BYTES),), all_to_all),
+            Messages("oktopk", (pair * sent / workers,), all_to_all),
+            per_call("scatter_add", (sent / workers,) * workers, 1, "combine"),
+            per_call("threshold_scan", (bucket.numel / workers,), 5, "combine"),
+            AllGather(float(INDEX_BYTES)),
+            AllGather((pair * survivors / workers,) * workers, padded=False),
+            per_call("scatter_add", (survivors,), 3, "combine"),
+            per_call("residual_clear", (survivors,), 1, "combine"),
+        ]
+
+
+def raised(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
+    """The threshold, 3 % higher as often as more than 4k/3 exceed it (five times at most), and how often it looked."""
+    above = magnitudes[magnitudes > np.float32(threshold)]
+    for tries in range(1, 6):
+        if len(above) <= 4 * k // 3:
+            return threshold, tries
+        threshold *= 1.03
+        above = above[above > np.float32(threshold)]
+    return threshold, 5
+
+
+def boundaries(chosen: np.ndarray, coordinate: Ints, numel: int) -> Ints:
+    """Where regions 1..n-1 begin, (n-1,): the mean over workers of the positions that split its own choice evenly."""
+    n = len(chosen)
+    own = np.empty((n, n - 1), dtype=np.int64)
+    for worker, mask in enumerate(chosen):
+        held = coordinate[mask]
+        parts = np.arange(1, n)
+        own[worker] = held[len(held) // n * parts] if len(held) else numel * parts // n
+    mean: Ints = own.sum(axis=0) // n
+    return mean

@@ -1,0 +1,80 @@
+"""RedSync: a threshold by bisection."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+
+
+class RedSync(LocalSelection, kind="redsync"):
+    """RedSync: bisection between the mean and the largest magnitude, until k to 2k elements lie above.
+
+    threshold = mean|u| + r (max|u| - mean|u|), r in [0, 1]. The middle r is tried, one pass over the unit each: the
+    search stops with a count strictly between k and 2k; below k/2 it goes on in the lower half, otherwise in the upper
+    one; it ends when the interval is no wider than `tolerance` (Fang et al. 2019, 1808.04357; as released in
+    GaussianK-SGD, tolerance 0.2, so at most three passes). Then the last count stands, whatever it is; a count from k/2
+    to k is taken for too many, and k = 1 has no count strictly between. Nothing exceeds the mean of equal magnitudes,
+    so that a tensor of one element is never sent. `converged` in the detail is the share of units that stopped inside.
+    The closed form takes the middle of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest count.
+    """
+
+    tolerance: float = Field(default=0.2, ge=1e-6, lt=1)
+
+    def counts(self, bucket: Bucket) -> Floats:
+        """sqrt(2) k of each unit: the middle of k and 2k."""
+        middle: Floats = np.minimum(np.array(self.units(bucket), dtype=float), math.sqrt(2.0) * super().counts(bucket))
+        return middle
+
+    def passes(self) -> int:
+        """Most passes: halvings of [0, 1] until it is no wider than the tolerance."""
+        return math.ceil(-math.log2(self.tolerance))
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """Counts as `counts` says, after every pass."""
+        return dataclasses.replace(super().expect(bucket, workers, concentration), passes=float(self.passes()))
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """All |u| above the threshold that was tried last."""
+        converged = []
+
+        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
+            magnitudes = np.abs(values)
+            mean, low, high, passes, inside = float(np.mean(magnitudes, dtype=float)), 0.0, 1.0, 0, False
+            reach = float(magnitudes.max()) - mean
+            while high - low > self.tolerance and not inside:
+                passes += 1
+                middle = (low + high) / 2
+                mask = magnitudes > mean + middle * reach
+                count = int(np.count_nonzero(mask))
+                inside = k < count < 2 * k
+                low, high = (low, middle) if 2 * count < k else (middle, high)
+            converged.append(inside)
+            return mask, passes
+
+        choice = self.searched(u, block, search)
+        choice.detail["converged"] = float(np.mean(converged))
+        return choice
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add; mean and maximum; per pass compare, compaction and count; gather and clear."""
+        units = tuple(float(n) for n in self.units(bucket))
+        selected = (selection.largest / len(units),) * len(units)
+        return [
+            per_call("residual_add", units, 1),
+            per_call("statistics", units, 2),
+            scans(units, selection.passes, 3),
+            per_call("gather", selected, 1),
+            per_call("residual_clear", selected, 2),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-gather of values and of indices at the largest count; pairs to and from servers."""
+        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

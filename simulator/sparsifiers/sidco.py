@@ -1,0 +1,143 @@
+"""SIDCo: a threshold from a fit of the magnitudes, in stages."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.special import gammaincinv
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+
+
+class Sidco(LocalSelection, kind="sidco"):
+    """SIDCo: a threshold from a distribution fitted to the magnitudes, and fitted again to those above it.
+
+    Stage 1 fits x = |u| / ||u|| and puts the threshold where the fit leaves r1 = `first_ratio` (density, with one
+    stage). Each of the other M - 1 stages fits what lies above the last threshold, from its minimum on, and leaves
+    r = (density / r1)^(1/(M-1)) of it. With mean a and variance v of what is fitted, the thresholds are
+
+    - `exponential`: -a ln r;
+    - `pareto`: s (1 - r^c) / c, s = a (a^2/v + 1) / 2, c = (a^2/v - 1) / 2;
+    - `gamma`: first stage b gammaincinv(A, 1 - r), A = (3 - l + sqrt((l-3)^2 + 24 l)) / (12 l), b = a / A,
+      l = ln a - mean(ln x); the stages after it are generalised Pareto.
+
+    The last threshold selects in one final scan. Every `interval` iterations, a mean of selected/asked above
+    1 + `slack` takes a stage away and one below 1 - `slack` adds one, within [1, log2(1/density)] (Abdelmoniem et al.,
+    MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count both the shrinking scans and the final one, in
+    lengths of the unit. The closed form is k after `stages` stages. Pairs are gathered at the largest count.
+    """
+
+    distribution: Literal["exponential", "gamma", "pareto"] = "exponential"
+    stages: int = Field(default=1, ge=1, le=30)
+    adapt: bool = True
+    first_ratio: float = Field(default=0.25, gt=0, lt=1)
+    interval: int = Field(default=5, ge=1)
+    slack: float = Field(default=0.2, gt=0, lt=1)
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """k everywhere; passes of `stages` stages whose fits hold."""
+        passes, left = 1.0, 1.0
+        stages, later = self._ratios(self.stages)
+        for stage in range(stages - 1):
+            passes += left
+            left *= self.first_ratio if stage == 0 else later
+        return dataclasses.replace(super().expect(bucket, workers, concentration), passes=passes)
+
+    def _ratios(self, stages: int) -> tuple[int, float]:
+        """Stages that are worth doing, and the ratio of each after the first."""
+        if stages == 1 or self.density >= self.first_ratio:
+            return 1, 1.0
+        return stages, (self.density / self.first_ratio) ** (1.0 / (stages - 1))
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """All |u| above the last stage's threshold; the number of stages follows each unit of each worker."""
+        shape = (len(u), len(block.units(self.granularity)))
+        known: dict[str, Any] = state.get("stages") or {
+            "stages": np.full(shape, self.stages),
+            "excess": np.zeros(shape),
+            "iterations": 0,
+        }
+        stages, excess = known["stages"].copy(), known["excess"].copy()
+
+        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
+            mask, passes = self._staged(values, int(stages[worker, unit]))
+            excess[worker, unit] += np.count_nonzero(mask) / (self.density * len(values))
+            return mask, passes
+
+        choice = self.searched(u, block, search)
+        choice.detail["stages"] = float(stages.mean())
+        iterations = known["iterations"] + 1
+        if self.adapt and iterations == self.interval:
+            mean = excess / iterations
+            stages = stages - (mean > 1 + self.slack) + (mean < 1 - self.slack)
+            stages = stages.clip(1, max(1, math.ceil(-math.log2(self.density))))
+            excess, iterations = np.zeros(shape), 0
+        state["stages"] = {"stages": stages, "excess": excess, "iterations": iterations}
+        return choice
+
+    def _staged(self, values: Values, stages: int) -> tuple[Mask, float]:
+        """Mask of one unit and the passes over it."""
+        magnitudes = np.abs(values)
+        if not magnitudes.any():
+            return magnitudes > 0, 1.0
+        stages, later = self._ratios(stages)
+        above, passes = magnitudes, 1.0
+        threshold = self._threshold(above, self.density if stages == 1 else self.first_ratio, self.distribution)
+        for _ in range(stages - 1):
+            passes += len(above) / len(magnitudes)
+            above = above[above > threshold]
+            if len(above) == 0:
+                break
+            least = float(above.min())
+            tail = "exponential" if self.distribution == "exponential" else "pareto"
+            threshold = least + self._threshold(np.subtract(above, least, dtype=float), later, tail)
+        return magnitudes > threshold, passes
+
+    @staticmethod
+    def _threshold(x: Values | Floats, ratio: float, distribution: str) -> float:
+        """Where the fit of x (m,), all at least 0, leaves `ratio` of it above."""
+        mean, log_ratio = float(np.mean(x, dtype=float)), math.log(ratio)
+        if distribution == "exponential":
+            return -mean * log_ratio
+        if distribution == "gamma":
+            # The only place where the norm does not cancel: it scales the epsilon that keeps zeros finite.
+            tiny = sys.float_info.epsilon * float(np.linalg.norm(np.asarray(x, dtype=float)))
+            logs = math.log(mean) - float(np.mean(np.log(np.add(x, tiny, dtype=float))))
+            if logs <= 0:
+                return mean
+            shape = (3 - logs + math.sqrt((logs - 3) ** 2 + 24 * logs)) / (12 * logs)
+            return mean / shape * float(gammaincinv(shape, 1 - ratio))
+        variance = float(np.var(x, dtype=float, ddof=1)) if len(x) > 1 else 0.0
+        if variance == 0 or mean * mean > 1e9 * variance:
+            return mean
+        scale, shape = mean * (mean * mean / variance + 1) / 2, (mean * mean / variance - 1) / 2
+        return -scale * (math.expm1(shape * log_ratio) / shape if shape else log_ratio)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add; norm, scaling and fit; the stages' scans with the fits of what lies above; gather and clear."""
+        units = tuple(float(n) for n in self.units(bucket))
+        selected = (selection.largest / len(units),) * len(units)
+        # Sets after the first stage's shrink so fast that the first one stands for their fits.
+        staged = tuple(self.first_ratio * min(1.0, selection.passes - 1.0) * n for n in units)
+        return [
+            per_call("residual_add", units, 1),
+            per_call("norm", units, 1),
+            per_call("elementwise", units, 2),
+            per_call("statistics", units, 2),
+            scans(units, selection.passes, 3),
+            *([per_call("statistics", staged, 3)] if selection.passes > 1 else []),
+            per_call("gather", selected, 1),
+            per_call("residual_clear", selected, 2),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-gather of values and of indices at the largest count; pairs to and from servers."""
+        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

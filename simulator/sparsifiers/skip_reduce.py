@@ -1,0 +1,76 @@
+"""SkipReduce: a ring all-reduce that leaves out some of its reduce-scatter steps."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.patterns import ring_rounds
+from simulator.sparsifiers.base import Style, refuse
+from simulator.sparsifiers.dense import Dense
+from simulator.units import Fraction
+
+
+class SkipReduce(Dense, kind="skip_reduce"):
+    """SkipReduce: dense ring all-reduce whose reduce-scatter starts s steps late, so each sum lacks s workers.
+
+    With n workers the gradient is cut into n even chunks; n-1-s reduce-scatter rounds and n-1 all-gather rounds of
+    S/n bytes remain, (2(n-1) - s) / (2(n-1)) of the dense time: 10/14 = 0.714 for n = 8, s = 4. Chunk c, completed by
+    worker c - shift, contains n-s contributions; the workers that follow its owner on the ring are left out. `shift` is
+    drawn anew every iteration, so that all lose alike. No indices, no selection, no residual: what is skipped is lost
+    (Kasan, Abts, Choi and Kim, MICRO 2025; hanskasan/SkipReduce-2.0).
+
+    s = round(`skipped` * n), or `steps`; at most n-1 (then nothing is reduced). Gradients that travel as fewer than
+    `smallest` elements are reduced in full, and so are buckets with a tensor of one of the sizes in `protected`
+    (elements; the authors protect embeddings and convolutions by size). Only the ring exists: it runs as such under
+    every topology of peers.
+    """
+
+    skipped: Fraction = 0.5
+    steps: int | None = Field(default=None, ge=0, le=1_000_000)
+    smallest: int = Field(default=100_000, ge=0, le=10**12)
+    protected: tuple[int, ...] = ()
+    seed: int = Field(default=0, ge=0)
+
+    def skips(self, pieces: tuple[int, ...], workers: int) -> int:
+        """Reduce-scatter steps left out for a bucket of these tensors, s."""
+        if sum(pieces) < self.smallest or not {sum(pieces), *pieces}.isdisjoint(self.protected):
+            return 0
+        return min(workers - 1, round(self.skipped * workers) if self.steps is None else self.steps)
+
+    def accumulate(self, state: State, block: Block) -> Values:
+        """The gradients alone: there is no residual."""
+        return block.values
+
+    def after(self, state: State, u: Values, choice: Choice) -> None:
+        """What was skipped is lost."""
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """Every worker's gradients, except in the chunks whose partial sums have passed it by."""
+        n, s = block.workers, self.skips(block.numels, block.workers)
+        if not s:
+            return super().choose(u, block, state)
+        shift = int(np.random.default_rng([self.seed, block.iteration, 0]).integers(n))
+        worker, chunk = np.arange(n)[:, None], np.arange(n)[None, :]
+        taken = (worker - (chunk - shift) - 1) % n >= s
+        chosen = taken[:, block.coordinate * n // block.numel]
+        return Choice(chosen, np.where(chosen, u, 0), detail={"shift": float(shift), "skipped_steps": float(s)})
+
+    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+        """Each worker in n-s of n chunks; every coordinate is summed."""
+        d = float(bucket.numel)
+        k = d * (1 - self.skips(bucket.pieces, workers) / workers)
+        return Selection(np.full(workers, k), d, k, d)
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """Dense's, with the shortened ring in place of the all-reduce."""
+        if style == "push_pull":
+            raise refuse(self.kind, "push and pull", "SkipReduce is a ring: use topology ring, hierarchical or nccl")
+        steps = super().exchange(selection, bucket, workers, style)
+        s = self.skips(bucket.pieces, workers)
+        return [self._ring(step.nbytes, workers, s) if s and isinstance(step, AllReduce) else step for step in steps]
+
+    def _ring(self, nbytes: float, workers: int, s: int) -> Messages:
+        return Messages("skip_reduce", (nbytes / workers,) * (2 * (workers - 1) - s), ring_rounds)

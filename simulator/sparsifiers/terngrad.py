@@ -1,0 +1,64 @@
+"""TernGrad: -1, 0 or 1 times one scale per tensor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.exchange import Bucket, Compute, Selection
+from simulator.models.gradients import Block, Values
+from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
+
+
+class TernGrad(Compressor, kind="terngrad"):
+    """TernGrad: every element becomes -s, 0 or s by chance, without bias but for the clipping.
+
+    Per tensor: clip to `clip` standard deviations, s = largest magnitude left, and sign(u) s with chance |u| / s, else
+    0 (Wen et al., NeurIPS 2017; each worker its own s as in GRACE, ICDCS 2021). A tensor of equal values, or of one
+    element, has no deviation and is clipped to 0, as in the public code; `clip: null` turns clipping off. `bits` per
+    element: 8 as GRACE sends them, 2 packed; 4 bytes of scale per tensor. (n-1) (d bits/8 + 4 L) bytes by all-gather,
+    L tensors. Public code has no error feedback. Kernels are priced as fused, with the calls of GRACE's PyTorch code.
+    """
+
+    bits: Literal[2, 8] = 8
+    clip: float | None = Field(default=2.5, gt=0)
+    seed: int = Field(default=0, ge=0)
+
+    def quantised(self, u: Values, block: Block) -> Values:
+        """Worker by worker and tensor by tensor."""
+        sent = np.empty_like(u)
+        for worker, row in enumerate(u):
+            draws = np.random.default_rng([self.seed, block.iteration, worker]).random(len(row), dtype=np.float32)
+            for unit, _ in block.units("layer"):
+                values = row[unit]
+                magnitude = np.abs(values)
+                if self.clip is not None:
+                    deviation = _deviation(values, block.weight[unit] if block.sampled else None)
+                    np.minimum(magnitude, np.float32(self.clip * deviation), out=magnitude)
+                scale = magnitude.max()
+                kept = draws[unit] * scale < magnitude
+                np.copysign(np.where(kept, scale, np.float32(0)), values, out=sent[worker, unit])
+        return sent
+
+    def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
+        """The ternary codes; a scale per tensor."""
+        return sum(packed(n, self.bits) for n in pieces), float(SCALE_BYTES * len(pieces))
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Mean and deviation (five calls per tensor), random rounding (ten)."""
+        units = tuple(float(n) for n in bucket.pieces)
+        kernels = [*self.before(bucket), per_call("quantise", units, 10)]
+        if self.clip is not None:
+            kernels.insert(len(kernels) - 1, per_call("statistics", units, 5))
+        return kernels
+
+
+def _deviation(values: Values, weight: np.ndarray | None) -> float:
+    """Standard deviation around the mean, dividing by the number of elements."""
+    if weight is None:
+        return float(np.std(values, dtype=np.float64))
+    mean = np.average(values, weights=weight)
+    return float(np.sqrt(np.average(np.square(values - mean), weights=weight)))
