@@ -18,6 +18,7 @@ from simulator.errors import InputError, Problem, nearest, shown
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
 MAX_NODES = 200_000
+TRACE_FILE = "trace.yaml"
 
 Path_ = tuple[str | int, ...]
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -212,16 +213,19 @@ def scalar(text: str) -> Any:
 
 
 def find(name: str, near: Path | None, folder: str = "") -> Path | None:
-    """A named file: beside the file that names it, in ./configs (or `folder`), then in the installed package."""
+    """A named file: beside the file that names it, in ./configs (or `folder`), then in the installed package.
+
+    The name of a recorded trace's folder finds its `trace.yaml`.
+    """
     package = Path(__file__).parent
     home = folder or "configs"
     places = [near] if near else []
     places += [Path(), Path(home), package / home, package.parent / home]
     for place in places:
         for suffix in ("", ".yaml", ".yml"):
-            candidate = place / (name + suffix)
-            if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
-                return candidate
+            for candidate in (place / (name + suffix), place / name / TRACE_FILE):
+                if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
+                    return candidate
     return None
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.engine.plan import Plan, Setup, assemble
+from simulator.engine.replay import added, mean_selection, replay_trace
 from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError, Problem
+from simulator.models.exchange import Selection
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import Scenario, versions
+from simulator.traces.format import Trace
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -38,17 +42,27 @@ def run(scenario: Scenario) -> Prediction:
     Raises InputError where the parts of the scenario cannot work together.
     """
     plan = plan_of(scenario)
+    recorded = replayed(scenario)
+    if recorded is not None:
+        plan = _plan(scenario, recorded[0])
     iterations = [simulate(plan, draws) for draws in _draws(scenario, plan)] or [simulate(plan)]
     times = np.array([item.time for item in iterations])
     breakdown = {term: float(np.mean([item.breakdown[term] for item in iterations])) for term in BREAKDOWN}
     communication = float(np.mean([item.communication_total for item in iterations]))
     document = _document(scenario, plan, times, breakdown, communication)
+    if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
+        document["warnings"].append("more workers than the trace recorded: selection in closed form")
+    document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = float(np.mean([item.waiting for item in iterations]))
     return Prediction(scenario, document, iterations[-1], plan)
 
 
 def plan_of(scenario: Scenario) -> Plan:
     """The plan of one iteration. Raises InputError where parts cannot work together."""
+    return _plan(scenario, None)
+
+
+def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None) -> Plan:
     cluster = scenario.cluster
     try:
         return assemble(
@@ -63,6 +77,7 @@ def plan_of(scenario: Scenario) -> Plan:
                 sparsifier=scenario.sparsifier,
                 scheduler=scenario.scheduler,
                 concentration=scenario.concentration,
+                selections=selections,
             )
         )
     except PydanticCustomError as error:
@@ -70,6 +85,24 @@ def plan_of(scenario: Scenario) -> Plan:
         raise InputError(
             Problem(f"scenario '{scenario.name}'", context["what"], context["got"], context["hint"])
         ) from None
+
+
+def replayed(scenario: Scenario) -> tuple[tuple[Selection, ...], list[dict[str, float]]] | None:
+    """Mean selections per bucket, and one row per recorded iteration, from the scenario's gradient trace.
+
+    None where nothing was recorded, for one worker, or for more workers than were recorded. Raises InputError for a
+    damaged trace.
+    """
+    workers, folder = scenario.cluster.workers, scenario.workload.gradients
+    if not folder or workers == 1:
+        return None
+    trace = Trace.open(Path(folder))
+    if workers > trace.spec.workers:
+        return None
+    buckets = scenario.scheduler.plan(scenario.workload.layers)
+    steps = list(replay_trace(scenario.sparsifier, buckets, trace, workers))
+    rows = [added(each).row() for each in steps]
+    return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
 
 
 def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:

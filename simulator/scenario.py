@@ -27,7 +27,16 @@ from pydantic_core import PydanticCustomError, core_schema
 from simulator.component import Component, MemberOf, Spec, discover, expected
 from simulator.errors import InputError, Problem, shown
 from simulator.fabrics.base import Fabric
-from simulator.loading import Document, find, missing, parse_document, problems_of, read_document, read_layers
+from simulator.loading import (
+    TRACE_FILE,
+    Document,
+    find,
+    missing,
+    parse_document,
+    problems_of,
+    read_document,
+    read_layers,
+)
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT
@@ -68,12 +77,30 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
     try:
         document = read_document(path)
         data = document.data
-        if isinstance(data, dict) and isinstance(data.get("layers"), str):
+        if path.name == TRACE_FILE and subfolder == "workloads":
+            data = _recorded(document, path.parent)
+        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
             data = {**data, "layers": _layers(data["layers"], path.parent, document)}
         target = _TARGETS[subfolder]
         return target(data, {"units_required": True, "near": path.parent}, document)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+
+
+def _recorded(document: Document, folder: Path) -> dict[str, Any]:
+    """A recorded trace as a workload: its layers with their times, and where its gradients are."""
+    about = document.data if isinstance(document.data, dict) else {}
+    missing_keys = [key for key in ("model", "batch_size") if key not in about]
+    if missing_keys:
+        raise InputError(Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {missing_keys}"))
+    return {
+        "name": about["model"],
+        "batch_size": about["batch_size"],
+        "device": about.get("device", ""),
+        "source": about.get("source", ""),
+        "gradients": str(folder),
+        "layers": _layers("layers.csv", folder, document),
+    }
 
 
 def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:

@@ -202,7 +202,7 @@ def test_any_value_anywhere_gives_a_result_or_an_input_error(places):
         for key in path[:-1]:
             place = place[key] if isinstance(place, dict) and key in place else {}
         if isinstance(place, dict):
-            place[path[-1]] = junk
+            place[path[-1]] = copy.deepcopy(junk)
     document = parse_document(yaml.safe_dump(data))
     try:
         result = run(scenario_of(document.data, document, Path())).document

@@ -1,5 +1,6 @@
 """The fold against its slow twin, against the textbooks, and against what can't be."""
 
+from dataclasses import replace
 from math import ceil, log2
 
 import numpy as np
@@ -73,6 +74,16 @@ def test_a_ring_over_two_kinds_of_links_equals_the_reference(*, nodes, gpus, siz
     rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
     expected = interpret(rounds, wiring, ready[: nodes * gpus])
     np.testing.assert_allclose(times(rounds, wiring, ready), expected, rtol=1e-9)
+
+
+@slow
+@given(p=st.integers(2, 12), size=nbytes, data=st.data(), latency=latencies, ready=readies)
+def test_links_that_all_differ_equal_the_reference(*, p, size, data, latency, ready):
+    wiring = switch(p, 1, B, latency)
+    capacity = data.draw(st.lists(bandwidths, min_size=2 * p, max_size=2 * p))
+    wiring = replace(wiring, capacity=np.array([*capacity, *wiring.capacity[2 * p :]]))
+    rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring"])

@@ -85,7 +85,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The parts of a scenario that one iteration is planned from; `concentration` is the overlap law's."""
+    """The parts of a scenario that one iteration is planned from.
+
+    `selections`, one per bucket, come from a replay; without them the closed form gives them, with `concentration` for
+    the overlap law.
+    """
 
     workload: Workload
     nodes: int
@@ -97,6 +101,7 @@ class Setup:
     sparsifier: Sparsifier
     scheduler: Scheduler
     concentration: float
+    selections: tuple[Selection, ...] | None = None
 
 
 def assemble(setup: Setup) -> Plan:
@@ -122,6 +127,8 @@ _prepared: OrderedDict[tuple[object, ...], Work] = OrderedDict()
 
 def prepare(setup: Setup, workers: int) -> Work:
     """The part of the plan that the network does not touch; the latest ones are remembered, as sweeps repeat them."""
+    if setup.selections is not None:
+        return _prepare(setup, workers)
     specs = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.scheduler)
     key = (*(spec.fingerprint for spec in specs), workers, setup.topology.style, setup.concentration)
     known = _prepared.get(key)
@@ -140,7 +147,9 @@ def _prepare(setup: Setup, workers: int) -> Work:
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
-    selections = [sparsifier.expect(bucket, workers, setup.concentration) for bucket in buckets]
+    selections = list(setup.selections or ())
+    if setup.selections is None:
+        selections = [sparsifier.expect(bucket, workers, setup.concentration) for bucket in buckets]
     pricing = _Kernels(gpu, runtime)
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     chains: list[tuple[Kernel | int, ...]] = [()] * len(buckets)

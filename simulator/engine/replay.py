@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
+from simulator.traces.format import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +68,48 @@ def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool
         yield step
 
 
-def replay_buckets(sparsifier: Sparsifier, buckets: Sequence[Bucket], blocks: Iterable[Block]) -> Iterator[list[Step]]:
-    """Run `sparsifier` bucket by bucket over whole-model blocks; one list of steps, in bucket order, per iteration."""
+def replay_trace(
+    sparsifier: Sparsifier,
+    buckets: Sequence[Bucket],
+    trace: Trace,
+    workers: int | Sequence[int],
+    error_feedback: bool = True,
+) -> Iterator[list[Step]]:
+    """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
+
+    Every run of consecutive iterations starts from the residuals recorded there, or from nothing where there are none:
+    they are those of the training that was recorded, and so a guess for any other method.
+    """
+    for number, (first, _) in enumerate(trace.spec.runs()):
+        left = trace.residuals(number, workers) if error_feedback else None
+        steps = replay_buckets(sparsifier, buckets, trace.blocks(workers, block=number), left, error_feedback)
+        for place, each in enumerate(steps):
+            yield [replace(step, iteration=first + place) for step in each]
+
+
+def replay_buckets(
+    sparsifier: Sparsifier,
+    buckets: Sequence[Bucket],
+    blocks: Iterable[Block],
+    residual: Values | None = None,
+    error_feedback: bool = True,
+) -> Iterator[list[Step]]:
+    """Run `sparsifier` bucket by bucket over whole-model blocks, starting from `residual` (n, m) of the whole model."""
     states: list[State] = []
     untouched: list[Mask] = []
     for block in blocks:
         parts = [block.part(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
         if not states:
             states = [sparsifier.start(part) for part in parts]
+            if residual is not None:
+                before = replace(block, values=residual)
+                for state, bucket in zip(states, buckets, strict=True):
+                    state["residual"] = before.part(bucket.layers, bucket.offset, bucket.pieces).values
             untouched = [np.ones(part.values.shape[1], dtype=bool) for part in parts]
         steps = []
         for place, part in enumerate(parts):
+            if not error_feedback:
+                states[place] = {**states[place], "residual": np.zeros_like(part.values)}
             states[place], step = _advance(sparsifier, states[place], part, untouched[place])
             steps.append(step)
         yield steps

@@ -155,6 +155,19 @@ def largest(magnitudes: Floats | Values, k: int) -> Mask:
     return mask
 
 
+def reaching(magnitudes: Floats | Values, weight: Floats, k: float) -> Ints:
+    """Indices of the largest entries of (m,), as many as stand for k elements by their weights; at least one.
+
+    >>> reaching(np.array([3.0, 0.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0, 1.0]), 2.0)
+    array([0, 3])
+    """
+    order = np.argsort(-magnitudes, kind="stable")
+    total = np.cumsum(weight[order])
+    count = max(1, int(np.searchsorted(total, k + 0.5 * float(weight[order[0]]), side="right")) if len(order) else 0)
+    best = order[:count]
+    return np.sort(best[magnitudes[best] > 0])
+
+
 def _candidates(row: Floats | Values, k: int) -> Ints:
     """Indices that surely hold the k largest of a row: those above a bound from a sample, or all of them.
 

@@ -29,7 +29,8 @@ class Workload(Spec):
     """A model at a batch size: tensors in forward order, times of one step on one GPU.
 
     `compute_time`: the measured step of one GPU (forward, backward, update), where it is known; the profile's times
-    are then only proportions. `input_time`: seconds a step waits for its data.
+    are then only proportions. `input_time`: seconds a step waits for its data. `gradients`: the folder of a recorded
+    gradient trace of this model, where there is one: selection is then replayed.
     """
 
     name: str = "unnamed"
@@ -38,6 +39,7 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    gradients: str = ""
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),

@@ -135,6 +135,47 @@ def print_validation(document: dict[str, Any], console: Console) -> None:
     console.print(summary, highlight=False)
 
 
+def print_trace(document: dict[str, Any], console: Console) -> None:
+    """What a trace holds, and each layer's distribution."""
+    facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
+    grid = Table.grid(padding=(0, 2))
+    for key in facts:
+        grid.add_row(f"[dim]{key}[/dim]", _plain(str(document[key])))
+    console.print(grid, highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for name in ("layer", "elements", "iteration", "std", "excess kurtosis", "distance to Gaussian", "distribution"):
+        table.add_column(name, justify="left" if name in ("layer", "distribution") else "right")
+    for row in document["layers"]:
+        shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
+        cells = [f"{row['numel']:,}", str(row["iteration"]), f"{row['std']:.3g}", *shape, _spark(row["histogram"])]
+        table.add_row(_plain(row["layer"]), *cells)
+    console.print(table, highlight=False)
+
+
+def print_build_up(document: dict[str, Any], console: Console) -> None:
+    """Mean over iterations per method and worker count."""
+    table = Table(box=None, pad_edge=False)
+    names = ("workers", "selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
+    table.add_column("method")
+    for name in names:
+        table.add_column(name, justify="right")
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["method"], row["workers"]), []).append(row)
+    keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
+    for (method, workers), rows in groups.items():
+        means = [sum(row[key] for row in rows) / len(rows) for key in keys]
+        table.add_row(_plain(method), str(workers), *(f"{value:.3g}" for value in means))
+    console.print(table, highlight=False)
+
+
+def _spark(shares: list[float]) -> str:
+    """A histogram in one line of characters, on a square-root scale so that tails show."""
+    top = max(shares, default=0.0)
+    blocks = " ▁▂▃▄▅▆▇█"
+    return "".join(blocks[round((len(blocks) - 1) * (share / top) ** 0.5)] for share in shares) if top else ""
+
+
 def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:
     """Families, kinds, first docstring lines and parameters."""
     for family, kinds in listing.items():

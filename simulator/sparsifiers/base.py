@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from simulator.component import Component, expected
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, largest
+from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, largest, reaching
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import union_density
 from simulator.units import Density
@@ -37,6 +37,9 @@ class Sparsifier(Component, family="sparsifier"):
     A member implements `choose`, which sees u = residual + gradient of every worker and says what each sends; `select`
     does the error feedback and the counting around it, and checks what comes back.
     """
+
+    drops_globally: ClassVar[bool] = False
+    """Whether what a worker selected may be left out of the sum, so that k_i may be above K."""
 
     def start(self, block: Block) -> State:
         """The state before the first iteration: nothing left behind."""
@@ -126,8 +129,13 @@ class LocalSelection(Sparsifier):
         """The k largest magnitudes of each unit and worker, (n, m)."""
         chosen = np.zeros(u.shape, dtype=bool)
         for unit, n in block.units(self.granularity):
-            magnitudes = np.abs(u[:, unit])
-            chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
+            magnitudes, weight = np.abs(u[:, unit]), block.weight[unit]
+            if np.ptp(weight):
+                # Tensors sampled at different rates: k counts elements, not coordinates.
+                for row, out in zip(magnitudes, chosen[:, unit], strict=True):
+                    out[reaching(row, weight, max(1, round(self.density * n)))] = True
+            else:
+                chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
         return chosen
 
     def searched(self, u: Values, block: Block, search: Search) -> Choice:

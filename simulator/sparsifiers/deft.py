@@ -129,11 +129,15 @@ def packed(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tuple[l
 
 
 def _norms(row: Values, block: Block, cuts: Ints) -> Floats:
-    """L2 norm of each piece of one worker's u (m,), scaled up where coordinates were sampled."""
+    """L2 norm of each piece of one worker's u (m,), scaled up where coordinates were sampled.
+
+    Rounded to fp32, as the framework returns it: sums of such norms are exact in fp64, and the last piece gets all of
+    the k that remains.
+    """
     squares = np.square(row, dtype=float)
     if block.sampled:
         squares *= block.weight
     totals = np.zeros(len(cuts) - 1)
     held = np.diff(cuts) > 0
     totals[held] = np.add.reduceat(squares, cuts[:-1][held])
-    return np.sqrt(totals)
+    return np.sqrt(totals).astype(np.float32).astype(float)

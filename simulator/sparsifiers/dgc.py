@@ -55,15 +55,17 @@ class Dgc(LocalSelection, kind="dgc"):
 
     def accumulate(self, state: State, block: Block) -> Values:
         """v = v + m after m = momentum * m + gradient, (n, m)."""
-        state["momentum"] = np.float32(self.momentum) * state["momentum"] + block.values
-        total: Values = state["residual"] + state["momentum"]
+        momentum = state["momentum"]
+        momentum *= np.float32(self.momentum)
+        momentum += block.values
+        total: Values = state["residual"] + momentum
         return total
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
         """What was sent leaves the accumulated velocity and, with masking, the momentum."""
         super().after(state, u, choice)
         if self.masking:
-            state["momentum"] = np.where(choice.chosen, 0, state["momentum"])
+            state["momentum"][choice.chosen] = 0
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """At most k magnitudes at or above the sampled threshold."""

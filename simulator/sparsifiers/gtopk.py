@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from simulator.component import expected
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import Block, Choice, State, Values, reaching
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.patterns import merge_tree
 from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
@@ -26,11 +27,14 @@ class GTopK(LocalSelection, kind="gtopk"):
 
     A worker clears its residual at those of its own choices that are in the final set; the others go back. As
     published, a value dropped in an early merge is cleared, too, if its coordinate survives on another branch, so its
-    contribution is lost. Selected counts need not be below K: what was selected is dropped globally.
+    contribution is lost. What was selected is dropped globally: where coordinates were sampled, a k_i may come out
+    above K.
 
     Workers must be a power of two; there is no form with servers. `granularity` is by default the whole bucket, as the
     authors merge all tensors into one.
     """
+
+    drops_globally: ClassVar[bool] = True
 
     granularity: Literal["layer", "bucket", "model"] = "bucket"
 
@@ -40,13 +44,15 @@ class GTopK(LocalSelection, kind="gtopk"):
         chosen = self.top(u, block)
         final = np.zeros(u.shape[1], dtype=bool)
         for unit, n in block.units(self.granularity):
-            k = self.held(unit.stop - unit.start, n)
+            k, weight = self.held(unit.stop - unit.start, n), block.weight[unit]
+            even = not np.ptp(weight)
             sums: list[Sparse] = []
             for mine, values in zip(chosen[:, unit], u[:, unit], strict=True):
                 index = np.flatnonzero(mine)
                 sums.append((index, values[index]))
             while len(sums) > 1:
-                sums = [merged(low, high, k) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+                pairs = zip(sums[::2], sums[1::2], strict=True)
+                sums = [merged(low, high, k, None if even else (weight, self.density * n)) for low, high in pairs]
             final[unit.start + sums[0][0]] = True
         sent = np.where(chosen & final, u, 0)
         put_back = float(((chosen & ~final) @ block.weight).mean())
@@ -82,12 +88,18 @@ class GTopK(LocalSelection, kind="gtopk"):
             raise expected("a number of workers that is a power of two", str(workers), hint)
 
 
-def merged(low: Sparse, high: Sparse, k: int) -> Sparse:
-    """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values)."""
+def merged(low: Sparse, high: Sparse, k: int, weighed: tuple[Floats, float] | None = None) -> Sparse:
+    """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values).
+
+    `weighed`: where coordinates stand for different numbers of elements, those numbers and the elements to keep.
+    """
     index = np.union1d(low[0], high[0])
     total = np.zeros(len(index), dtype=np.float32)
     for part, values in (low, high):
         total[np.searchsorted(index, part)] += values
+    if weighed is not None:
+        kept = reaching(np.abs(total), weighed[0][index], weighed[1])
+        return index[kept], total[kept]
     if len(index) <= k:
         return index, total
     kept = np.sort(np.argpartition(np.abs(total), len(index) - k)[len(index) - k :])

@@ -95,7 +95,7 @@ class Micro(Exclusive, kind="micro"):
             if mask.size and not mask.any():
                 mask[t % mask.size] = True
             chosen[worker, held] = union[held] = mask
-            counts[part] = float(block.weight[held] @ mask)
+            counts[part] = float(block.weight[held][mask].sum())
         state["threshold"], state["counts"] = threshold, counts
         return Choice(chosen, at(union, u), union, float(np.diff(bounds).max()), detail={"threshold": threshold})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,10 +31,14 @@ class OkTopK(LocalSelection, kind="oktopk"):
 
     Own choices among the survivors leave the residual, the rest stays (Li and Hoefler, PPoPP 2022; constants of
     Shigangli/Ok-Topk's VGG, without its 512 dense iterations at the start; its BERT uses an interval of 128 and 1.025).
+    From an empty residual K overshoots for the first two intervals or so, as sums outgrow the first global threshold
+    (on normal gradients to 5k and more); it settles near 1.2k.
+
     The k_i need not be below K: what was selected is dropped globally. Thresholds span the whole bucket. Regions are
-    taken as balanced in the exchange; `region_imbalance` in the detail says what they are. There is no form with
-    servers.
+    taken as balanced in the exchange; `region_imbalance` in the detail says what they are. No form with servers.
     """
+
+    drops_globally: ClassVar[bool] = True
 
     granularity: Literal["bucket", "model"] = "bucket"
     interval: int = Field(default=32, ge=1, le=10**6)

@@ -28,9 +28,9 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     says how far from it the gradients are.
 
     In closed form the share of non-zero blocks is the beta-binomial law inside a block, 1 - (1 - density)^b for
-    scattered gradients (`clustering` empty); a small `clustering` puts non-zeros side by side (0.168 gives 30 % at 5 %).
-    The overlap law of the workers then holds for blocks. Replay on sampled coordinates makes blocks of b held ones:
-    exact for scattered gradients, too many blocks where clusters are narrower than that.
+    scattered gradients (`clustering` empty); a small `clustering` puts non-zeros side by side (1.22: 5 % fill 30 % of
+    the blocks). The overlap law of the workers then holds for blocks. Replay on sampled coordinates makes blocks of b
+    held ones: exact for scattered gradients, too many blocks where clusters are narrower than that.
     """
 
     block_size: int = Field(default=256, ge=1, le=2**20)

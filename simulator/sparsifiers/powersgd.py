@@ -72,6 +72,8 @@ class PowerSGD(Compressor, kind="powersgd"):
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add where errors are fed back, and M Q: a call per matrix."""
         areas = self._areas(bucket)
+        if not areas:
+            return []
         residual = [per_call("residual_add", areas, 1)] if self.error_feedback else []
         return [*residual, per_call("matmul", areas, 1)]
 
@@ -110,7 +112,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         stated = {a * b: (a, b) for a, b in self.matrices}
         made = []
         for i, n in enumerate(numels):
-            if known:
+            if known and math.prod(known[i]) == n:
                 a = known[i][0] if len(known[i]) > 1 else 1
                 shape = (a, n // a)
             else:

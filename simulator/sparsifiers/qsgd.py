@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 from pydantic import Field
 
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+
+_AT_ONCE = 2048
 
 
 class QSGD(Compressor, kind="qsgd"):
@@ -27,34 +31,43 @@ class QSGD(Compressor, kind="qsgd"):
     seed: int = Field(default=0, ge=0)
 
     def quantised(self, u: Values, block: Block) -> Values:
-        """Norm times level / s, worker by worker to bound memory."""
+        """Norm times level / s, a few thousand buckets at a time so that they stay in the cache."""
         starts = self._starts(block)
-        lengths = np.diff([*starts, u.shape[1]])
+        ends = np.append(starts[1:], u.shape[1])
         sent = np.empty_like(u)
         for worker, row in enumerate(u):
-            draws = np.random.default_rng([self.seed, block.iteration, worker]).random(len(row), dtype=np.float32)
-            squares = np.square(row, dtype=np.float64)
-            if block.sampled:
-                squares *= block.weight
-            norms = np.sqrt(np.add.reduceat(squares, starts)).astype(np.float32)
-            norm = np.repeat(norms, lengths)
-            level = np.abs(row)
-            np.divide(level, norm, out=level, where=norm > 0)
-            level *= self.levels
-            low = np.floor(level)
-            low += draws < level - low
-            # float32 may round |u| / norm of a lone element to just above 1
-            np.minimum(low, self.levels, out=low)
-            low *= norm / np.float32(self.levels)
-            np.copysign(low, row, out=sent[worker])
+            rng = np.random.default_rng([self.seed, block.iteration, worker])
+            for i in range(0, len(starts), _AT_ONCE):
+                part = slice(starts[i], ends[min(i + _AT_ONCE, len(ends)) - 1])
+                inner = starts[i : i + _AT_ONCE] - part.start
+                lengths = ends[i : i + _AT_ONCE] - starts[i : i + _AT_ONCE]
+                weight = block.weight[part] if block.sampled else None
+                sent[worker, part] = self._rounded(row[part], inner, lengths, weight, rng)
         return sent
+
+    def _rounded(self, values: Values, starts: Ints, lengths: Ints, weight: Floats | None, rng: Generator) -> Values:
+        squares = np.square(values, dtype=np.float64)
+        if weight is not None:
+            squares *= weight
+        norms = np.repeat(np.sqrt(np.add.reduceat(squares, starts)).astype(np.float32), lengths)
+        level = np.abs(values)
+        np.divide(level, norms, out=level, where=norms > 0)
+        level *= self.levels
+        low = np.floor(level)
+        low += rng.random(len(values), dtype=np.float32) < level - low
+        # float32 may round |u| / norm of a lone element to just above 1
+        np.minimum(low, self.levels, out=low)
+        low *= norms / np.float32(self.levels)
+        signed: Values = np.copysign(low, values)
+        return signed
 
     def _starts(self, block: Block) -> Ints:
         """Where each bucket begins among the coordinates held; buckets begin anew with every tensor."""
         first = np.cumsum([0, *block.numels[:-1]])
         bucket = (block.coordinate - first[block.piece]) // self.bucket_size
         change = (np.diff(bucket) != 0) | (np.diff(block.piece) != 0)
-        return np.concatenate([[0], np.flatnonzero(change) + 1]).astype(np.int64)
+        first_held = [0] if len(bucket) else []
+        return np.concatenate([first_held, np.flatnonzero(change) + 1]).astype(np.int64)
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
         """A byte per element; a norm per started bucket."""

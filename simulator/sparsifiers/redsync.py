@@ -20,10 +20,11 @@ class RedSync(LocalSelection, kind="redsync"):
     threshold = mean|u| + r (max|u| - mean|u|), r in [0, 1]. The middle r is tried, one pass over the unit each: the
     search stops with a count strictly between k and 2k; below k/2 it goes on in the lower half, otherwise in the upper
     one; it ends when the interval is no wider than `tolerance` (Fang et al. 2019, 1808.04357; as released in
-    GaussianK-SGD, tolerance 0.2, so at most three passes). Then the last count stands, whatever it is; a count from k/2
-    to k is taken for too many, and k = 1 has no count strictly between. Nothing exceeds the mean of equal magnitudes,
-    so that a tensor of one element is never sent. `converged` in the detail is the share of units that stopped inside.
-    The closed form takes the middle of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest count.
+    GaussianK-SGD, tolerance 0.2, so at most three passes). Then the last count stands, whatever it is: a count from k/2
+    to k sends the released search upwards, and k = 1 has no count strictly between. Nothing exceeds the mean of equal
+    magnitudes, so a tensor of one element is never sent. `converged` in the detail is the share of units that stopped
+    inside. The closed form takes the middle of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest
+    count.
     """
 
     tolerance: float = Field(default=0.2, ge=1e-6, lt=1)

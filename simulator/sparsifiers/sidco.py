@@ -108,9 +108,10 @@ class Sidco(LocalSelection, kind="sidco"):
         if distribution == "exponential":
             return -mean * log_ratio
         if distribution == "gamma":
-            # The only place where the norm does not cancel: it scales the epsilon that keeps zeros finite.
-            tiny = sys.float_info.epsilon * float(np.linalg.norm(np.asarray(x, dtype=float)))
-            logs = math.log(mean) - float(np.mean(np.log(np.add(x, tiny, dtype=float))))
+            # The only place where the norm does not cancel: an epsilon keeps the logarithm of zeros finite.
+            norm = math.sqrt(float(np.square(x, dtype=float).sum()))
+            scaled = (x / np.float32(norm)).astype(np.float32) + np.float32(sys.float_info.epsilon)
+            logs = math.log(mean / norm) - float(np.mean(np.log(scaled), dtype=float))
             if logs <= 0:
                 return mean
             shape = (3 - logs + math.sqrt((logs - 3) ** 2 + 24 * logs)) / (12 * logs)

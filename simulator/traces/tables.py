@@ -1,0 +1,227 @@
+"""The Parquet files of a trace: streamed group by group, and every row checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from simulator.errors import InputError, Problem, shown
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+
+MAX_PROBLEMS = 20
+BATCH_ROWS = 2**16
+WEIGHT_TOLERANCE = 1e-3
+_DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The coordinates that every iteration holds: layer, position in the layer, elements that each stands for, (m,)."""
+
+    layer: Ints
+    coordinate: Ints
+    weight: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A Parquet file of groups (`iteration` or `block`), each with the same coordinates and a column per worker."""
+
+    path: Path
+    group: str
+    workers: int
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that identify a row."""
+        return [self.group, "layer", "coordinate", *(["weight"] if self.group == "iteration" else [])]
+
+    def groups(
+        self, workers: Sequence[int], wanted: range | None = None, rows: range | None = None
+    ) -> Iterator[tuple[int, int, pa.Table]]:
+        """Number, first row (from 1) and rows of each group in `wanted` (default: all), however the file is cut up.
+
+        `rows`: where in the file the wanted groups are, from 0, so that the rest need not be read.
+
+        Raises InputError where the file is damaged.
+        """
+        columns = [*self.names, *(f"w{worker}" for worker in workers)]
+        pending: list[pa.Table] = []
+        number, row = None, 1
+        try:
+            file = pq.ParquetFile(self.path)
+            parts, row = self._row_groups(file, rows)
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=parts, columns=columns):
+                table = pa.Table.from_batches([batch])
+                if table[self.group].null_count:
+                    where = f"{self.path}: column {self.group}"
+                    raise InputError(
+                        Problem(where, "a whole number in every row", f"{table[self.group].null_count} empty")
+                    )
+                numbers = table[self.group].to_numpy()
+                cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+                for start, end in pairwise(cuts):
+                    if start == end:
+                        continue
+                    if pending and numbers[start] != number:
+                        yield from self._emit(number, row, pending, wanted)
+                        row, pending = row + sum(len(part) for part in pending), []
+                    number = int(numbers[start])
+                    pending.append(table.slice(start, end - start))
+            yield from self._emit(number, row, pending, wanted)
+        except _DAMAGED as error:
+            got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            raise InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")) from None
+
+    def _emit(
+        self, number: int | None, row: int, parts: list[pa.Table], wanted: range | None
+    ) -> Iterator[tuple[int, int, pa.Table]]:
+        if number is not None and (wanted is None or number in wanted):
+            yield number, row, pa.concat_tables(parts)
+
+    def _row_groups(self, file: pq.ParquetFile, rows: range | None) -> tuple[list[int], int]:
+        """The row groups that hold `rows` (default: all), and the first one's first row, from 1.
+
+        By counting rows: the file's own statistics, where damaged, can take the process down.
+        """
+        ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))])
+        if rows is None:
+            return list(range(len(ends) - 1)), 1
+        parts = np.flatnonzero((ends[1:] > rows.start) & (ends[:-1] < rows.stop)).tolist()
+        return parts, int(ends[parts[0]]) + 1 if parts else 1
+
+    def check(
+        self, numbers: Sequence[int], numels: Sequence[int], same: Keys | None, problems: list[Problem]
+    ) -> Keys | None:
+        """Check every row; the coordinates, or None where there is nothing to go on.
+
+        `numbers`: the groups that there must be, in order; `same`: the coordinates that there must be.
+        """
+        try:
+            if not self._columns(problems):
+                return None
+            found, last = [], -1
+            for number, row, rows in self.groups(range(self.workers)):
+                if number <= last:
+                    what = f"rows sorted by {self.group}"
+                    problems.append(Problem(f"{self._at(row)}, column {self.group}", what, f"{number} after {last}"))
+                    return None
+                found.append(number)
+                last = number
+                keys = self._check_rows(row, rows, numels, same, problems)
+                same = same or keys
+                if same is None or len(problems) >= MAX_PROBLEMS:
+                    return None
+            if found != list(numbers):
+                odd = sorted(set(found) ^ set(numbers))
+                got = f"{len(found)} of them, {'without' if odd[0] in numbers else 'with'} {odd[0]}"
+                problems.append(Problem(str(self.path), f"the {len(numbers)} {self.group}s of trace.yaml", got))
+        except InputError as error:
+            problems.extend(error.problems)
+            return None
+        return same
+
+    def _at(self, row: int) -> str:
+        return f"{self.path}: row {row}"
+
+    def _columns(self, problems: list[Problem]) -> bool:
+        """Whether every column is there, with a fitting type."""
+        try:
+            schema = pq.read_schema(self.path)
+        except _DAMAGED as error:
+            got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            problems.append(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
+            return False
+        before = len(problems)
+        whole = {self.group, "layer", "coordinate"}
+        for name in [*self.names, *(f"w{worker}" for worker in range(self.workers))]:
+            fits, what = (
+                (pa.types.is_integer, "whole numbers")
+                if name in whole
+                else (pa.types.is_floating, "floating-point numbers")
+            )
+            if schema.names.count(name) != 1:
+                hint = f"trace.yaml says {self.workers} workers" if name.startswith("w") and name != "weight" else ""
+                problems.append(
+                    Problem(f"{self.path}: column {name}", "one such column", f"{schema.names.count(name)}", hint)
+                )
+            elif not fits(schema.field(name).type):
+                problems.append(Problem(f"{self.path}: column {name}", what, str(schema.field(name).type)))
+        del problems[before + MAX_PROBLEMS :]
+        return len(problems) == before
+
+    def _check_rows(
+        self, first: int, rows: pa.Table, numels: Sequence[int], same: Keys | None, problems: list[Problem]
+    ) -> Keys | None:
+        """Check one group; its coordinates where they are in order."""
+        before = len(problems)
+        for name in rows.column_names:
+            column = rows[name]
+            empty = column.is_null().to_numpy() if column.null_count else np.zeros(0, dtype=bool)
+            bad = (
+                empty if name in (self.group, "layer", "coordinate") or empty.any() else ~np.isfinite(column.to_numpy())
+            )
+            if bad.any():
+                at = int(bad.argmax())
+                got = str(column[at].as_py())
+                problems.append(Problem(f"{self._at(first + at)}, column {name}", "a finite number", got))
+        if len(problems) > before:
+            return None
+        layer, coordinate = (rows[name].to_numpy().astype(np.int64) for name in ("layer", "coordinate"))
+        weight = rows["weight"].to_numpy().astype(float) if "weight" in rows.column_names else None
+        if same is None and weight is not None:
+            keys = Keys(layer, coordinate, weight)
+            self._check_keys(first, keys, np.asarray(numels), problems)
+            return keys if len(problems) == before else None
+        if same is not None:
+            self._check_same(first, (layer, coordinate, weight), same, problems)
+        return same
+
+    def _check_keys(self, first: int, keys: Keys, numels: Ints, problems: list[Problem]) -> None:
+        """Layers and coordinates exist and increase, and weights sum to each layer's elements."""
+
+        def note(bad: np.ndarray, column: str, what: str, values: np.ndarray) -> bool:
+            at = int(bad.argmax())
+            if bad.any():
+                problems.append(Problem(f"{self._at(first + at)}, column {column}", what, shown(values[at].item())))
+            return bool(bad.any())
+
+        layers = len(numels)
+        if note((keys.layer < 0) | (keys.layer >= layers), "layer", f"a layer from 0 to {layers - 1}", keys.layer):
+            return
+        outside = (keys.coordinate < 0) | (keys.coordinate >= numels[keys.layer])
+        note(outside, "coordinate", "a coordinate inside its layer", keys.coordinate)
+        step = (np.diff(keys.layer), np.diff(keys.coordinate))
+        twice = np.concatenate([[False], (step[0] == 0) & (step[1] == 0)])
+        back = np.concatenate([[False], (step[0] < 0) | ((step[0] == 0) & (step[1] < 0))])
+        note(twice, "coordinate", "each coordinate once per iteration", keys.coordinate)
+        note(back, "coordinate", "rows sorted by layer and coordinate", keys.coordinate)
+        if note(keys.weight < 1 - WEIGHT_TOLERANCE, "weight", "a weight of at least 1", keys.weight):
+            return
+        total = np.bincount(keys.layer, weights=keys.weight, minlength=layers)
+        for i in np.flatnonzero(np.abs(total - numels) > WEIGHT_TOLERANCE * numels)[:3]:
+            what = f"weights that sum to the {numels[i]} elements of layer {i}"
+            problems.append(Problem(f"{self.path}: column weight", what, f"{total[i]:.6g}"))
+
+    def _check_same(
+        self, first: int, found: tuple[Ints, Ints, Floats | None], same: Keys, problems: list[Problem]
+    ) -> None:
+        layer, coordinate, weight = found
+        what = f"the coordinates of the first iteration in every {self.group}"
+        if len(layer) != len(same.layer):
+            problems.append(Problem(self._at(first), what, f"{len(layer)} of them, not {len(same.layer)}"))
+            return
+        odd = (layer != same.layer) | (coordinate != same.coordinate)
+        odd |= False if weight is None else weight != same.weight
+        if odd.any():
+            at = int(odd.argmax())
+            got = f"layer {layer[at]}, coordinate {coordinate[at]}"
+            got += "" if weight is None else f", weight {weight[at]:g}"
+            problems.append(Problem(self._at(first + at), what, got))

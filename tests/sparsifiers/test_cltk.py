@@ -1,0 +1,98 @@
+"""CLT-k against a loop over workers and coordinates."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.models.exchange import Bucket, Compute, Layout, PushPull
+from simulator.models.gradients import Block
+from simulator.sparsifiers.cltk import CLTK
+from simulator.topologies.ring import Ring
+
+
+def block(values, numels, iteration=0):
+    d = sum(numels)
+    piece = np.repeat(np.arange(len(numels)), numels)
+    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
+
+
+def sent_per_worker(steps, workers):
+    total = np.zeros(workers)
+    for step in steps:
+        if not isinstance(step, Compute):
+            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
+                np.add.at(total, item.src, item.repeat * item.nbytes[0])
+    return total
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3, 0.1])
+def test_replay_is_the_published_loop(beta):
+    numels, workers, draws = (40, 20), 3, np.random.default_rng(3)
+    member = CLTK(density=0.1, beta=beta)
+    memory = [[0.0] * 60 for _ in range(workers)]
+    state = member.start(block(np.zeros((workers, 60)), numels))
+    for iteration in range(9):
+        item = block(draws.standard_normal((workers, 60)), numels, iteration)
+        state, selection, _, choice = member.select(state, item)
+        gradient = item.values.tolist()
+        p = [[m + g for m, g in zip(*pair, strict=True)] for pair in zip(memory, gradient, strict=True)]
+        leader = p[iteration % workers]
+        index = set(sorted(range(40), key=lambda j: -abs(leader[j]))[:4])
+        index |= set(sorted(range(40, 60), key=lambda j: -abs(leader[j]))[:2])
+        for i in range(workers):
+            assert set(np.flatnonzero(choice.chosen[i])) == index
+            for j in range(60):
+                out = p[i][j] if j in index else 0.0
+                assert choice.sent[i, j] == pytest.approx(out, abs=1e-5)
+                memory[i][j] = (1 - beta) * memory[i][j] + beta * (p[i][j] - out)
+        np.testing.assert_allclose(state["residual"], memory, atol=1e-5)
+        assert selection.aggregated == selection.largest == 6
+
+
+def test_k_is_flat_in_the_number_of_workers():
+    values = np.random.default_rng(5).standard_normal((16, 3000))
+    member, bucket = CLTK(density=0.01), Bucket(0, (2000, 1000), 0)
+    for workers in range(1, 17):
+        item = block(values[:workers], (2000, 1000), iteration=workers + 1)
+        _, selection, _, choice = member.select(member.start(item), item)
+        assert selection.aggregated == 30
+        assert selection.selected.tolist() == [30] * workers
+        own = np.argsort(-np.abs(item.values[(workers + 1) % workers][:2000]))[:20]
+        assert choice.chosen[-1, own].all()
+        expected = member.expect(bucket, workers, float("inf"))
+        assert expected.aggregated == expected.largest == 30
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 16])
+def test_traffic_is_a_broadcast_and_an_all_reduce_of_k(workers):
+    member, bucket, k = CLTK(density=0.001), Bucket(0, (600_000, 400_000), 0), 1000
+    selection = member.expect(bucket, workers, 1.0)
+    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
+    forwarded = np.where(np.arange(workers) < workers - 1, 4 * k, 0)  # the chain's last worker forwards nothing
+    np.testing.assert_allclose(sent, forwarded + 2 * (workers - 1) / workers * 4 * k)
+    pushes = [s for s in member.exchange(selection, bucket, workers, "push_pull") if isinstance(s, PushPull)]
+    assert [workers * s.push_nbytes for s in pushes] == pytest.approx([4 * k, workers * 4 * k])
+    assert [s.pull_nbytes for s in pushes] == [4 * k, 4 * k]
+
+
+def test_the_filter_costs_one_more_pass():
+    bucket = Bucket(0, (1000,), 0)
+    plain, filtered = CLTK(density=0.1), CLTK(density=0.1, beta=0.1)
+    selection = plain.expect(bucket, 4, 1.0)
+    extra = filtered.compute(selection, bucket, 4)[len(plain.compute(selection, bucket, 4)) :]
+    assert [(item.kernel, item.elements) for item in extra] == [("elementwise", (1000.0,))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), workers=st.integers(1, 6), beta=st.floats(0.05, 1.0))
+def test_compression_commutes_with_the_sum(seed, workers, beta):
+    """ScaleCom's point: compressing the sum by the leader's indices is the sum of what all send."""
+    member, draws = CLTK(density=0.2, beta=beta), np.random.default_rng(seed)
+    state = member.start(block(np.zeros((workers, 30)), (30,)))
+    for iteration in range(4):
+        before = state["residual"]
+        item = block(draws.standard_normal((workers, 30)), (30,), iteration)
+        state, _, u, choice = member.select(state, item)
+        np.testing.assert_allclose(np.where(choice.chosen[0], u.sum(axis=0), 0), choice.sent.sum(axis=0), atol=1e-5)
+        np.testing.assert_allclose(state["residual"] - before, beta * (u - choice.sent - before), atol=1e-4)

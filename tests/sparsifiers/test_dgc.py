@@ -1,0 +1,209 @@
+"""DGC against the released compressor and memory in plain Python."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.models.exchange import Bucket, Compute, Layout, Selection
+from simulator.models.gradients import Block
+from simulator.models.overlap import INDEPENDENT
+from simulator.sparsifiers.dgc import Dgc
+from simulator.topologies.ring import Ring
+
+
+def block(values, numels, iteration=0):
+    d = sum(numels)
+    piece = np.repeat(np.arange(len(numels)), numels)
+    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
+
+
+def once(member, values, iteration=0):
+    item = block(values, (values.shape[1],), iteration)
+    return member.select(member.start(item), item)
+
+
+def sent_per_worker(steps, workers):
+    total = np.zeros(workers)
+    for step in steps:
+        if not isinstance(step, Compute):
+            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
+                np.add.at(total, item.src, item.repeat * item.nbytes[0])
+    return total
+
+
+def reference(velocity, density, rng):
+    """Indices, in the order they are sent, passes and way of ending, of one unit."""
+    n, importance = len(velocity), [abs(value) for value in velocity]
+    k, wanted = round(n * density), max(math.ceil(n * 0.01), math.ceil(2 / density))
+    stride, samples = 1, n
+    if n > math.ceil(2 / density):
+        stride = math.ceil(n / wanted / 32) * 32 + 1
+        samples = n // stride
+        while samples < wanted:
+            stride -= 8
+            samples = n // stride
+    taken = importance[int(rng.integers(stride)) :: stride]
+    threshold = sorted(taken, reverse=True)[math.ceil(samples * k / n) - 1]
+    indices, passes, way = [j for j in range(n) if importance[j] >= threshold], 1, "exact"
+    if n > samples:
+        way = "exhausted"
+        for _ in range(10):
+            if len(indices) > k * 1.3:
+                indices, way = sorted(indices, key=lambda j: -importance[j])[:k], "hierarchical"
+                break
+            if len(indices) >= 0.8 * k:
+                way = "inside"
+                break
+            threshold = np.float32(threshold * 0.8)
+            indices, passes = [j for j in range(n) if importance[j] >= threshold], passes + 1
+    return indices[:k], passes, way
+
+
+@pytest.mark.parametrize("masking", [True, False])
+def test_replay_is_the_released_loop(masking):
+    numels, density, workers, ways = (4000, 900, 60), 0.02, 2, set()
+    member, draws = Dgc(density=density, masking=masking, seed=3), np.random.default_rng(1)
+    d = sum(numels)
+    momentum, velocity = np.zeros((workers, d), np.float32), np.zeros((workers, d), np.float32)
+    state = member.start(block(velocity, numels))
+    for iteration in range(12):
+        item = block(draws.standard_normal((workers, d)) ** 3, numels, iteration)
+        state, selection, u, choice = member.select(state, item)
+        for i in range(workers):
+            for j in range(d):
+                momentum[i, j] = np.float32(0.9) * momentum[i, j] + item.values[i, j]
+                velocity[i, j] += momentum[i, j]
+        np.testing.assert_array_equal(u, velocity)
+        looked = np.zeros(workers)
+        for worker in range(workers):
+            start = 0
+            for unit, n in enumerate(numels):
+                rng = np.random.default_rng([3, iteration, worker, unit])
+                indices, passes, way = reference(velocity[worker, start : start + n].tolist(), density, rng)
+                assert np.flatnonzero(choice.chosen[worker, start : start + n]).tolist() == sorted(indices)
+                velocity[worker, [start + j for j in indices]] = 0
+                if masking:
+                    momentum[worker, [start + j for j in indices]] = 0
+                looked[worker] += passes * n
+                start += n
+                ways.add(way)
+        np.testing.assert_array_equal(state["residual"], velocity)
+        np.testing.assert_array_equal(state["momentum"], momentum)
+        assert selection.passes == pytest.approx(looked.max() / d)
+    assert ways == {"exact", "inside", "hierarchical"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    density=st.floats(0.005, 0.2),
+    power=st.sampled_from([1, 3, 5]),
+    n=st.integers(50, 6000),
+    momentum=st.floats(0, 0.99),
+)
+def test_counts_stay_within_the_bounds_and_nothing_is_lost(seed, density, power, n, momentum):
+    draws, member = np.random.default_rng(seed), Dgc(density=density, momentum=momentum, seed=seed)
+    state = member.start(block(np.zeros((2, n)), (n,)))
+    k = max(1, round(density * n))
+    for iteration in range(3):
+        item = block(draws.standard_normal((2, n)) ** power, (n,), iteration)
+        before, velocity = state["residual"].copy(), np.float32(momentum) * state["momentum"] + item.values
+        state, selection, _, choice = member.select(state, item)
+        np.testing.assert_array_equal(state["residual"] + choice.sent, before + velocity)
+        assert not state["momentum"][choice.chosen].any()
+        assert selection.largest <= k
+        if selection.passes <= member.retries:
+            assert selection.selected.min() >= 0.8 * k
+
+
+def test_without_masking_all_that_is_sent_is_all_momentum():
+    """Sum of the sent and what is left behind = sum over time of m, so no gradient gets lost or counted twice."""
+    member, draws, n = Dgc(density=0.05, masking=False, momentum=0.5), np.random.default_rng(4), 800
+    state = member.start(block(np.zeros((2, n)), (n,)))
+    momentum, total, sent = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n))
+    for iteration in range(20):
+        item = block(draws.standard_normal((2, n)), (n,), iteration)
+        state, _, _, choice = member.select(state, item)
+        momentum = 0.5 * momentum + item.values
+        total += momentum
+        sent += choice.sent
+    np.testing.assert_allclose(sent + state["residual"], total, atol=1e-4)
+
+
+def test_too_many_are_cut_by_size_and_a_few_too_many_by_position():
+    """A sample that misses the large values puts the threshold too low; then exact top-k decides."""
+    n, density = 50_000, 0.01
+    values = np.full((1, n), 1.0) + np.linspace(0, 1e-3, n)
+    big = np.arange(7, n, 101)[:500]
+    values[0, big] = 100.0
+    member = Dgc(density=density, momentum=0)
+    ends = {"size": 0, "position": 0}
+    for iteration in range(6):
+        _, selection, _, choice = once(member, values, iteration)
+        assert selection.largest <= 500
+        assert selection.largest >= 400
+        if choice.chosen[0, big].all():
+            ends["size"] += 1
+    assert ends["size"] == 6
+    draws = np.random.default_rng(0)
+    for iteration in range(30):
+        u = draws.standard_normal((1, n))
+        _, selection, _, choice = once(member, u, iteration)
+        size = np.abs(u[0].astype(np.float32))
+        top = set(np.argsort(-size)[:500])
+        if selection.largest == 500 and set(np.flatnonzero(choice.chosen[0])) != top:
+            ends["position"] += 1
+            passed = np.flatnonzero(size >= size[choice.chosen[0]].min())
+            assert set(passed[:500]) == set(np.flatnonzero(choice.chosen[0]))
+    assert ends["position"] > 0
+
+
+def test_sample_sizes_are_the_released_ones():
+    member = Dgc(density=0.001)
+    for n in (100, 2000, 2001, 5000, 123_456, 1_000_003, 11_173_962):
+        wanted = member.sampled(n)
+        stride = member.stride(n, wanted)
+        assert wanted == (n if n <= 2000 else max(2000, math.ceil(n / 100)))
+        assert n // stride >= wanted
+        assert stride == 1 or stride % 8 == 1
+        assert n <= 2000 or stride == 1 or n // (stride + 32) < wanted
+
+
+def test_a_sample_of_coordinates_gives_the_counts_of_all():
+    draws, d = np.random.default_rng(2), 100_000
+    values = draws.laplace(size=(4, d)).astype(np.float32)
+    places = np.sort(draws.choice(d, 20_000, replace=False))
+    part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
+    member = Dgc(density=0.01)
+    _, sampled, _, _ = member.select(member.start(part), part)
+    assert sampled.selected.max() <= 1000
+    assert sampled.selected.min() >= 800
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
+    member, bucket = Dgc(density=0.01), Bucket(0, (50_000, 3000), 0)
+    item = block(np.random.default_rng(workers).laplace(size=(workers, 53_000)), bucket.pieces)
+    _, selection, _, choice = member.select(member.start(item), item)
+    largest = max(int(row.sum()) for row in choice.chosen)
+    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
+    assert sent == pytest.approx((workers - 1) * 8 * largest)
+
+
+def test_the_closed_form_is_near_the_replay_and_pays_for_its_sample():
+    d, density = 200_000, 0.001
+    member, bucket = Dgc(density=density), Bucket(0, (d,), 0)
+    closed = member.expect(bucket, 4, INDEPENDENT)
+    assert closed.largest == 200
+    draws = np.random.default_rng(6)
+    replayed = [once(member, draws.laplace(size=(1, d)), t)[1] for t in range(60)]
+    assert np.mean([item.selected for item in replayed]) == pytest.approx(200, rel=0.1)
+    assert np.mean([item.passes for item in replayed]) == pytest.approx(closed.passes, rel=0.15)
+    kernels = member.compute(Selection(closed.selected, 1.0, 200.0, 200.0, float(d), 3.0), bucket, 4)
+    sizes = [(item.kernel, sum(item.elements)) for item in kernels]
+    assert ("topk", 2000.0) in sizes
+    assert ("topk", 200.0) in sizes
+    assert ("threshold_scan", 3.0 * d) in sizes

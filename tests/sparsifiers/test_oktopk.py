@@ -1,0 +1,197 @@
+"""Ok-Topk against its messages: regions, owners and thresholds in plain Python."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
+
+from simulator.models.exchange import Bucket, Compute, Layout
+from simulator.models.gradients import Block
+from simulator.sparsifiers.oktopk import OkTopK
+from simulator.topologies.ring import Ring
+
+
+def block(values, iteration=0):
+    d = values.shape[1]
+    return Block(np.float32(values), np.zeros(d, int), np.arange(d), np.ones(d), (d,), iteration)
+
+
+def sent_per_worker(steps, workers):
+    total = np.zeros(workers)
+    for step in steps:
+        if not isinstance(step, Compute):
+            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
+                np.add.at(total, item.src, item.repeat * item.nbytes[0])
+    return total
+
+
+class Reference:
+    """The released loop of every worker at once, with the constants of its VGG."""
+
+    def __init__(self, workers, d, k, intervals):
+        self.n, self.d, self.k, (self.interval, self.repartition) = workers, d, k, intervals
+        self.residual = [np.zeros(d, np.float32) for _ in range(workers)]
+        self.local, self.world, self.starts = [0.0] * workers, 0.0, []
+
+    def step(self, t, gradients):
+        exact = t % self.interval == 0
+        u = [r + g for r, g in zip(self.residual, gradients, strict=True)]
+        own = [self.selected(i, u[i], exact) for i in range(self.n)]
+        if t % self.repartition == 0:
+            proposals = [[index[len(index) // self.n * r] for r in range(1, self.n)] for index in own]
+            self.starts = [0, *(sum(column) // self.n for column in zip(*proposals, strict=True)), self.d]
+        final = self.survivors(self.reduced(u, own), exact)
+        for i in range(self.n):
+            u[i][[j for j in own[i] if j in final]] = 0
+            self.residual[i] = u[i]
+        return own, final
+
+    def selected(self, i, u, exact):
+        if exact:
+            self.local[i] = float(sorted(np.abs(u))[-self.k])
+        else:
+            for _ in range(5):
+                if sum(abs(x) > np.float32(self.local[i]) for x in u) <= 4 * self.k // 3:
+                    break
+                self.local[i] *= 1.03
+        own = [j for j in range(self.d) if abs(u[j]) > np.float32(self.local[i])]
+        if len(own) < 2 * self.k / 3:
+            self.local[i] /= 1.012
+        elif len(own) > 5 * self.k / 4:
+            self.local[i] *= 1.012
+        return own
+
+    def reduced(self, u, own):
+        """What the owners of the regions add up, of what everyone sends them."""
+        sums = {}
+        for begin, end in pairwise(self.starts):
+            for values, index in zip(u, own, strict=True):
+                for j in (j for j in index if begin <= j < end):
+                    sums[j] = sums.get(j, np.float32(0)) + values[j]
+        return sums
+
+    def survivors(self, sums, exact):
+        if exact:
+            final = set(sorted(sums, key=lambda j: -abs(sums[j]))[: self.k])
+            self.world = float(min(abs(sums[j]) for j in final))
+            return final
+        final = {j for j in sums if abs(sums[j]) > np.float32(self.world)}
+        if len(final) < 2 * self.k / 3:
+            self.world /= 1.008
+        elif len(final) > 4 * self.k / 3:
+            self.world *= 1.008
+        return final
+
+
+def gradients(draws, workers, d, size=1.0):
+    """Heavy-tailed, in part common to all workers."""
+    return np.float32(size * (draws.standard_normal((workers, d)) + 0.5 * draws.standard_normal(d)) ** 3)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_replay_is_the_published_loop(workers):
+    d, k, draws = 150, 15, np.random.default_rng(workers)
+    member = OkTopK(density=k / d, interval=8, repartition=16)
+    reference = Reference(workers, d, k, (8, 16))
+    state = member.start(block(np.zeros((workers, d))))
+    for t in range(40):
+        item = block(gradients(draws, workers, d, 1 + math.sin(t)), t)
+        state, _, _, choice = member.select(state, item)
+        own, final = reference.step(t, item.values)
+        for i in range(workers):
+            assert np.flatnonzero(choice.chosen[i]).tolist() == own[i]
+        assert set(np.flatnonzero(choice.aggregated)) == final
+        np.testing.assert_allclose(state["residual"], reference.residual, atol=1e-6)
+        np.testing.assert_allclose(state["local"], reference.local, rtol=1e-6)
+        assert state["global"] == pytest.approx(reference.world, rel=1e-6)
+        assert [0, *state["boundaries"], d] == reference.starts
+
+
+def test_the_exact_iteration_selects_all_above_the_kth_magnitude():
+    item = block(np.random.default_rng(0).standard_normal((3, 1000)))
+    member = OkTopK(density=0.05)
+    _, selection, _, _ = member.select(member.start(item), item)
+    assert selection.selected.tolist() == [49, 49, 49]
+    assert selection.aggregated == 50
+
+
+@pytest.mark.parametrize("workers", [4, 8])
+def test_counts_settle_near_k_and_volume_within_the_bound(workers):
+    """At most 6k(n-1)/n elements a worker once residuals have settled; before, sums outgrow the first thresholds."""
+    d, k, draws, bucket = 20_000, 200, np.random.default_rng(1), Bucket(0, (20_000,), 0)
+    member, aggregated, volume = OkTopK(density=0.01), [], []
+    state = member.start(block(np.zeros((workers, d))))
+    for t in range(128):
+        state, selection, _, choice = member.select(state, block(gradients(draws, workers, d), t))
+        assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
+        aggregated.append(selection.aggregated / k)
+        sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
+        volume.append(sent.max() / 4 / (k * (workers - 1) / workers))
+    assert 1.0 < np.mean(aggregated[64:]) < 1.3
+    assert 0.9 < min(aggregated[64:]) < max(aggregated[64:]) < 1.6
+    assert np.mean(aggregated[1:32]) > 1.5
+    assert 4 < np.mean(volume[64:]) < max(volume[64:]) <= 6
+
+
+@settings(max_examples=60, deadline=None)
+@given(workers=st.integers(2, 256), d=st.integers(10**4, 10**8), density=st.floats(1e-3, 0.1))
+def test_closed_form_volume_is_four_k_and_below_the_bound(workers, d, density):
+    member, bucket = OkTopK(density=density), Bucket(0, (d,), 0)
+    selection = member.expect(bucket, workers, 10.0)
+    k, share = selection.largest, (workers - 1) / workers
+    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers) / 4
+    np.testing.assert_allclose(sent, 4 * k * share + 2 * (workers - 1))  # pairs twice, and the sizes of both phases
+    if k >= workers:
+        assert sent.max() <= 6 * k * share
+
+
+def test_regions_are_balanced_where_even_parts_would_not_be():
+    d, draws, member = 16_000, np.random.default_rng(2), OkTopK(density=0.02)
+    scale = np.where(np.arange(d) < d / 8, 20.0, 1.0)
+    state = member.start(block(np.zeros((8, d))))
+    for t in range(10):
+        state, _, _, choice = member.select(state, block(gradients(draws, 8, d) * scale, t))
+    final = np.flatnonzero(choice.aggregated)
+    assert (final < d / 8).mean() > 0.9  # even parts: one owner would hold nearly all
+    assert choice.detail["region_imbalance"] < 1.6
+
+
+def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
+    member, bucket = OkTopK(density=0.01), Bucket(0, (64_000,), 0)
+    selection = member.expect(bucket, 4, 1.0)
+    kernels = {item.kernel: item.elements for item in member.compute(selection, bucket, 4)}
+    assert kernels == {"residual_add": (64_000.0,), "topk": (2000.0,), "threshold_scan": (128_000.0,)}
+    state = member.start(block(np.zeros((2, 1000))))
+    draws = np.random.default_rng(0)
+    passes = []
+    for t, size in enumerate((1.0, 1.0, 10.0)):
+        state, selection, _, _ = member.select(state, block(size * draws.standard_normal((2, 1000)), t))
+        passes.append(selection.passes)
+    assert passes[0] == 1  # the top-k gives the threshold, one scan selects
+    assert passes[2] == 6  # all five raises, and the selection
+
+
+def test_servers_are_refused():
+    member, bucket = OkTopK(density=0.1), Bucket(0, (100,), 0)
+    with pytest.raises(PydanticCustomError, match="every worker owns a region"):
+        member.exchange(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), workers=st.integers(2, 6), density=st.floats(0.01, 0.9), zeros=st.floats(0, 1))
+def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
+    draws, member = np.random.default_rng(seed), OkTopK(density=density, interval=3, repartition=2)
+    state = member.start(block(np.zeros((workers, 40))))
+    for t in range(7):
+        values = draws.standard_normal((workers, 40)) * (draws.random((workers, 40)) >= zeros)
+        state, selection, u, choice = member.select(state, block(values, t))
+        np.testing.assert_array_equal(state["residual"] + choice.sent, u)
+        assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
+        assert (np.diff(state["boundaries"]) >= 0).all()
+        assert selection.aggregated <= selection.selected.sum()
+        if t % 3 == 0:
+            assert selection.aggregated <= max(1, round(density * 40))

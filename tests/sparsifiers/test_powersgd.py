@@ -1,0 +1,165 @@
+"""PowerSGD against power iteration by Gram-Schmidt, matrix by matrix; exact ranks, energy, bytes."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull
+from simulator.models.gradients import Block
+from simulator.sparsifiers.powersgd import PowerSGD
+
+
+def block(values, shapes, iteration=0, known=True):
+    numels = tuple(int(np.prod(shape)) for shape in shapes)
+    d = sum(numels)
+    piece = np.repeat(np.arange(len(numels)), numels)
+    values = np.asarray(values, dtype=np.float32)
+    return Block(values, piece, np.arange(d), np.ones(d), numels, iteration, tuple(shapes) if known else ())
+
+
+def orthogonal(p):
+    """Gram-Schmidt, column by column."""
+    columns = []
+    for column in p.T:
+        rest = column - sum(((other @ column) * other for other in columns), np.zeros_like(column))
+        columns.append(rest / np.sqrt(rest @ rest))
+    return np.array(columns).T
+
+
+def low_rank(rng, a, b, rank):
+    return rng.standard_normal((a, rank)) @ rng.standard_normal((rank, b))
+
+
+def run(member, values, shapes, iterations=1):
+    state = member.start(block(values, shapes))
+    for iteration in range(iterations):
+        state, _, u, choice = member.select(state, block(values, shapes, iteration))
+    return state, u, choice
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_it_is_power_iteration_with_two_all_reduces_and_error_feedback(warm_start):
+    """Three workers, two matrices and a vector, five iterations: each worker multiplies its own matrix."""
+    shapes, workers, rank = [(12, 9), (15,), (10, 2, 4)], 3, 2
+    matrices = {0: (12, 9, slice(0, 108)), 2: (10, 8, slice(123, 203))}
+    rng = np.random.default_rng(11)
+    member = PowerSGD(rank=rank, warm_start=warm_start, seed=4)
+    state, residual, known = None, np.zeros((workers, 203)), {}
+    for iteration in range(5):
+        values = rng.standard_normal((workers, 203)).astype(np.float32)
+        state = member.start(block(values, shapes)) if state is None else state
+        state, selection, _, choice = member.select(state, block(values, shapes, iteration))
+        draws = np.random.default_rng([4, iteration, 0])
+        own = residual + values
+        expected = own.copy()
+        for tensor, (a, b, at) in matrices.items():
+            q = known[tensor] if warm_start and known.get(tensor) is not None else draws.standard_normal((b, rank))
+            each = [row[at].reshape(a, b) for row in own]
+            p = orthogonal(sum(m @ q for m in each) / workers)
+            known[tensor] = sum(m.T @ p for m in each) / workers
+            expected[:, at] = (p @ known[tensor].T).ravel()
+        np.testing.assert_allclose(choice.sent, expected, atol=2e-5)
+        residual = own - expected
+        np.testing.assert_allclose(state["residual"], residual, atol=5e-5)
+        assert np.abs(state["residual"][:, 108:123]).max() == 0
+        assert selection.aggregated == 203
+        assert selection.detail == {"p": 2.0 * (12 + 10), "q": 2.0 * (9 + 8), "dense": 15.0}
+
+
+@given(rank=st.integers(1, 6), true=st.integers(1, 6), seed=st.integers(0, 500), workers=st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_it_is_exact_from_the_matrix_rank_upwards_and_only_then(rank, true, seed, workers):
+    matrix = low_rank(np.random.default_rng(seed), 30, 40, true)
+    values = np.tile(matrix.ravel(), (workers, 1))
+    _, u, choice = run(PowerSGD(rank=rank), values, [(30, 40)])
+    lost = np.square(u - choice.sent).sum() / np.square(u).sum()
+    if rank >= true:
+        assert lost < 1e-8
+    else:
+        assert lost > 1e-4
+
+
+def test_more_rank_keeps_more_energy_and_warm_starts_find_the_best():
+    rng = np.random.default_rng(3)
+    matrix = low_rank(rng, 64, 48, 48) * 0.2 + 5 * low_rank(rng, 64, 48, 3)
+    singular = np.linalg.svd(matrix, compute_uv=False)
+    kept, best = [], []
+    for rank in (1, 2, 3, 6, 12, 20):
+        _, u, choice = run(PowerSGD(rank=rank, error_feedback=False), [matrix.ravel()], [(64, 48)], iterations=12)
+        kept.append(1 - float(np.square(u - choice.sent).sum() / np.square(u).sum()))
+        best.append(float((singular[:rank] ** 2).sum() / (singular**2).sum()))
+    assert all(after > before for before, after in pairwise(kept))
+    assert all(0.97 * limit <= share <= limit + 1e-6 for share, limit in zip(kept, best, strict=True))
+
+
+def test_only_what_the_sum_lacks_stays_behind():
+    """The mean of the residuals is the mean gradient minus what is decoded, so the sum loses nothing for long."""
+    rng = np.random.default_rng(5)
+    values = rng.standard_normal((4, 600)).astype(np.float32)
+    member, total = PowerSGD(rank=2), np.zeros(600)
+    state = member.start(block(values, [(30, 20)]))
+    for iteration in range(200):
+        state, _, _, choice = member.select(state, block(values, [(30, 20)], iteration))
+        total += choice.sent.mean(axis=0)
+    mean = values.mean(axis=0)
+    assert np.linalg.norm(total / 200 - mean) / np.linalg.norm(mean) < 0.1
+    np.testing.assert_allclose(total + state["residual"].mean(axis=0), 200 * mean, atol=0.02)
+
+
+def test_a_sample_stays_bounded_and_a_whole_block_ignores_how_it_is_held():
+    rng = np.random.default_rng(9)
+    held = np.sort(rng.choice(4000, 300, replace=False))
+    member, state = PowerSGD(rank=4), None
+    for iteration in range(30):
+        values = rng.standard_normal((2, 300)).astype(np.float32)
+        item = Block(values, np.zeros(300, dtype=np.int64), held, np.full(300, 4000 / 300), (4000,), iteration)
+        state = member.start(item) if state is None else state
+        state, selection, u, choice = member.select(state, item)
+        mean = u.mean(axis=0)
+        assert np.linalg.norm(mean - choice.sent[0]) <= np.linalg.norm(mean) * (1 + 1e-5)
+        assert selection.aggregated == pytest.approx(4000)
+    values = rng.standard_normal((1, 400)).astype(np.float32)
+    sents = [
+        PowerSGD().select(PowerSGD().start(item), item)[3].sent
+        for item in (block(values, [(20, 20)]), block(values, [(20, 20)], known=False))
+    ]
+    np.testing.assert_array_equal(*sents)
+
+
+@pytest.mark.parametrize("workers", [2, 8, 16])
+def test_two_dependent_sums_of_all_factors_travel_and_vectors_densely(workers):
+    member = PowerSGD(rank=4, matrices=((512, 4608),))
+    pieces = (512 * 4608, 512, 7, 64 * 100)
+    bucket = Bucket(0, pieces, 0)
+    selection = member.expect(bucket, workers, 10.0)
+    steps = member.exchange(selection, bucket, workers, "collective")
+    sums = [step.nbytes for step in steps if isinstance(step, AllReduce)]
+    # 512 = 16 * 32 has smaller factors at rank 4 (192), 7 has none; 64 * 100 = 80 * 80
+    assert sums == [4 * 7, 4 * 4 * (512 + 16 + 80), 4 * 4 * (4608 + 32 + 80)]
+    assert sum(sums) == 4 * (4 * (512 + 4608 + 16 + 32 + 160) + 7)
+    between = [type(step) for step in steps if not isinstance(step, Compute)]
+    assert between == [AllReduce] * 3
+    assert isinstance(steps[2], Compute)
+    assert isinstance(steps[3], Compute)
+    servers = member.exchange(selection, bucket, workers, "push_pull")
+    assert [step.push_nbytes for step in servers if isinstance(step, PushPull)] == sums
+    dense = Bucket(0, (7, 11), 0)
+    only = member.exchange(member.expect(dense, workers, 1.0), dense, workers, "collective")
+    assert only == [AllReduce(72)]
+    assert member.compute(selection, dense, workers) == []
+
+
+def test_replayed_shapes_set_the_traffic():
+    shapes = [(16, 1000)]
+    values = np.random.default_rng(0).standard_normal((2, 16_000))
+    member = PowerSGD(rank=2)
+    item = block(values, shapes)
+    _, selection, _, _ = member.select(member.start(item), item)
+    bucket = Bucket(0, (16_000,), 0)
+    replayed = member.exchange(selection, bucket, 2, "collective")
+    closed = member.exchange(member.expect(bucket, 2, 1.0), bucket, 2, "collective")
+    assert sum(step.nbytes for step in replayed if isinstance(step, AllReduce)) == 4 * 2 * (16 + 1000)
+    assert sum(step.nbytes for step in closed if isinstance(step, AllReduce)) == 4 * 2 * (125 + 128)

@@ -1,0 +1,122 @@
+"""QSGD against a loop over elements; its bias, its variance, its bytes."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.models.exchange import AllGather, Bucket, Compute, PushPull
+from simulator.models.gradients import Block
+from simulator.sparsifiers.qsgd import QSGD
+
+
+def block(values, numels, iteration=0, coordinate=None, weight=None):
+    coordinate = np.arange(sum(numels)) if coordinate is None else np.asarray(coordinate)
+    piece = np.searchsorted(np.cumsum(numels), coordinate, side="right")
+    weight = np.ones(len(coordinate)) if weight is None else weight
+    return Block(np.asarray(values, dtype=np.float32), piece, coordinate, weight, tuple(numels), iteration)
+
+
+def reference(u, numels, size, levels, draws):
+    """One worker: each tensor cut into buckets, each element rounded by its own draw."""
+    out, position = [], 0
+    for numel in numels:
+        tensor = u[position : position + numel]
+        for begin in range(0, numel, size):
+            bucket = tensor[begin : begin + size]
+            norm = math.sqrt(sum(float(x) ** 2 for x in bucket))
+            for x in bucket:
+                draw = draws[position]
+                position += 1
+                exact = levels * abs(float(x)) / norm if norm else 0.0
+                level = math.floor(exact) + (draw < exact - math.floor(exact))
+                out.append(math.copysign(norm * level / levels, x))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("error_feedback", [False, True])
+@pytest.mark.parametrize(("size", "levels"), [(8, 4), (16, 127), (1000, 1)])
+def test_it_rounds_as_a_loop_over_elements_does(size, levels, error_feedback):
+    numels, workers = (37, 1, 64), 3
+    d, draws = sum(numels), np.random.default_rng(3)
+    member = QSGD(bucket_size=size, levels=levels, error_feedback=error_feedback, seed=5)
+    state, residual = None, np.zeros((workers, d))
+    for iteration in range(4):
+        values = draws.standard_normal((workers, d)).astype(np.float32)
+        state = member.start(block(values, numels)) if state is None else state
+        state, selection, u, choice = member.select(state, block(values, numels, iteration))
+        for worker in range(workers):
+            own = residual[worker] + values[worker] if error_feedback else values[worker]
+            chance = np.random.default_rng([5, iteration, worker]).random(d, dtype=np.float32)
+            sent = reference(own, numels, size, levels, chance)
+            np.testing.assert_allclose(choice.sent[worker], sent, rtol=2e-5, atol=1e-6)
+            residual[worker] = own - sent
+        np.testing.assert_allclose(state["residual"], residual, atol=1e-5)
+        np.testing.assert_allclose(state["residual"] + choice.sent, u, atol=1e-5)
+        assert selection.aggregated == selection.largest == selection.target == d
+
+
+def test_its_mean_is_the_gradient_and_its_variance_the_papers():
+    """Mean over 4,000 draws within 5 standard errors; the lemma bounds E|Q(u)-u|^2 by min(d/s^2, sqrt(d)/s) |u|^2."""
+    size, levels, repeats = 128, 4, 4000
+    u = np.random.default_rng(0).standard_normal(size).astype(np.float32)
+    member = QSGD(levels=levels)
+    sent = member.quantised(np.tile(u, (repeats, 1)), block(np.tile(u, (repeats, 1)), (size,))).astype(float)
+    step = float(np.linalg.norm(u)) / levels
+    up = np.abs(u) / step % 1
+    error = step * np.sqrt(up * (1 - up) / repeats)
+    assert (np.abs(sent.mean(axis=0) - u) < 5 * error + 1e-4).all()
+    assert error.max() < 0.05
+    lost = ((sent - u) ** 2).sum(axis=1).mean() / float(u @ u)
+    assert 0.1 < lost < min(size / levels**2, math.sqrt(size) / levels)
+    assert np.abs(sent - u).max() > 0.1
+
+
+def test_more_levels_and_smaller_buckets_lose_less():
+    u = np.random.default_rng(1).standard_normal((2, 4096)).astype(np.float32)
+    lost = [
+        float(np.square(QSGD(levels=levels, bucket_size=size).quantised(u, block(u, (4096,))) - u).sum())
+        for levels, size in [(1, 4096), (8, 4096), (127, 4096), (127, 128), (127, 16)]
+    ]
+    assert all(after < before for before, after in pairwise(lost))
+
+
+@given(
+    numels=st.lists(st.integers(1, 300), min_size=1, max_size=4),
+    exponent=st.integers(-35, 16),
+    share=st.floats(0.05, 1.0),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_what_is_sent_is_a_level_of_a_norm_on_samples_too(numels, exponent, share, seed):
+    """No element changes sign, or moves by more than one step; on a sample norms are estimated, never too small."""
+    rng = np.random.default_rng(seed)
+    d = sum(numels)
+    held = np.flatnonzero(rng.random(d) < share) if share < 1 else np.arange(d)
+    values = (10.0**exponent * rng.standard_normal((2, len(held)))).astype(np.float32)
+    item = block(values, numels, coordinate=held, weight=np.full(len(held), d / max(1, len(held))))
+    sent = QSGD(bucket_size=32).quantised(values, item)
+    assert np.isfinite(sent).all()
+    assert (sent * values >= 0).all()
+    norm = np.sqrt(np.square(values, dtype=float).sum(axis=1, keepdims=True) * d / max(1, len(held)))
+    assert (np.abs(sent.astype(float) - values) <= norm / 127 * (1 + 1e-3) + 1e-44).all()
+
+
+def test_a_byte_per_element_and_a_norm_per_128_travel():
+    member, workers, d = QSGD(), 8, 128 * 1000
+    bucket = Bucket(0, (d,), 0)
+    selection = member.expect(bucket, workers, 10.0)
+    steps = member.exchange(selection, bucket, workers, "collective")
+    sent = sum((workers - 1) * step.sizes(workers).max() for step in steps if isinstance(step, AllGather))
+    assert sent == 7 * d * (1 + 4 / 128)
+    (decode,) = (step for step in steps if isinstance(step, Compute))
+    assert sum(decode.elements) == workers * d
+    push = member.exchange(selection, bucket, workers, "push_pull")[0]
+    assert push == PushPull(d * (1 + 4 / 128), 4 * d)
+    odd = member.exchange(selection, Bucket(0, (1, 129), 0), workers, "collective")
+    assert [step.nbytes for step in odd[:2]] == [130, 4 * 3]
+    with pytest.raises(ValueError, match="less than or equal to 127"):
+        QSGD(levels=128)

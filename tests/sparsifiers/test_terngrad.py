@@ -1,0 +1,113 @@
+"""TernGrad against a loop over elements; its bias, its bytes."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.models.exchange import AllGather, Bucket, PushPull
+from simulator.models.gradients import Block
+from simulator.sparsifiers.terngrad import TernGrad
+
+
+def block(values, numels, iteration=0):
+    d = sum(numels)
+    piece = np.repeat(np.arange(len(numels)), numels)
+    return Block(np.asarray(values, dtype=np.float32), piece, np.arange(d), np.ones(d), tuple(numels), iteration)
+
+
+def reference(u, numels, clip, draws):
+    out, position = [], 0
+    for numel in numels:
+        tensor = [float(x) for x in u[position : position + numel]]
+        mean = sum(tensor) / numel
+        limit = clip * math.sqrt(sum((x - mean) ** 2 for x in tensor) / numel) if clip else math.inf
+        clipped = [max(-limit, min(limit, x)) for x in tensor]
+        scale = max(abs(x) for x in clipped)
+        for x in clipped:
+            out.append(math.copysign(scale, x) if draws[position] * scale < abs(x) else 0.0)
+            position += 1
+    return np.array(out)
+
+
+@pytest.mark.parametrize("error_feedback", [False, True])
+@pytest.mark.parametrize("clip", [2.5, 1.0, None])
+def test_it_rounds_as_a_loop_over_elements_does(clip, error_feedback):
+    numels, workers = (50, 1, 33), 3
+    d, draws = sum(numels), np.random.default_rng(2)
+    member = TernGrad(clip=clip, error_feedback=error_feedback, seed=9)
+    state, residual = None, np.zeros((workers, d))
+    for iteration in range(4):
+        values = (draws.standard_normal((workers, d)) ** 3).astype(np.float32)
+        state = member.start(block(values, numels)) if state is None else state
+        state, selection, u, choice = member.select(state, block(values, numels, iteration))
+        for worker in range(workers):
+            own = residual[worker] + values[worker] if error_feedback else values[worker]
+            chance = np.random.default_rng([9, iteration, worker]).random(d, dtype=np.float32)
+            sent = reference(own, numels, clip, chance)
+            np.testing.assert_allclose(choice.sent[worker], sent, rtol=1e-4, atol=1e-6)
+            residual[worker] = own - sent
+        np.testing.assert_allclose(state["residual"] + choice.sent, u, atol=1e-5)
+        assert selection.aggregated == d
+
+
+@pytest.mark.parametrize("clip", [2.5, None])
+def test_its_mean_is_the_clipped_gradient(clip):
+    """4,000 draws of 200 elements, mean within 5 standard errors; without clipping it is the gradient itself."""
+    repeats = 4000
+    u = np.random.default_rng(4).standard_normal(200).astype(np.float32)
+    u[0] = 5.0
+    sent = (
+        TernGrad(clip=clip).quantised(np.tile(u, (repeats, 1)), block(np.tile(u, (repeats, 1)), (200,))).astype(float)
+    )
+    limit = clip * u.std(dtype=float) if clip else math.inf
+    clipped = np.clip(u, -limit, limit).astype(float)
+    scale = np.abs(clipped).max()
+    error = np.sqrt((scale * np.abs(clipped) - clipped**2) / repeats)
+    assert (np.abs(sent.mean(axis=0) - clipped) <= 5 * error + 1e-5).all()
+    assert error.max() < 0.05
+    assert (abs(sent.mean(axis=0)[0] - 5.0) > 1) == (clip is not None)
+
+
+@given(
+    numels=st.lists(st.integers(1, 100), min_size=1, max_size=4), exponent=st.integers(-36, 16), seed=st.integers(0, 99)
+)
+@settings(max_examples=60, deadline=None)
+def test_three_values_per_tensor_and_worker(numels, exponent, seed):
+    values = (10.0**exponent * np.random.default_rng(seed).standard_normal((2, sum(numels)))).astype(np.float32)
+    sent = TernGrad(seed=seed).quantised(values, block(values, numels))
+    assert np.isfinite(sent).all()
+    assert (sent * np.sign(values) >= 0).all()
+    first = np.cumsum([0, *numels])
+    for begin, end in pairwise(first):
+        for row, own in zip(sent[:, begin:end], values[:, begin:end], strict=True):
+            assert len(set(np.abs(row[row != 0]).tolist())) <= 1
+            assert np.abs(row).max() <= np.abs(own).max()
+            if end - begin == 1:
+                assert row[0] == 0
+
+
+def test_a_sampled_tensor_takes_its_deviation_from_the_sample():
+    rng = np.random.default_rng(8)
+    whole = rng.standard_normal((1, 20_000)).astype(np.float32)
+    held = np.sort(rng.choice(20_000, 2000, replace=False))
+    zeros = np.zeros(2000, dtype=np.int64)
+    part = Block(whole[:, held], zeros, held, np.full(2000, 10.0), (20_000,))
+    scales = [float(np.abs(TernGrad().quantised(item.values, item)).max()) for item in (block(whole, (20_000,)), part)]
+    assert scales[0] == pytest.approx(2.5, rel=0.03)
+    assert scales[1] == pytest.approx(scales[0], rel=0.05)
+
+
+@pytest.mark.parametrize(("bits", "share"), [(8, 1 / 4), (2, 1 / 16)])
+def test_codes_and_one_scale_per_tensor_travel(bits, share):
+    member, workers, pieces = TernGrad(bits=bits), 4, (4000, 80)
+    bucket = Bucket(0, pieces, 0)
+    selection = member.expect(bucket, workers, 10.0)
+    steps = member.exchange(selection, bucket, workers, "collective")
+    sent = sum((workers - 1) * step.sizes(workers).max() for step in steps if isinstance(step, AllGather))
+    assert sent == 3 * (4 * 4080 * share + 4 * 2)
+    assert member.exchange(selection, bucket, workers, "push_pull")[0] == PushPull(4 * 4080 * share + 8, 4 * 4080)
+    assert member.exchange(selection, Bucket(0, (3,), 0), workers, "collective")[0] == AllGather(-(-3 * bits // 8))
