@@ -36,9 +36,14 @@ class Step:
         return 1.0 - self.lost / self.energy if self.energy else 1.0
 
     def row(self) -> dict[str, float]:
-        """The step as a tidy row; densities are shares of all elements."""
+        """The step as a tidy row; densities are shares of all elements.
+
+        Beside the energy kept stand what k random coordinates keep, k/d, and the lower bound of the k largest of a
+        bell-shaped distribution, (2kd - k^2)/d^2 (Shi et al. 2019, 1911.08772).
+        """
         chosen, d = self.selection, self.numel
         selected = float(chosen.selected.mean())
+        share = selected / d
         return {
             "iteration": self.iteration,
             "selected": selected / d,
@@ -47,6 +52,8 @@ class Step:
             "build_up": chosen.aggregated / selected if selected else 1.0,
             "padding": chosen.largest / selected if selected else 1.0,
             "energy_kept": self.energy_kept,
+            "random_k_bound": share,
+            "top_k_bound": 2 * share - share * share,
             "residual_norm": self.residual**0.5,
             "never_sent": self.never_sent / d,
         }

@@ -26,8 +26,10 @@ def build_up_figure(rows: list[dict[str, Any]], path: Path) -> None:
             left.plot(counts, means, "o-", color=colour, label=method)
             left.plot(counts, [_mean(mine, "independent", c) for c in counts], ":", color=colour, linewidth=1)
             most = [row for row in mine if row["workers"] == counts[-1]]
-            right.plot([r["iteration"] for r in most], [r["aggregated"] for r in most], ".-", color=colour)
+            for run in _runs(most):
+                right.plot([r["iteration"] for r in run], [r["aggregated"] for r in run], ".-", color=colour)
         left.set_xscale("log", base=2)
+        left.xaxis.set_major_formatter("{x:g}")
         left.set_yscale("log")
         left.set_xlabel("workers")
         left.set_ylabel("aggregated density (share of elements)")
@@ -40,6 +42,16 @@ def build_up_figure(rows: list[dict[str, Any]], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=150)
         plt.close(figure)
+
+
+def _runs(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Consecutive iterations apart, so that no line is drawn over what was not recorded."""
+    runs: list[list[dict[str, Any]]] = []
+    for row in rows:
+        if not runs or row["iteration"] != runs[-1][-1]["iteration"] + 1:
+            runs.append([])
+        runs[-1].append(row)
+    return runs
 
 
 def _mean(rows: list[dict[str, Any]], key: str, workers: int) -> float:

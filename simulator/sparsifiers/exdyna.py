@@ -75,6 +75,5 @@ def moved(borders: Ints, counts: list[float], size: int, numel: int, least: floa
         else:
             continue
         borders[i + 1] += step
-        expected[i] += step * carried
         expected[i + 1] -= step * carried
     return borders

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq, least_squares
+from scipy.optimize import brentq, least_squares, minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.gradients import Block, largest
+from simulator.models.gradients import Block, Mask, largest
 from simulator.models.overlap import INDEPENDENT, union_density
 
 Points = Mapping[int, float]
@@ -20,7 +20,7 @@ Points = Mapping[int, float]
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(201)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-_LOG_CONCENTRATION = (-7.0, 16.0)
+_LOG_CONCENTRATION = (-7.0, 13.0)
 _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
 
@@ -34,11 +34,15 @@ def fit_concentration(points: Points, density: float | None = None) -> float:
     """
     rho, measured = _measured(points, density)
 
-    def errors(x: Floats) -> Floats:
-        return np.array([union_density(rho, n, math.exp(x[0])) / value - 1 for n, value in measured.items()])
+    def cost(log_c: float) -> float:
+        return sum((union_density(rho, n, math.exp(log_c)) / value - 1) ** 2 for n, value in measured.items())
 
-    c = math.exp(_least(errors, [(start,) for start in (0.0, 3.0, 6.0)], [_LOG_CONCENTRATION])[0])
-    return INDEPENDENT if c > math.exp(_LOG_CONCENTRATION[1] - 1) else c
+    grid = np.linspace(*_LOG_CONCENTRATION, 24)
+    best = int(np.argmin([cost(x) for x in grid]))
+    bracket = (float(grid[max(0, best - 1)]), float(grid[min(len(grid) - 1, best + 1)]))
+    found = minimize_scalar(cost, bounds=bracket, method="bounded", options={"xatol": 1e-7})
+    # so near to independence that no count could tell them apart
+    return INDEPENDENT if cost(math.inf) <= found.fun + 1e-10 else math.exp(found.x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +83,54 @@ def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
     return ScaleMixture(rho, spread, core)
 
 
+@dataclass(frozen=True, slots=True)
+class LayerMixture:
+    """Build-up of a selection over layers that each have their own density rho_l and concentration c_l.
+
+    K(n)/d = sum over layers of share_l K_l(n)/n_l, each by the beta-binomial law; `shares` are n_l / d. For whole-model
+    selection, where workers concentrate on different layers.
+    """
+
+    shares: tuple[float, ...]
+    densities: tuple[float, ...]
+    concentrations: tuple[float, ...]
+
+    def union_density(self, workers: int) -> float:
+        """Expected share of coordinates that at least one of `workers` selects."""
+        parts = zip(self.shares, self.densities, self.concentrations, strict=True)
+        return sum(share * union_density(rho, workers, c) for share, rho, c in parts)
+
+
+def fit_layers(points: Mapping[int, Points], numels: Sequence[int]) -> LayerMixture:
+    """The beta-binomial law layer by layer; `points` by layer, as `measured_unions` gives them.
+
+    Layers from which nothing was selected add nothing.
+    """
+    held = [layer for layer in range(len(numels)) if layer in points and points[layer].get(1, 0.0) > 0]
+    rows = {layer: {n: min(1.0, value) for n, value in points[layer].items()} for layer in held}
+    return LayerMixture(
+        tuple(numels[layer] / sum(numels) for layer in held),
+        tuple(rows[layer][1] for layer in held),
+        tuple(fit_concentration(rows[layer]) for layer in held),
+    )
+
+
 def measured_unions(
     blocks: Iterable[Block],
     density: float,
+    *,
     granularity: str = "layer",
     workers: Sequence[int] = (1, 2, 4),
-    subsets: int = 8,
     error_feedback: bool = False,
     seed: int = 0,
 ) -> dict[int, dict[int, float]]:
-    """Unions of Top-k selections among random subsets of the workers, by unit and n, averaged over iterations.
+    """Unions of Top-k selections among n of the workers, by tensor and n, averaged over iterations.
 
-    Units are tensors (`granularity: layer`) or the whole block (unit -1 adds all up either way). Densities are shares
-    of the true elements, by the sampling weights: on a sample, a union of few coordinates is a rough one. k =
-    max(1, round(density * elements)), of which a sample holds its share. With `error_feedback` own selections are
-    cleared from a residual that starts empty.
+    Selection is by tensor (`granularity: layer`) or from the whole block; -1 stands for all tensors together. Densities
+    are shares of the true elements, by the sampling weights: on a sample, a union of few coordinates is a rough one.
+    k = max(1, round(density * elements)), of which a sample holds its share. With `error_feedback` own selections are
+    cleared from a residual that starts empty. The n workers are every run of n on a ring in random order, anew in each
+    iteration: each worker counts equally, and unions never shrink with n.
     """
     rng = np.random.default_rng(seed)
     totals: dict[int, dict[int, float]] = {}
@@ -103,34 +140,33 @@ def measured_unions(
         iterations += 1
         u = (residual + block.values).astype(np.float32)
         chosen = np.zeros(u.shape, dtype=bool)
-        units = block.units(granularity)
-        for unit, numel in units:
+        for unit, numel in block.units(granularity):
             m = unit.stop - unit.start
             k = max(1, round(density * numel))
             chosen[:, unit] = largest(np.abs(u[:, unit]), min(m, max(1, round(k * m / numel))))
         if error_feedback:
             residual = np.where(chosen, 0, u)
+        ring = rng.permutation(block.workers)
         for n in workers:
-            share = _union_share(chosen, n, subsets, rng) * block.weight
+            share = _union_share(chosen[ring], n) * block.weight
             totals.setdefault(-1, {}).setdefault(n, 0.0)
             totals[-1][n] += float(share.sum()) / block.numel
-            for unit, numel in units if granularity == "layer" else []:
+            for unit, numel in block.units("layer"):
                 layer = totals.setdefault(int(block.piece[unit.start]), {})
                 layer[n] = layer.get(n, 0.0) + float(share[unit].sum()) / numel
     return {unit: {n: total / iterations for n, total in sums.items()} for unit, sums in totals.items()}
 
 
-def _union_share(chosen: np.ndarray, n: int, subsets: int, rng: np.random.Generator) -> Floats:
-    """How often each coordinate is in the union of n workers, over random subsets; exact for 1 and for all."""
-    if not 1 <= n <= len(chosen):
-        raise SparsimError(f"expected unions of 1 to {len(chosen)} workers, got {n}")
-    if n == 1:
-        share: Floats = chosen.mean(axis=0)
-        return share
-    draws = 1 if n == len(chosen) else subsets
-    unions = [chosen[rng.choice(len(chosen), n, replace=False)].any(axis=0) for _ in range(draws)]
-    mean: Floats = np.mean(unions, axis=0)
-    return mean
+def _union_share(chosen: Mask, n: int) -> Floats:
+    """In how many of the runs of n workers on the ring each coordinate is selected, as a share, (m,)."""
+    workers = len(chosen)
+    if not 1 <= n <= workers:
+        raise SparsimError(f"expected unions of 1 to {workers} workers, got {n}")
+    runs = workers if n < workers else 1
+    share = np.zeros(chosen.shape[1])
+    for first in range(runs):
+        share += chosen[np.arange(first, first + n) % workers].any(axis=0)
+    return share / runs
 
 
 def _measured(points: Points, density: float | None) -> tuple[float, dict[int, float]]:

@@ -14,7 +14,7 @@ from simulator.sparsifiers.exdyna import ExDyna, moved
 from simulator.sparsifiers.micro import Micro
 from simulator.traces.synthetic import Synthetic, SyntheticLayer, blocks
 
-SCALES, SHARES = (1.0, 0.8, 1.25, 0.75, 1.03), (2, 1, 1, 1, 3)
+SCALES, SHARES = (1.0, 0.85, 1.25, 0.85, 1.0), (2, 1, 1, 1, 3)  # a loud layer between two quiet ones
 TOGETHER = 24  # iterations that K/k is averaged over: three rotations of eight workers
 
 
@@ -167,10 +167,10 @@ def test_counts_hold_and_parts_even_out_in_a_short_training(record_property):
 @pytest.mark.long
 @pytest.mark.parametrize("drift", [1.0, 0.5, 2.0])
 def test_counts_hold_and_parts_even_out_in_a_long_training(drift, record_property):
-    figures = trained(1_000_000, 0.01, 1000, drift)
+    figures = trained(2**20, 0.01, 1000, drift)
     reported(figures, record_property)
     for ratio, _ in figures.values():
-        assert settled(ratio) <= 250
+        assert settled(ratio) <= 300
         assert np.mean(np.abs(ratio[500:] - 1) <= 0.1) > 0.75
     assert figures["micro"][1][500:].mean() > 1.4
     assert figures["exdyna"][1][500:].mean() <= 1.1

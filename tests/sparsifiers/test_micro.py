@@ -113,7 +113,7 @@ def test_all_three_factors_and_empty_parts_come_up():
 
 
 @pytest.mark.parametrize(("counts", "factor"), [((60, 51), 1.005), ((60, 50), 1.00125), ((50, 41), 1.00125),
-                                                ((50, 40), 0.995), ((1, 1), 0.995)])  # fmt: skip
+                                                ((50, 40.8), 0.995), ((1, 1), 0.995)])  # fmt: skip
 def test_the_threshold_starts_and_moves_as_published(counts, factor):
     member, block = Micro(density=0.1), whole(np.ones((2, 1000), dtype=np.float32))
     assert member.choose(block.values, block, {}).detail["threshold"] == 1 / (2 * math.sqrt(100))
