@@ -204,6 +204,18 @@ def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Pat
     click.echo(f"{out}: written")
 
 
+@trace.command(name="fit")
+@click.argument("folder")
+@click.option("--density", type=click.FloatRange(0, 1, min_open=True), default=0.01, show_default=True)
+@click.option("--granularity", type=click.Choice(["layer", "model"]), default="layer", show_default=True)
+@AS_JSON
+def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> None:
+    """Fit the overlap law to a trace: on up to 4 workers, held against more."""
+    from simulator.studies.trace_study import fit_overlap, folder_of
+
+    _show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap")
+
+
 @trace.command(name="build-up")
 @click.argument("folder")
 @click.option("--method", "methods", multiple=True, help="Sparsifier as YAML; may be repeated.", metavar="YAML")

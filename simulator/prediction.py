@@ -18,6 +18,7 @@ from simulator.models.exchange import Selection
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import Scenario, versions
 from simulator.traces.format import Trace
+from simulator.traces.overlap_fit import fit_concentration, measured_unions
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -41,7 +42,8 @@ def run(scenario: Scenario) -> Prediction:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    plan = plan_of(scenario)
+    law = fitted_law(scenario)
+    plan = _plan(scenario, None, law)
     recorded = replayed(scenario)
     if recorded is not None:
         plan = _plan(scenario, recorded[0])
@@ -50,8 +52,9 @@ def run(scenario: Scenario) -> Prediction:
     breakdown = {term: float(np.mean([item.breakdown[term] for item in iterations])) for term in BREAKDOWN}
     communication = float(np.mean([item.communication_total for item in iterations]))
     document = _document(scenario, plan, times, breakdown, communication)
-    if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
-        document["warnings"].append("more workers than the trace recorded: selection in closed form")
+    if law is not None:
+        text = f"more workers than the trace recorded: closed form, overlap concentration {law:.4g} fitted to the trace"
+        document["warnings"].append(text)
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = float(np.mean([item.waiting for item in iterations]))
     return Prediction(scenario, document, iterations[-1], plan)
@@ -62,7 +65,7 @@ def plan_of(scenario: Scenario) -> Plan:
     return _plan(scenario, None)
 
 
-def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None) -> Plan:
+def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: float | None = None) -> Plan:
     cluster = scenario.cluster
     try:
         return assemble(
@@ -76,7 +79,7 @@ def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None) -> Plan:
                 topology=scenario.topology,
                 sparsifier=scenario.sparsifier,
                 scheduler=scenario.scheduler,
-                concentration=scenario.concentration,
+                concentration=scenario.concentration if concentration is None else concentration,
                 selections=selections,
             )
         )
@@ -103,6 +106,24 @@ def replayed(scenario: Scenario) -> tuple[tuple[Selection, ...], list[dict[str, 
     steps = list(replay_trace(scenario.sparsifier, buckets, trace, workers))
     rows = [added(each).row() for each in steps]
     return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
+
+
+def fitted_law(scenario: Scenario) -> float | None:
+    """Concentration of the overlap law fitted to the scenario's trace, where more workers are asked for than it holds.
+
+    From Top-k's unions at 1, 2, 4, ... recorded workers, at the sparsifier's density and granularity; None where the
+    scenario states a concentration, nothing was recorded, or the method has no density.
+    """
+    folder, density = scenario.workload.gradients, getattr(scenario.sparsifier, "density", None)
+    if not folder or density is None or scenario.overlap_concentration is not None:
+        return None
+    trace = Trace.open(Path(folder))
+    if scenario.cluster.workers <= trace.spec.workers or trace.spec.workers < 2:
+        return None
+    counts = [2**i for i in range(trace.spec.workers.bit_length())]
+    granularity = "layer" if getattr(scenario.sparsifier, "granularity", "layer") == "layer" else "model"
+    unions = measured_unions(trace.blocks(), density, granularity=granularity, workers=counts, error_feedback=True)
+    return fit_concentration(unions[-1])
 
 
 def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:

@@ -17,6 +17,7 @@ from simulator.models.overlap import union_density
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.trace_study import fit_overlap
 from simulator.traces.format import Trace
 
 ROOT = Path(__file__).parent.parent
@@ -124,8 +125,25 @@ def test_run_uses_the_replay_and_reports_it_by_iteration():
     assert prediction.document["density"]["aggregated"] == pytest.approx(expected, rel=1e-9)
     alone = run(load("replay_topk", ("cluster.nodes=1",)))
     assert alone.document["density_over_iterations"] == []
-    more = run(load("replay_topk", ("cluster.nodes=64",)))
-    assert any("more workers than the trace recorded" in text for text in more.document["warnings"])
+
+
+def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
+    more = run(load("replay_topk", ("cluster.nodes=64",))).document
+    assert any("more workers than the trace recorded" in text for text in more["warnings"])
+    independent = union_density(more["density"]["selected"], 64)
+    recorded = run(load("replay_topk")).document["density"]["aggregated"]
+    assert recorded < more["density"]["aggregated"] < 0.99 * independent
+
+
+@pytest.mark.parametrize(
+    ("granularity", "density", "bar"),
+    [("layer", 0.001, 0.03), ("layer", 0.01, 0.03), ("layer", 0.1, 0.06), ("model", 0.01, 0.10), ("model", 0.1, 0.10)],
+)
+def test_a_law_fitted_on_four_workers_predicts_the_union_of_sixteen(trace, granularity, density, bar):
+    fit = fit_overlap(trace.folder, density, granularity)
+    tested = [row for row in fit["rows"] if not row["used_in_fit"]]
+    assert [row["workers"] for row in tested] == [8, 16]
+    assert all(abs(row["mixture_error"]) <= bar for row in tested)
 
 
 def test_replay_equals_the_closed_form_on_independent_data():

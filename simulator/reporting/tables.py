@@ -169,6 +169,26 @@ def print_build_up(document: dict[str, Any], console: Console) -> None:
     console.print(table, highlight=False)
 
 
+def print_overlap(document: dict[str, Any], console: Console) -> None:
+    """Fitted build-up laws beside the unions."""
+    c = document["overlap_concentration"]
+    console.print(
+        f"Top-k {document['density']:g} by {document['granularity']}, unions from {document['source']}: "
+        f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}",
+        highlight=False,
+    )
+    table = Table(box=None, pad_edge=False)
+    for name in ("workers", "union", "beta-binomial", "error", "mixture", "error", ""):
+        table.add_column(name, justify="right")
+    for row in document["rows"]:
+        cells = []
+        for law in ("beta_binomial", "mixture"):
+            cells += [f"{row[law]:.4g}", _percent(row[f"{law}_error"], sign=True)]
+        fitted = "fitted" if row["used_in_fit"] else ""
+        table.add_row(str(row["workers"]), f"{row['union']:.4g}", *cells, fitted)
+    console.print(table, highlight=False)
+
+
 def _spark(shares: list[float]) -> str:
     """A histogram in one line of characters, on a square-root scale so that tails show."""
     top = max(shares, default=0.0)

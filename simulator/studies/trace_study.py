@@ -17,6 +17,7 @@ from simulator.models.gradients import Block, Values
 from simulator.models.overlap import union_density
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format import Trace
+from simulator.traces.overlap_fit import fit_concentration, fit_mixture, measured_unions
 
 BINS = 41
 WIDTH = 5.0
@@ -90,6 +91,39 @@ def build_up(
                 independent = union_density(row["selected"], count)
                 rows.append({"method": label(method), "workers": count, **row, "independent": independent})
     return rows
+
+
+def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
+    """Laws of gradient build-up fitted on few workers and held against more, for Top-k with error feedback.
+
+    Unions are those that the trace measured on all coordinates, where it did at this density, and otherwise the
+    replay's on the sampled ones; both are means over iterations. `overlap_concentration` is what a scenario takes.
+    `rows`: per number of workers the union, each law's figure and its signed error, and whether it was fitted.
+    """
+    trace = Trace.open(Path(folder))
+    measured = trace.union_points(granularity, True, density)
+    if measured:
+        counts = sorted(set.intersection(*(set(points) for points in measured.values())))
+        points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
+    else:
+        counts = [2**i for i in range(trace.spec.workers.bit_length())]
+        unions = measured_unions(trace.blocks(), density, granularity=granularity, workers=counts, error_feedback=True)
+        points = unions[-1]
+    known = {n: value for n, value in points.items() if n <= fitted_on}
+    concentration, mixture = fit_concentration(known), fit_mixture(known)
+    rows = []
+    for n, value in points.items():
+        laws = {"beta_binomial": union_density(points[1], n, concentration), "mixture": mixture.union_density(n)}
+        errors = {f"{name}_error": law / value - 1 for name, law in laws.items()}
+        rows.append({"workers": n, "union": value, **laws, **errors, "used_in_fit": n <= fitted_on})
+    return {
+        "source": "union.csv" if measured else "replay",
+        "density": density,
+        "granularity": granularity,
+        "overlap_concentration": concentration if np.isfinite(concentration) else None,
+        "mixture": {"spread": mixture.spread, "core": mixture.core},
+        "rows": rows,
+    }
 
 
 DEFAULT_METHODS: tuple[dict[str, Any], ...] = (

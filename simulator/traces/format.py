@@ -98,18 +98,17 @@ class Trace:
         folder = Path(folder)
         missing = [name for name in FILES if not (folder / name).is_file()]
         if missing:
-            raise InputError(
-                Problem(str(folder), f"a trace folder with {', '.join(FILES)}", f"no {', '.join(missing)}")
-            )
+            what, got = f"a trace folder with {', '.join(FILES)}", f"no {', '.join(missing)}"
+            raise InputError(Problem(str(folder), what, got))
         problems: list[Problem] = []
         spec = read_spec(folder / FILES[0], TraceSpec, problems)
         layers, shapes = read_layers(folder / FILES[1], problems)
+        unsound = bool(problems)
         unions = read_unions(folder / "union.csv", problems)
-        if spec is None or not layers:
+        if spec is None or unsound:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
-        gradients = Table(folder / FILES[2], "iteration", spec.workers)
-        keys = gradients.check(spec.iterations, numels, None, problems)
+        keys = Table(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
         residuals = Table(folder / "residuals.parquet", "block", spec.workers)
         if keys is not None and residuals.path.exists():
             residuals.check(range(len(spec.runs())), numels, keys, problems)

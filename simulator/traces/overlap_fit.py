@@ -102,17 +102,11 @@ class LayerMixture:
 
 
 def fit_layers(points: Mapping[int, Points], numels: Sequence[int]) -> LayerMixture:
-    """The beta-binomial law layer by layer; `points` by layer, as `measured_unions` gives them.
-
-    Layers from which nothing was selected add nothing.
-    """
+    """The beta-binomial law by layer, from what `measured_unions` gives; layers that nothing was selected of add 0."""
     held = [layer for layer in range(len(numels)) if layer in points and points[layer].get(1, 0.0) > 0]
-    rows = {layer: {n: min(1.0, value) for n, value in points[layer].items()} for layer in held}
-    return LayerMixture(
-        tuple(numels[layer] / sum(numels) for layer in held),
-        tuple(rows[layer][1] for layer in held),
-        tuple(fit_concentration(rows[layer]) for layer in held),
-    )
+    rows = [{n: min(1.0, value) for n, value in points[layer].items()} for layer in held]
+    shares = tuple(numels[layer] / sum(numels) for layer in held)
+    return LayerMixture(shares, tuple(row[1] for row in rows), tuple(fit_concentration(row) for row in rows))
 
 
 def measured_unions(
