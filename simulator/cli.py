@@ -110,7 +110,7 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @AS_JSON
 def list_(as_json: bool) -> None:
     """List the families, their kinds, what each is and its parameters."""
-    from simulator.scenario import kinds
+    from simulator.catalogue import kinds
 
     _show(kinds(), as_json, "print_kinds")
 
@@ -249,7 +249,7 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
 )
 def schema(out: Path) -> None:
     """Write the JSON Schemas that editors check scenarios and configs against."""
-    from simulator.scenario import schemas
+    from simulator.catalogue import schemas
     from simulator.studies.storage import write_text
 
     for name, document in schemas().items():

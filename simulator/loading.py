@@ -101,13 +101,7 @@ class _Composer:
                 if documents > 1:
                     self._stop(event, "one document", "a second one")
             elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-                if len(stack) >= MAX_DEPTH:
-                    self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
-                if event.tag not in (None, "!"):
-                    self._problem(event, "plain YAML without tags", event.tag)
-                self._count(event, 1)
-                path = self._place(stack, event)
-                stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event, self.nodes))
+                self._open(stack, event)
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 closed = stack.pop()
                 if closed.event.anchor:
@@ -120,12 +114,26 @@ class _Composer:
                     self.anchors[event.anchor] = (value, 1)
                 result = self._attach(stack, value, self._place(stack, event), event)
             elif isinstance(event, yaml.AliasEvent):
-                if event.anchor not in self.anchors:
-                    self._stop(event, "an anchor that was defined before", f"*{event.anchor}")
-                value, size = self.anchors[event.anchor]
-                self._count(event, size)
-                result = self._attach(stack, value, self._place(stack, event), event)
+                result = self._attach(stack, self._aliased(stack, event), self._place(stack, event), event)
         return result
+
+    def _open(self, stack: list[_Open], event: Any) -> None:
+        if len(stack) >= MAX_DEPTH:
+            self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
+        if event.tag not in (None, "!"):
+            self._problem(event, "plain YAML without tags", event.tag)
+        self._count(event, 1)
+        path = self._place(stack, event)
+        stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event, self.nodes))
+
+    def _aliased(self, stack: list[_Open], event: Any) -> Any:
+        if event.anchor not in self.anchors:
+            self._stop(event, "an anchor that was defined before", f"*{event.anchor}")
+        value, size = self.anchors[event.anchor]
+        self._count(event, size)
+        if len(stack) + _depth(value) > MAX_DEPTH:
+            self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
+        return value
 
     def _place(self, stack: list[_Open], event: Any) -> Path_:
         if not stack:
@@ -179,6 +187,12 @@ class _Composer:
     def _stop(self, event: Any, expected: str, got: str) -> None:
         self._problem(event, expected, got)
         raise InputError(self.problems)
+
+
+def _depth(value: Any) -> int:
+    """Levels of nesting in a part; 0 for a scalar."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
 
 _NO_KEY: Any = object()
@@ -260,13 +274,13 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
             if absent:
                 raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {', '.join(absent)}"))
             for row in reader:
-                try:
-                    times = {key: _seconds(row[f"{key}_s"]) for key in ("forward", "backward")}
+                wrong = [column for column in needed[1:] if not _fits(column, row[column])]
+                for column in wrong:
+                    what = "a whole number above 0" if column == "numel" else "seconds, 0 or more"
+                    problems.append(Problem(f"{path}:{reader.line_num}: {column}", what, shown(row[column])))
+                if not wrong:
+                    times = {key: f"{float(row[f'{key}_s'])!r} s" for key in ("forward", "backward")}
                     rows.append({"name": row["name"], "numel": int(row["numel"]), **times})
-                except (TypeError, ValueError) as error:
-                    problems.append(
-                        Problem(f"{path}:{reader.line_num}", "a whole numel and times in seconds", shown(str(error)))
-                    )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
     if problems:
@@ -274,8 +288,11 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _seconds(text: str) -> str:
-    return f"{float(text)!r} s"
+def _fits(column: str, text: str | None) -> bool:
+    try:
+        return int(text or "") >= 1 if column == "numel" else 0 <= float(text or "") < float("inf")
+    except ValueError:
+        return False
 
 
 def problems_of(error: ValidationError, document: Document) -> list[Problem]:
@@ -284,7 +301,10 @@ def problems_of(error: ValidationError, document: Document) -> list[Problem]:
 
 
 def _flatten(errors: Any, document: Document, prefix: Path_, shown_prefix: Path_) -> Iterator[Problem]:
+    broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
     for item in errors:
+        if item["type"] == "too_short" and item["loc"] in broken:
+            continue  # entries were written; the wrong ones are reported themselves
         path = (*prefix, *(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise")))
         named = (*shown_prefix, *path[len(prefix) :])
         context = item.get("ctx") or {}

@@ -17,8 +17,6 @@ from simulator.errors import InputError, Problem
 from simulator.models.exchange import Selection
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import Scenario, versions
-from simulator.traces.format import Trace
-from simulator.traces.overlap_fit import fit_concentration, measured_unions
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -49,15 +47,19 @@ def run(scenario: Scenario) -> Prediction:
         plan = _plan(scenario, recorded[0])
     iterations = [simulate(plan, draws) for draws in _draws(scenario, plan)] or [simulate(plan)]
     times = np.array([item.time for item in iterations])
-    breakdown = {term: float(np.mean([item.breakdown[term] for item in iterations])) for term in BREAKDOWN}
-    communication = float(np.mean([item.communication_total for item in iterations]))
+    breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
+    communication = _mean([item.communication_total for item in iterations])
     document = _document(scenario, plan, times, breakdown, communication)
     if law is not None:
         text = f"more workers than the trace recorded: closed form, overlap concentration {law:.4g} fitted to the trace"
         document["warnings"].append(text)
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
-    document["waiting_s"] = float(np.mean([item.waiting for item in iterations]))
+    document["waiting_s"] = _mean([item.waiting for item in iterations])
     return Prediction(scenario, document, iterations[-1], plan)
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -99,6 +101,8 @@ def replayed(scenario: Scenario) -> tuple[tuple[Selection, ...], list[dict[str, 
     workers, folder = scenario.cluster.workers, scenario.workload.gradients
     if not folder or workers == 1:
         return None
+    from simulator.traces.format import Trace  # pyarrow: only where there is a trace to read
+
     trace = Trace.open(Path(folder))
     if workers > trace.spec.workers:
         return None
@@ -117,6 +121,9 @@ def fitted_law(scenario: Scenario) -> float | None:
     folder, density = scenario.workload.gradients, getattr(scenario.sparsifier, "density", None)
     if not folder or density is None or scenario.overlap_concentration is not None:
         return None
+    from simulator.traces.format import Trace
+    from simulator.traces.overlap_fit import fit_concentration, measured_unions
+
     trace = Trace.open(Path(folder))
     if scenario.cluster.workers <= trace.spec.workers or trace.spec.workers < 2:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Callable
 from functools import cache
@@ -21,10 +22,9 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError, core_schema
 
-from simulator.component import Component, MemberOf, Spec, discover, expected
+from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
 from simulator.fabrics.base import Fabric
 from simulator.loading import (
@@ -105,7 +105,7 @@ def _recorded(document: Document, folder: Path) -> dict[str, Any]:
 
 def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:
     path = folder / name
-    if not path.is_file():
+    if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
         raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
     return read_layers(path)
@@ -191,7 +191,9 @@ def _workload(value: Any, info: ValidationInfo) -> Any:
         return workload.model_copy(update={"compute_time": source.compute_time, "input_time": source.input_time})
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
-        return {**value, "layers": _layers(value["layers"], near, Document("<scenario>", value, {}))}
+        if not os.path.isfile(near / value["layers"]):
+            raise expected("layers in a CSV file beside this one", shown(value["layers"]))
+        return {**value, "layers": read_layers(near / value["layers"])}
     return value
 
 
@@ -266,51 +268,6 @@ def _dependency_versions() -> tuple[tuple[str, str], ...]:
 def versions() -> dict[str, str]:
     """Versions that a result depends on."""
     return {"sparsim": engine_version(), "python": platform.python_version(), **dict(_dependency_versions())}
-
-
-FAMILIES: tuple[type[Component], ...] = (Sparsifier, Topology, Scheduler, Fabric)
-
-
-def kinds() -> dict[str, list[dict[str, Any]]]:
-    """Every family's kinds with their first docstring line and parameters."""
-    return {
-        base.family: [
-            {"kind": kind, "summary": member.summary(), "parameters": _parameters(member)}
-            for kind, member in discover(base).items()
-        ]
-        for base in FAMILIES
-    }
-
-
-def _parameters(member: type[Component]) -> list[dict[str, Any]]:
-    properties = member.model_json_schema()["properties"] if member.model_fields else {}
-    return [
-        {
-            "name": name,
-            "required": field.is_required(),
-            "default": None if field.is_required() else _default(field),
-            "schema": {key: value for key, value in properties[name].items() if key != "default"},
-        }
-        for name, field in member.model_fields.items()
-    ]
-
-
-def _default(field: FieldInfo) -> Any:
-    """A default as it would stand in YAML, with its unit."""
-    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    return TypeAdapter(annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
-
-
-def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schemas (draft 2020-12) of a scenario and of each kind of config file."""
-    targets: dict[str, TypeAdapter[Any]] = {
-        "scenario": TypeAdapter(Scenario),
-        "workload": TypeAdapter(Workload),
-        "gpu": TypeAdapter(Gpu),
-        "network": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
-        "runtime": TypeAdapter(Runtime),
-    }
-    return {name: adapter.json_schema(mode="validation") for name, adapter in targets.items()}
 
 
 def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
@@ -390,7 +347,7 @@ def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
 def _child(place: Any, part: str, key: str) -> Any:
     if isinstance(place, dict):
         return place.get(part)
-    if not part.isdigit() or int(part) >= len(place):
+    if not part.isdecimal() or int(part) >= len(place):
         raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
     return place[int(part)]
 

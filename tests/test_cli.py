@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from simulator.catalogue import schemas
 from simulator.cli import main
-from simulator.scenario import load, schemas
+from simulator.scenario import load
 
 ROOT = Path(__file__).parent.parent
 

@@ -36,7 +36,7 @@ class Work:
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker; `chains` are the exchanges up to the last communication, as kernels and places in `steps` (each kind of
-    communication once); `combine` are the kernels after it.
+    communication once); `uses` are the pairs of bucket and place; `combine` are the kernels after it.
     """
 
     input_time: float
@@ -50,6 +50,7 @@ class Work:
     combine: Floats
     steps: tuple[Communication, ...]
     chains: tuple[tuple[Kernel | int, ...], ...]
+    uses: tuple[tuple[int, int], ...]
     kernels: dict[str, tuple[float, float]]
     density: dict[str, float]
 
@@ -113,8 +114,7 @@ def assemble(setup: Setup) -> Plan:
     layout = topology.layout(setup.nodes, setup.gpus_per_node)
     wiring = setup.fabric.wire(layout, runtime.endpoint_bandwidth if topology.concurrent else None)
     work = prepare(setup, layout.workers)
-    uses = [(slot, step) for slot, chain in enumerate(work.chains) for step in chain if not isinstance(step, Kernel)]
-    prices = price(work.steps, uses, topology, setup.fabric, wiring)
+    prices = price(work.steps, work.uses, topology, setup.fabric, wiring)
     if topology.concurrent:
         exchanges = [_phases(chain, slot, work.steps, topology, wiring) for slot, chain in enumerate(work.chains)]
     else:
@@ -174,6 +174,7 @@ def _prepare(setup: Setup, workers: int) -> Work:
         combine=combine,
         steps=tuple(steps),
         chains=tuple(chains),
+        uses=tuple((slot, step) for slot, chain in enumerate(chains) for step in chain if isinstance(step, int)),
         kernels=pricing.sizes,
         density=_density(buckets, selections),
     )
@@ -250,10 +251,13 @@ def _stages(work: Work, seconds: Floats, runtime: Runtime) -> list[list[Stage]]:
         )
         for step, time in zip(work.steps, seconds.tolist(), strict=True)
     ]
-    return [
-        [Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain]
-        for chain in work.chains
-    ]
+    made: dict[tuple[Kernel | int, ...], list[Stage]] = {}
+    for chain in work.chains:
+        if chain not in made:
+            made[chain] = [
+                Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain
+            ]
+    return [made[chain] for chain in work.chains]
 
 
 def _phases(

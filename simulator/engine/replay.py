@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
-from simulator.traces.format import Trace
+
+if TYPE_CHECKING:
+    from simulator.traces.format import Trace  # brings pyarrow, which a scenario without a trace does not need
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,4 +181,5 @@ def mean_selection(selections: Sequence[Selection]) -> Selection:
         scanned=float(np.mean([item.scanned for item in selections])),
         passes=float(np.mean([item.passes for item in selections])),
         aggregated_error=float(np.mean([item.aggregated_error for item in selections])),
+        detail={key: float(np.mean([item.detail[key] for item in selections])) for key in selections[0].detail},
     )

@@ -119,23 +119,25 @@ class _Run:
         It runs ahead of the clock as far as it knows when the next bucket is ready, and lets the clock catch up before
         it has to wait for one.
         """
-        env, clock = self.env, 0.0
+        env, clock, ready, note = self.env, 0.0, self.ready, self.busy.append
+        software = self.plan.runtime.cycle_time or self.plan.runtime.collective_launch
         for index, stages in enumerate(self.plan.exchanges):
             if self.slowdown:
                 yield self.ready_event[index]
                 clock = max(clock, env.now)
             if stages:
-                clock = max(clock, self._issued(index))
-                start = clock
+                issued = self._issued(index) if software else ready[index]
+                start = clock = max(clock, issued)
                 for stage in stages:
-                    self.busy.append((clock, clock + stage.seconds, stage.label, index, stage.collective))
-                    clock += stage.seconds
+                    end = clock + stage.seconds
+                    note((clock, end, stage.label, index, stage.collective))
+                    clock = end
                 if self.slowdown:
                     yield env.timeout(start - env.now)
                     self._toggle(1)
                     yield env.timeout(max(0.0, clock - env.now))
                     self._toggle(-1)
-            self.done_at[index] = max(clock, self.ready[index])
+            self.done_at[index] = max(clock, ready[index])
         yield env.timeout(max(0.0, clock - env.now))
 
     def _exchange(self, index: int) -> Process:
@@ -191,9 +193,11 @@ class _Run:
             "idle": work.input_time + computed - float(mean[-1]),
         }
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
+        # Only exchanges that are many at a time can overlap.
+        total = covered(busy, 0.0, now) if self.plan.concurrent else sum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - ready).mean(axis=0).sum()) if len(at) > 1 else 0.0
-        return Iteration(now + work.update, breakdown, covered(busy, 0.0, now), waiting, self._spans)
+        return Iteration(now + work.update, breakdown, total, waiting, self._spans)
 
     def _spans(self) -> list[Span]:
         """Spans of the slowest worker at each point, for the timeline."""

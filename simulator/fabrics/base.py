@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from simulator.component import Component, Spec
-from simulator.models.curves import Floats, Piecewise
+from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout
-from simulator.units import BytesPerSecond, Fraction, PositiveBytes, Seconds
+from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
 
 class IntraNode(Spec):
@@ -30,7 +30,7 @@ class Protocol(Spec):
 
     name: str
     up_to_per_worker: PositiveBytes
-    efficiency: Fraction = 1.0
+    efficiency: Density = 1.0
 
 
 class MeasuredCollective(Spec):
@@ -48,6 +48,8 @@ class MeasuredCollective(Spec):
     points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
     held_out_mape: Fraction | None = None
     source: str
+
+    _checked = field_validator("points")(rising)
 
     @cached_property
     def curve(self) -> Piecewise:

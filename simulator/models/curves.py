@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from simulator.component import Spec, expected
 from simulator.errors import nearest
@@ -64,20 +64,26 @@ class NLogN(Evidence):
         return seconds
 
 
+Points = tuple[tuple[float, float], ...]
+
+
+def rising(points: Points) -> Points:
+    """The points of a piecewise curve, if they can make one: sizes rise, times are above 0."""
+    sizes = [size for size, _ in points]
+    if any(b <= a for a, b in pairwise(sizes)):
+        raise expected("points with increasing sizes", sizes)
+    if any(time <= 0 for _, time in points):
+        raise expected("points with times above 0", points)
+    return points
+
+
 class Piecewise(Evidence):
     """Straight lines between measured points on log-log axes; the end slopes continue outside."""
 
     curve: Literal["piecewise"] = "piecewise"
     points: tuple[tuple[Annotated[float, Field(gt=0)], Seconds], ...] = Field(min_length=2)
 
-    @model_validator(mode="after")
-    def _increasing(self) -> Piecewise:
-        sizes = [size for size, _ in self.points]
-        if any(b <= a for a, b in pairwise(sizes)):
-            raise expected("points with increasing sizes", sizes)
-        if any(time <= 0 for _, time in self.points):
-            raise expected("points with times above 0", self.points)
-        return self
+    _checked = field_validator("points")(rising)
 
     @cached_property
     def _logs(self) -> tuple[Floats, Floats, Floats]:
@@ -105,7 +111,7 @@ _CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
 
 
 def _known_curve(value: Any) -> Any:
-    if isinstance(value, dict) and value.get("curve") not in _CURVES:
+    if isinstance(value, dict) and str(value.get("curve")) not in _CURVES:
         kind = str(value.get("curve"))
         raise expected("a curve kind under `curve`", kind, nearest(kind, _CURVES))
     return value

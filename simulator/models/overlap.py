@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 INDEPENDENT = math.inf
 """Concentration at which workers choose independently."""
 
@@ -26,6 +28,7 @@ def union_density(density: float, workers: int, concentration: float = INDEPENDE
         return density
     if math.isinf(concentration):
         return -math.expm1(workers * math.log1p(-density))
-    a, b = density * concentration, (1 - density) * concentration
-    log_missed = math.lgamma(b + workers) - math.lgamma(b) + math.lgamma(a + b) - math.lgamma(a + b + workers)
-    return -math.expm1(log_missed)
+    # The ratio of beta functions written out, prod over i < n of (b + i)/(c + i): no difference of large logarithms.
+    later = np.arange(1, workers)
+    log_missed = math.log1p(-density) + np.log1p(-density * (concentration / (concentration + later))).sum()
+    return -math.expm1(float(log_missed))

@@ -43,7 +43,7 @@ def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) 
     """Seconds of [start, end] that the intervals cover, overlaps counted once.
 
     >>> covered([(0, 2), (1, 3), (5, 9)], 1, 6)
-    3
+    3.0
     """
     total, reached = 0.0, start
     for left, right in sorted(intervals):

@@ -22,7 +22,8 @@ class ExDyna(Micro, kind="exdyna"):
     e_i = k_i / (K/n), where e_i > 1.05 and e_(i+1) < 0.95238 one block moves from part i to part i+1 and the expected
     counts with it, by block * K/d; and the mirrored case. Rotation, empty parts and the threshold are MiCRO's
     (ExDyna, CCGrid 2024, 2402.13781; github kljp/exdyna). Only adjacent parts on opposite sides of the mean exchange
-    blocks, so a gentle slope of counts over many parts stays.
+    blocks: a loud layer between quiet ones is evened out, a gentle slope of counts over many parts stays, and so may
+    the surplus of the last part.
 
     Traffic per worker: (n-1) 8 + (n-1) max k_i 8 + 2(n-1)/n K 4 bytes.
     """

@@ -153,7 +153,6 @@ def test_the_density_is_the_target_for_any_number_of_workers(concentration, reco
     record_property(
         "deft", f"K/k {ratio.min():.3f} to {ratio.max():.3f}; n cost / (d log2 k) {work.min():.3f} to {work.max():.3f}"
     )
-    print(rows)
     np.testing.assert_allclose(ratio, 1, atol=0.05)
     assert ((work > 0.5) & (work < 1.1)).all()
     assert (scanned[n > 1] < 1.5).all()

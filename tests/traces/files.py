@@ -29,9 +29,7 @@ def as_float16(values: Tensor) -> tuple[float, Tensor]:
     return scale, (values * scale).half()
 
 
-def write_parquet(
-    path: Path, group: str, keys: Mapping[str, pa.Array], numbers: Sequence[int], values: Tensor
-) -> None:
+def write_parquet(path: Path, group: str, keys: Mapping[str, pa.Array], numbers: Sequence[int], values: Tensor) -> None:
     """Write one row group per entry of ``numbers`` and ``values`` (groups, workers, coordinates).
 
     The columns are ``group`` (the number), the keys, and w0, w1, ... with the values of the workers.

@@ -129,9 +129,7 @@ def build(name: str, rng: torch.Generator) -> Task:
         pool = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
         description = "ResNet with 3 residual blocks and batch norm, on scikit-learn's 8x8 digits"
         licence = "UCI Optical Recognition of Handwritten Digits, CC BY 4.0, as shipped with scikit-learn"
-        return Task(
-            nn.Sequential(*stem, *stages, *pool), digits(32, rng), 32, 220, 0.03, description, licence
-        )
+        return Task(nn.Sequential(*stem, *stages, *pool), digits(32, rng), 32, 220, 0.03, description, licence)
     description = "decoder-only transformer, 3 blocks of width 96, on a generated language"
     model = Decoder(vocabulary=512, length=32, width=96, depth=3)
     licence = "none needed: the data are generated from the seed"

@@ -89,9 +89,7 @@ def processor() -> str:
     return next(names, platform.machine())
 
 
-def describe(
-    name: str, seed: int, task: Task, blocks: Sequence[range], losses: Sequence[float]
-) -> dict[str, object]:
+def describe(name: str, seed: int, task: Task, blocks: Sequence[range], losses: Sequence[float]) -> dict[str, object]:
     """Return the part of trace.yaml that does not depend on the sampled coordinates."""
     packages = ("torch", "numpy", "scikit-learn", "pyarrow")
     recorded = [step for block in blocks for step in block]
@@ -104,8 +102,7 @@ def describe(
         "batch_size": task.batch_size,
         "workers": WORKERS,
         "date": datetime.date.today(),
-        "versions": {"python": platform.python_version()}
-        | {p: importlib.metadata.version(p) for p in packages},
+        "versions": {"python": platform.python_version()} | {p: importlib.metadata.version(p) for p in packages},
         "iterations": recorded,
         "blocks": [[block.start, block.stop - 1] for block in blocks],
         "loss": {step: round(losses[step], 4) for step in [0, *recorded]},
@@ -147,9 +144,7 @@ def record(name: str, out: Path, seed: int) -> None:
         f"replacement in each layer: all of a layer of at most {WHOLE} elements, of a larger one "
         f"the fraction {fraction:.4f}, but at least {WHOLE}",
     }
-    (out / "trace.yaml").write_text(
-        yaml.safe_dump(document, sort_keys=False, width=110, default_flow_style=None)
-    )
+    (out / "trace.yaml").write_text(yaml.safe_dump(document, sort_keys=False, width=110, default_flow_style=None))
 
 
 if __name__ == "__main__":
