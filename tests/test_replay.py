@@ -117,6 +117,12 @@ def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_ow
     assert never == sorted(never, reverse=True)
 
 
+def test_density_warms_up_as_scheduled(trace):
+    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 3}
+    selected = [row["selected"] for row in rows(trace, method, 2)][:9]
+    assert selected == pytest.approx([0.5] * 3 + [0.1] * 3 + [0.02] * 3, rel=0.1)
+
+
 def test_run_uses_the_replay_and_reports_it_by_iteration():
     prediction = run(load("replay_topk"))
     series = prediction.document["density_over_iterations"]

@@ -126,7 +126,7 @@ def replay_buckets(
 
 
 def _advance(sparsifier: Sparsifier, state: State, block: Block, untouched: Mask) -> tuple[State, Step]:
-    state, selection, u, choice = sparsifier.select(state, block)
+    state, selection, u, choice = sparsifier.at(block.iteration).select(state, block)
     untouched &= ~(choice.sent != 0).any(axis=0)
     weight = block.weight
     step = Step(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import Field
 
 from simulator.component import Component, expected
 from simulator.errors import SparsimError
@@ -49,6 +50,10 @@ class Sparsifier(Component, family="sparsifier"):
         """What is selected from: the residual plus this iteration's gradients, (n, m)."""
         total: Values = state["residual"] + block.values
         return total
+
+    def at(self, iteration: int) -> Self:
+        """The method as it selects in this iteration of training: the same throughout, unless it has a warm-up."""
+        return self
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """What each worker sends of u (n, m); may write its own entries of `state`, never `residual`."""
@@ -95,13 +100,29 @@ class Sparsifier(Component, family="sparsifier"):
         return False
 
 
-class LocalSelection(Sparsifier):
+class Selective(Sparsifier):
+    """Base of methods that select a share of the elements, `density`.
+
+    `warmup`: densities that training starts with, each for `warmup_length` iterations, before `density` holds (DGC:
+    0.25, 0.0625, 0.015625, 0.004, an epoch each); replay follows it, the closed form is for the time after.
+    """
+
+    density: Density
+    warmup: tuple[Density, ...] = ()
+    warmup_length: int = Field(default=100, ge=1)
+
+    def at(self, iteration: int) -> Self:
+        """The method as it selects in this iteration of training."""
+        step = iteration // self.warmup_length
+        return self.model_copy(update={"density": self.warmup[step]}) if step < len(self.warmup) else self
+
+
+class LocalSelection(Selective):
     """Base of methods that choose about density * n elements of each unit by themselves.
 
     `granularity`: the unit is each tensor, the whole bucket, or the whole model.
     """
 
-    density: Density
     granularity: Literal["layer", "bucket", "model"] = "layer"
 
     def needs_whole_model(self) -> bool:

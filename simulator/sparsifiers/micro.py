@@ -11,11 +11,10 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.layers import VALUE_BYTES
-from simulator.sparsifiers.base import LONG_INDEX_BYTES, Sparsifier, Style, per_call, refuse
-from simulator.units import Density
+from simulator.sparsifiers.base import LONG_INDEX_BYTES, Selective, Style, per_call, refuse
 
 
-class Exclusive(Sparsifier):
+class Exclusive(Selective):
     """Base of methods whose workers select in disjoint parts of the gradient, so that nothing is selected twice.
 
     `density` is what all workers together select, K = sum k_i = density * d: there is no build-up. `granularity`: the
@@ -23,7 +22,6 @@ class Exclusive(Sparsifier):
     form, the mean over training (1: equal counts); on gradients it comes out.
     """
 
-    density: Density
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
