@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -23,8 +22,6 @@ LONG_INDEX_BYTES = 8
 """Bytes of torch's own int64 index."""
 
 Style = Literal["collective", "push_pull"]
-Search = Callable[[Values, int, int, int], tuple[Mask, float]]
-"""What one worker selects of one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
 
 
 class Sparsifier(Component, family="sparsifier"):
@@ -159,20 +156,6 @@ class LocalSelection(Selective):
                 chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
         return chosen
 
-    def searched(self, u: Values, block: Block, search: Search) -> Choice:
-        """What `search` finds in every unit of every worker; exact zeros are never sent.
-
-        `passes` are the busiest worker's, in lengths of the bucket.
-        """
-        chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
-        for number, (unit, n) in enumerate(block.units(self.granularity)):
-            k = self.held(unit.stop - unit.start, n)
-            for worker, values in enumerate(u[:, unit]):
-                mask, passes = search(values, k, worker, number)
-                chosen[worker, unit] = mask & (values != 0)
-                looked[worker] += passes * n
-        return Choice(chosen, np.where(chosen, u, 0), passes=float(looked.max()) / block.numel)
-
     def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
         counts = self.counts(bucket)
@@ -195,13 +178,6 @@ class LocalSelection(Selective):
 def per_call(kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection") -> Compute:
     """One kernel per entry of `elements`, each with `launches` framework calls around it."""
     return Compute(kernel, elements, launches * len(elements), phase)
-
-
-def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:
-    """`passes` threshold scans of each unit, `launches` framework calls each; a part of a pass is a shorter scan."""
-    whole, part = int(passes), passes % 1
-    rest = tuple(part * n for n in units) if part else ()
-    return Compute("threshold_scan", units * whole + rest, round(launches * passes * len(units)), "selection")
 
 
 def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: int, style: Style) -> list[Step]:

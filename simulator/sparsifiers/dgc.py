@@ -9,12 +9,13 @@ from statistics import NormalDist
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
 
-class Dgc(LocalSelection, kind="dgc"):
+class Dgc(EstimatedThreshold, kind="dgc"):
     """DGC: momentum-corrected accumulation, and the top-k of a sample as the threshold for all.
 
     Momentum correction: m = momentum * m + gradient, v = v + m; v is what is selected from and, less what is sent, the
@@ -121,7 +122,3 @@ class Dgc(LocalSelection, kind="dgc"):
             per_call("gather", selected, 1),
             per_call("residual_clear", selected, 2),
         ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

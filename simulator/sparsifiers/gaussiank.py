@@ -7,12 +7,11 @@ from statistics import NormalDist
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+from simulator.sparsifiers.estimated import EstimatedThreshold
 
 
-class GaussianK(LocalSelection, kind="gaussiank"):
+class GaussianK(EstimatedThreshold, kind="gaussiank"):
     """Gaussian-k: the threshold that a normal distribution puts at the density, corrected in a few passes.
 
     With mean mu and standard deviation sigma of u over a unit, threshold = mu + sigma z, z = ppf(1 - density/2); one
@@ -48,19 +47,3 @@ class GaussianK(LocalSelection, kind="gaussiank"):
         choice = self.searched(u, block, search)
         choice.detail["converged"] = float(np.mean(converged))
         return choice
-
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add; mean and deviation; per pass compare, compaction and count; gather and clear."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
-        return [
-            per_call("residual_add", units, 1),
-            per_call("statistics", units, 2),
-            scans(units, selection.passes, 3),
-            per_call("gather", selected, 1),
-            per_call("residual_clear", selected, 2),
-        ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+from simulator.sparsifiers.estimated import EstimatedThreshold
 
 
-class RedSync(LocalSelection, kind="redsync"):
+class RedSync(EstimatedThreshold, kind="redsync"):
     """RedSync: bisection between the mean and the largest magnitude, until k to 2k elements lie above.
 
     threshold = mean|u| + r (max|u| - mean|u|), r in [0, 1]. The middle r is tried, one pass over the unit each: the
@@ -63,19 +63,3 @@ class RedSync(LocalSelection, kind="redsync"):
         choice = self.searched(u, block, search)
         choice.detail["converged"] = float(np.mean(converged))
         return choice
-
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add; mean and maximum; per pass compare, compaction and count; gather and clear."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
-        return [
-            per_call("residual_add", units, 1),
-            per_call("statistics", units, 2),
-            scans(units, selection.passes, 3),
-            per_call("gather", selected, 1),
-            per_call("residual_clear", selected, 2),
-        ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.sparsifiers.base import per_call, scans
+from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
 
 

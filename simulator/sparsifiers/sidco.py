@@ -12,12 +12,13 @@ from pydantic import Field
 from scipy.special import gammaincinv
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, scans
+from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
 
-class Sidco(LocalSelection, kind="sidco"):
+class Sidco(EstimatedThreshold, kind="sidco"):
     """SIDCo: a threshold from a distribution fitted to the magnitudes, and fitted again to those above it.
 
     Stage 1 fits x = |u| / ||u|| and puts the threshold where the fit leaves r1 = `first_ratio` (density, with one
@@ -138,7 +139,3 @@ class Sidco(LocalSelection, kind="sidco"):
             per_call("gather", selected, 1),
             per_call("residual_clear", selected, 2),
         ]
-
-    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of values and of indices at the largest count; pairs to and from servers."""
-        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)

@@ -4,34 +4,19 @@ import math
 
 import numpy as np
 import pytest
+from common import block, sent_per_worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.models.exchange import Bucket, Compute, Layout, Selection
+from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.dgc import Dgc
-from simulator.topologies.ring import Ring
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
 
 
 def once(member, values, iteration=0):
     item = block(values, (values.shape[1],), iteration)
     return member.select(member.start(item), item)
-
-
-def sent_per_worker(steps, workers):
-    total = np.zeros(workers)
-    for step in steps:
-        if not isinstance(step, Compute):
-            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
-                np.add.at(total, item.src, item.repeat * item.nbytes[0])
-    return total
 
 
 def reference(velocity, density, rng):

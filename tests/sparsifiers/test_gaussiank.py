@@ -4,35 +4,15 @@ import statistics
 
 import numpy as np
 import pytest
+from common import block, once, sent_per_worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from simulator.models.exchange import Bucket, Compute, Layout, PushPull, Selection
+from simulator.models.exchange import Bucket, PushPull, Selection
 from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.gaussiank import GaussianK
-from simulator.topologies.ring import Ring
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
-
-
-def once(member, values):
-    item = block(values, (values.shape[1],))
-    return member.select(member.start(item), item)
-
-
-def sent_per_worker(steps, workers):
-    total = np.zeros(workers)
-    for step in steps:
-        if not isinstance(step, Compute):
-            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
-                np.add.at(total, item.src, item.repeat * item.nbytes[0])
-    return total
 
 
 def reference(u, density, k, loops):

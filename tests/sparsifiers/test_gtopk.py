@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from common import block
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -10,14 +11,7 @@ from pydantic_core import PydanticCustomError
 from simulator.engine.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Bucket, Compute, Layout, Messages
-from simulator.models.gradients import Block
 from simulator.sparsifiers.gtopk import GTopK
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
 
 
 def reference(u, k):

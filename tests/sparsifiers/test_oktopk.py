@@ -5,28 +5,19 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from common import sent_per_worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from simulator.models.exchange import Bucket, Compute, Layout
+from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.sparsifiers.oktopk import OkTopK
-from simulator.topologies.ring import Ring
 
 
 def block(values, iteration=0):
     d = values.shape[1]
     return Block(np.float32(values), np.zeros(d, int), np.arange(d), np.ones(d), (d,), iteration)
-
-
-def sent_per_worker(steps, workers):
-    total = np.zeros(workers)
-    for step in steps:
-        if not isinstance(step, Compute):
-            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
-                np.add.at(total, item.src, item.repeat * item.nbytes[0])
-    return total
 
 
 class Reference:

@@ -2,36 +2,21 @@
 
 import numpy as np
 import pytest
+from common import block, sent_per_worker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.models.exchange import Bucket, Compute, Layout, PushPull, Selection
+from simulator.models.exchange import Bucket, PushPull, Selection
 from simulator.models.gradients import Block
 from simulator.sparsifiers.omnireduce import OmniReduce
-from simulator.topologies.ring import Ring
 
 SCATTERED = float("inf")
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
 
 
 def replayed(member, values):
     item = block(values, (values.shape[1],))
     _, selection, _, choice = member.select(member.start(item), item)
     return selection, choice
-
-
-def sent_per_worker(steps, workers):
-    total = np.zeros(workers)
-    for step in steps:
-        if not isinstance(step, Compute):
-            for item in (item for rounds in Ring().rounds(step, Layout(workers, 1)) for item in rounds):
-                np.add.at(total, item.src, item.repeat * item.nbytes[0])
-    return total
 
 
 def test_replay_is_top_k_cut_into_blocks():

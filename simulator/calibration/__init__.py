@@ -1,1 +1,0 @@
-"""Measurements to constants."""

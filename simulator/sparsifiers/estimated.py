@@ -1,0 +1,55 @@
+"""The base of methods that search for a threshold instead of sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from simulator.models.exchange import Bucket, Compute, Selection, Step
+from simulator.models.gradients import Block, Choice, Mask, Values
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
+
+Search = Callable[[Values, int, int, int], tuple[Mask, float]]
+"""What one worker selects of one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
+
+
+class EstimatedThreshold(LocalSelection):
+    """Base of methods whose threshold selects about k elements, found by looking at the vector a few times."""
+
+    def searched(self, u: Values, block: Block, search: Search) -> Choice:
+        """What `search` finds in every unit of every worker; exact zeros are never sent.
+
+        `passes` are the busiest worker's, in lengths of the bucket.
+        """
+        chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
+        for number, (unit, n) in enumerate(block.units(self.granularity)):
+            k = self.held(unit.stop - unit.start, n)
+            for worker, values in enumerate(u[:, unit]):
+                mask, passes = search(values, k, worker, number)
+                chosen[worker, unit] = mask & (values != 0)
+                looked[worker] += passes * n
+        return Choice(chosen, np.where(chosen, u, 0), passes=float(looked.max()) / block.numel)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""
+        units = tuple(float(n) for n in self.units(bucket))
+        selected = (selection.largest / len(units),) * len(units)
+        return [
+            per_call("residual_add", units, 1),
+            per_call("statistics", units, 2),
+            scans(units, selection.passes, 3),
+            per_call("gather", selected, 1),
+            per_call("residual_clear", selected, 2),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-gather of values and of indices at the largest count; pairs to and from servers."""
+        return pairs_gathered(selection, bucket, len(self.units(bucket)), workers, style)
+
+
+def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:
+    """`passes` threshold scans of each unit, `launches` framework calls each; a part of a pass is a shorter scan."""
+    whole, part = int(passes), passes % 1
+    rest = tuple(part * n for n in units) if part else ()
+    return Compute("threshold_scan", units * whole + rest, round(launches * passes * len(units)), "selection")
