@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from simulator.models.exchange import Ints
 MAX_PROBLEMS = 20
 BATCH_ROWS = 2**16
 WEIGHT_TOLERANCE = 1e-3
+_BUFFER = 2**20
 _DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
@@ -56,9 +57,11 @@ class Table:
         pending: list[pa.Table] = []
         number, row = None, 1
         try:
-            file = pq.ParquetFile(self.path)
+            file = pq.ParquetFile(self.path, buffer_size=_BUFFER)
             parts, row = self._row_groups(file, rows)
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=parts, columns=columns):
+            # One row group at a time: asked for several, the reader fetches them all ahead.
+            batches = (file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns) for part in parts)
+            for batch in chain.from_iterable(batches):
                 table = pa.Table.from_batches([batch])
                 if table[self.group].null_count:
                     where = f"{self.path}: column {self.group}"
