@@ -122,3 +122,26 @@ def test_what_is_selected_on_gradients_is_possible_and_repeats(kind, scale):
             counts.append((selection.selected.tolist(), selection.aggregated))
         outcomes.append(counts)
     assert outcomes[0] == outcomes[1]
+
+
+LOSSY = {"skip_reduce"}
+"""Methods that lose what they do not send, as published."""
+
+
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+def test_gradient_mass_is_conserved(kind):
+    """Residual + sent = u, over iterations; what is sent was chosen by someone, what is summed is what was sent."""
+    member, numels, workers = example(Sparsifier, kind), (1200, 300, 7), 4
+    d, draws = sum(numels), np.random.default_rng(11)
+    state = None
+    for iteration in range(5):
+        values = draws.standard_normal((workers, d)).astype(np.float32)
+        piece = np.repeat(np.arange(3), numels)
+        block = Block(values, piece, np.arange(d), np.ones(d), numels, iteration, ((40, 30), (300,), (7,)))
+        state, _, u, choice = member.select(member.start(block) if state is None else state, block)
+        touched = (choice.sent != 0).any(axis=0)
+        assert not (touched & ~choice.chosen.any(axis=0)).any()
+        if choice.aggregated is not None:
+            assert not (touched & ~choice.aggregated).any()
+        if kind not in LOSSY:
+            assert np.allclose(state["residual"] + choice.sent, u, rtol=1e-5, atol=1e-6)
