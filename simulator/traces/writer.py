@@ -84,10 +84,10 @@ class TraceWriter:
         with (self.folder / FILES[1]).open("w", newline="", encoding="utf-8") as file:
             out = csv.writer(file, lineterminator="\n")
             shaped = bool(self._shapes)
-            out.writerow(["name", "numel", "forward_s", "backward_s", *(["shape"] if shaped else [])])
+            out.writerow(["name", "numel", "dtype", "forward_s", "backward_s", *(["shape"] if shaped else [])])
             for i, layer in enumerate(self.layers):
                 shape = ["x".join(map(str, self._shapes[i]))] if shaped else []
-                out.writerow([layer.name, layer.numel, layer.forward, layer.backward, *shape])
+                out.writerow([layer.name, layer.numel, "float32", layer.forward, layer.backward, *shape])
         data = described(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
         text = yaml.safe_dump(data, sort_keys=False, width=110, default_flow_style=None, allow_unicode=True)
         (self.folder / FILES[0]).write_text(text, encoding="utf-8")
