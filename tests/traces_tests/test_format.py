@@ -307,7 +307,11 @@ TEXTS = {
         ("bias,5", "bias,0", "layers.csv:3: numel: expected a whole number from 1 up, got '0'"),
         ("bias,5", "bias,5.5", "layers.csv:3: numel: expected a whole number from 1 up, got '5.5'"),
         ("bias,5", "conv,5", "layers.csv:3: name: expected a name of its own, got 'conv'"),
-        ("bias,5,float32,0.0,0.0,5", "bias,6,float32,0.0,0.0,6", "expected weights that sum to the 6 elements of layer 1, got 5"),
+        (
+            "bias,5,float32,0.0,0.0,5",
+            "bias,6,float32,0.0,0.0,6",
+            "expected weights that sum to the 6 elements of layer 1, got 5",
+        ),
         ("0.001", "-0.001", "layers.csv:2: forward_s: expected seconds, 0 or more, got '-0.001'"),
         ("4x6", "4x7", "layers.csv:2: shape: expected a shape of 24 elements, got 4x7"),
         ("bias,5", "bias", "layers.csv:3: expected 6 cells, got 5"),
