@@ -15,6 +15,7 @@ from simulator.engine.replay import added, mean_selection, replay_trace
 from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Selection
+from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import Scenario, versions
 
@@ -51,7 +52,7 @@ def run(scenario: Scenario) -> Prediction:
     communication = _mean([item.communication_total for item in iterations])
     document = _document(scenario, plan, times, breakdown, communication)
     if law is not None:
-        text = f"more workers than the trace recorded: closed form, overlap concentration {law:.4g} fitted to the trace"
+        text = f"more workers than the trace recorded: closed form, overlap law fitted to the trace ({_described(law)})"
         document["warnings"].append(text)
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = _mean([item.waiting for item in iterations])
@@ -67,7 +68,7 @@ def plan_of(scenario: Scenario) -> Plan:
     return _plan(scenario, None)
 
 
-def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: float | None = None) -> Plan:
+def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: Overlap | None = None) -> Plan:
     cluster = scenario.cluster
     try:
         return assemble(
@@ -112,17 +113,19 @@ def replayed(scenario: Scenario) -> tuple[tuple[Selection, ...], list[dict[str, 
     return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
 
 
-def fitted_law(scenario: Scenario) -> float | None:
-    """Concentration of the overlap law fitted to the scenario's trace, where more workers are asked for than it holds.
+def fitted_law(scenario: Scenario) -> Overlap | None:
+    """The overlap law fitted to the scenario's trace, where more workers are asked for than it holds.
 
     From Top-k's unions at 1, 2, 4, ... recorded workers, at the sparsifier's density and granularity; None where the
-    scenario states a concentration, nothing was recorded, or the method has no density.
+    scenario states a law, nothing was recorded, or the method has no density. A scale mixture where the trace has three
+    worker counts or more, else the beta-binomial concentration.
     """
     folder, density = scenario.workload.gradients, getattr(scenario.sparsifier, "density", None)
-    if not folder or density is None or scenario.overlap_concentration is not None:
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    if not folder or density is None or stated:
         return None
     from simulator.traces.format import Trace
-    from simulator.traces.overlap_fit import fit_concentration, measured_unions
+    from simulator.traces.overlap_fit import fit_concentration, fit_mixture, measured_unions
 
     trace = Trace.open(Path(folder))
     if scenario.cluster.workers <= trace.spec.workers or trace.spec.workers < 2:
@@ -130,7 +133,13 @@ def fitted_law(scenario: Scenario) -> float | None:
     counts = [2**i for i in range(trace.spec.workers.bit_length())]
     granularity = "layer" if getattr(scenario.sparsifier, "granularity", "layer") == "layer" else "model"
     unions = measured_unions(trace.blocks(), density, granularity=granularity, workers=counts, error_feedback=True)
-    return fit_concentration(unions[-1])
+    return fit_mixture(unions[-1]) if len(counts) > 2 else fit_concentration(unions[-1])
+
+
+def _described(law: Overlap) -> str:
+    if isinstance(law, ScaleMixture):
+        return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}"
+    return f"concentration {law:.4g}"
 
 
 def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:

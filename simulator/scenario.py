@@ -39,7 +39,7 @@ from simulator.loading import (
 )
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
-from simulator.models.overlap import INDEPENDENT
+from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
@@ -197,6 +197,13 @@ def _workload(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+class Mixture(Spec):
+    """The overlap law as a mixture of scales with a core that all select; `sparsim trace fit` prints both."""
+
+    spread: float = Field(gt=0, le=8)
+    core: float = Field(ge=0, le=1)
+
+
 class Scenario(Spec):
     """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
 
@@ -214,6 +221,7 @@ class Scenario(Spec):
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
     scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
     overlap_concentration: float | None = Field(default=None, ge=0)
+    overlap_mixture: Mixture | None = None
     iterations: int = Field(default=20, ge=1, le=100_000)
     warmup: int = Field(default=2, ge=0, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
@@ -223,8 +231,10 @@ class Scenario(Spec):
     versus: dict[str, Any] | None = None
 
     @property
-    def concentration(self) -> float:
-        """Concentration of the overlap law; independence unless stated."""
+    def concentration(self) -> Overlap:
+        """The overlap law; independence unless one is stated."""
+        if self.overlap_mixture is not None:
+            return ScaleMixture(self.overlap_mixture.spread, self.overlap_mixture.core)
         return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
 
     def resolved(self) -> dict[str, Any]:

@@ -141,6 +141,20 @@ def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
     assert recorded < more["density"]["aggregated"] < 0.99 * independent
 
 
+def test_a_stated_law_decides_the_union():
+    unions = {}
+    for name, law in {
+        "independent": (),
+        "concentration": ("overlap_concentration=10",),
+        "mixture": ("overlap_mixture={spread: 1.0, core: 0.1}",),
+    }.items():
+        document = run(load("quickstart", law)).document
+        unions[name] = document["density"]["aggregated"]
+    assert unions["concentration"] < unions["independent"]
+    assert unions["mixture"] < unions["independent"]
+    assert unions["mixture"] != unions["concentration"]
+
+
 @pytest.mark.parametrize(
     ("granularity", "density", "bar"),
     [("layer", 0.001, 0.03), ("layer", 0.01, 0.03), ("layer", 0.1, 0.06), ("model", 0.01, 0.10), ("model", 0.1, 0.10)],

@@ -15,6 +15,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
+from simulator.models.overlap import Overlap
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Rounds, Topology
@@ -101,7 +102,7 @@ class Setup:
     topology: Topology
     sparsifier: Sparsifier
     scheduler: Scheduler
-    concentration: float
+    concentration: Overlap
     selections: tuple[Selection, ...] | None = None
 
 

@@ -174,7 +174,8 @@ def print_overlap(document: dict[str, Any], console: Console) -> None:
     c = document["overlap_concentration"]
     console.print(
         f"Top-k {document['density']:g} by {document['granularity']}, unions from {document['source']}: "
-        f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}",
+        f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}, or overlap_mixture: "
+        f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}",
         highlight=False,
     )
     table = Table(box=None, pad_edge=False)

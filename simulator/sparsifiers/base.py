@@ -13,7 +13,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, largest, reaching
 from simulator.models.layers import VALUE_BYTES
-from simulator.models.overlap import union_density
+from simulator.models.overlap import Overlap, union_density
 from simulator.units import Density
 
 INDEX_BYTES = 4
@@ -80,7 +80,7 @@ class Sparsifier(Component, family="sparsifier"):
         self.after(state, u, choice)
         return state, counted(choice, block, self.target(block.numel)), u, choice
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Closed-form selection in one bucket; `concentration` is the overlap law's (infinite: independence)."""
         raise NotImplementedError
 
@@ -156,7 +156,7 @@ class LocalSelection(Selective):
                 chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
         return chosen
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
         counts = self.counts(bucket)
         union = sum(

@@ -8,6 +8,7 @@ from pydantic import Field
 from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, largest
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call
 
 
@@ -39,7 +40,7 @@ class CLTK(LocalSelection, kind="cltk"):
         left = u - choice.sent
         state["residual"] = left if self.beta == 1 else (1 - self.beta) * state["residual"] + self.beta * left
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k: there is one selection."""
         k = float(self.counts(bucket).sum())
         return Selection(np.full(workers, k), k, k, self.target(bucket.numel))

@@ -9,6 +9,7 @@ import numpy as np
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, per_call
 
 SCALE_BYTES = 4
@@ -44,7 +45,7 @@ class Compressor(Sparsifier):
         """Bytes that a worker pulls from servers: the sum of differently scaled payloads needs fp32."""
         return float(VALUE_BYTES * sum(pieces))
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Everything, on every worker."""
         d = float(bucket.numel)
         return Selection(np.full(workers, d), d, d, d)

@@ -10,6 +10,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import INDEX_BYTES, Style, per_call
 from simulator.sparsifiers.micro import Exclusive, at, even_bounds
 
@@ -51,7 +52,7 @@ class Deft(Exclusive, kind="deft"):
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
         return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The method itself on norms sqrt(n_l); `padding` stretches the largest count beside the common ones."""
         sizes = np.diff(pieces(bucket.pieces, workers)).tolist()
         shares = shared_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)

@@ -7,6 +7,7 @@ import numpy as np
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style
 
 
@@ -16,7 +17,7 @@ class Dense(Sparsifier, kind="dense"):
     Several tensors in one bucket are copied into a buffer and back out, one framework call per tensor.
     """
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Everything, on every worker."""
         d = float(bucket.numel)
         return Selection(np.full(workers, d), d, d, d)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
@@ -99,7 +100,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
             mask[kept] = True
         return mask, passes
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k everywhere; the second pass with the chance that a normal count of relative width 1/sqrt(k_s) is low."""
         again = 0.0
         for n, k in zip(self.units(bucket), self.counts(bucket), strict=True):

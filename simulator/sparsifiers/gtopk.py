@@ -11,6 +11,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, reaching
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
 from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
 
@@ -58,7 +59,7 @@ class GTopK(LocalSelection, kind="gtopk"):
         put_back = float(((chosen & ~final) @ block.weight).mean())
         return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back})
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k whatever the overlap."""
         k = float(self.counts(bucket).sum())
         return Selection(np.full(workers, k), k, k, self.target(bucket.numel))

@@ -11,6 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LONG_INDEX_BYTES, Selective, Style, per_call, refuse
 
 
@@ -104,7 +105,7 @@ class Micro(Exclusive, kind="micro"):
         factor = 1.005 if ratio > 1.1 else 1.00125 if ratio > 0.909 else 0.995
         return float(state["threshold"]) * factor
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k for any n (at least one index per worker); how workers' gradients overlap does not matter."""
         d, scanned = float(bucket.numel), self.busiest(bucket.numel, workers)
         union = min(d, max(float(self.wanted(bucket.numel)), workers))

@@ -11,6 +11,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
 
@@ -94,7 +95,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
             state["global"] *= self.global_nudge
         return final
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker and K = k, which the thresholds are steered to; two passes: a check and the selection."""
         k = float(self.counts(bucket).sum())
         return Selection(np.full(workers, k), k, k, self.target(bucket.numel), passes=2.0)

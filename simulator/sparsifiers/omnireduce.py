@@ -10,7 +10,7 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, Bucket, Compute, Messages, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.layers import VALUE_BYTES
-from simulator.models.overlap import INDEPENDENT, union_density
+from simulator.models.overlap import INDEPENDENT, Overlap, union_density
 from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
 
@@ -45,7 +45,7 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         detail = {"selected_elements": float((top @ block.weight).mean()), "skewness": skewness(top, block)}
         return Choice(np.repeat(touched, sizes, axis=1), np.where(top, u, 0), detail=detail)
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Elements in non-zero blocks, unit by unit, and of those in anyone's."""
         clustering = INDEPENDENT if self.clustering is None else self.clustering
         selected = union = 0.0

@@ -12,6 +12,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call
 from simulator.sparsifiers.compressor import Compressor
 
@@ -63,7 +64,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         state["q"] = factors
         return Choice(np.ones(u.shape, dtype=bool), sent, detail=self._elements(shapes, block.numels))
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Everything, by the shapes that are known or assumed."""
         d = float(bucket.numel)
         detail = self._elements(self._shapes(bucket.pieces), bucket.pieces)

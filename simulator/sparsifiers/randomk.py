@@ -8,6 +8,7 @@ from pydantic import Field
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
 
 
@@ -21,7 +22,7 @@ class RandomK(LocalSelection, kind="randomk"):
     shared_seed: bool = True
     seed: int = Field(default=0, ge=0)
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k with a shared seed; independent draws otherwise, whatever the gradients."""
         drawn = super().expect(bucket, workers, 0.0 if self.shared_seed else float("inf"))
         k = drawn.largest

@@ -11,6 +11,7 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.estimated import EstimatedThreshold
 
 
@@ -38,7 +39,7 @@ class RedSync(EstimatedThreshold, kind="redsync"):
         """Most passes: halvings of [0, 1] until it is no wider than the tolerance."""
         return math.ceil(-math.log2(self.tolerance))
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Counts as `counts` says, after every pass."""
         return dataclasses.replace(super().expect(bucket, workers, concentration), passes=float(self.passes()))
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
@@ -28,7 +29,7 @@ class Sage(Threshold, kind="sage"):
 
     seed: int = Field(default=0, ge=0)
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The hard threshold's counts, scanned twice."""
         return dataclasses.replace(super().expect(bucket, workers, concentration), passes=2.0)
 

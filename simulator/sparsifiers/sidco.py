@@ -14,6 +14,7 @@ from scipy.special import gammaincinv
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
@@ -43,7 +44,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
     interval: int = Field(default=5, ge=1)
     slack: float = Field(default=0.2, gt=0, lt=1)
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k everywhere; passes of `stages` stages whose fits hold."""
         passes, left = 1.0, 1.0
         stages, later = self._ratios(self.stages)

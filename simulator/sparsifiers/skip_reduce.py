@@ -7,6 +7,7 @@ from pydantic import Field
 
 from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.overlap import Overlap
 from simulator.models.patterns import ring_rounds
 from simulator.sparsifiers.base import Style, refuse
 from simulator.sparsifiers.dense import Dense
@@ -58,7 +59,7 @@ class SkipReduce(Dense, kind="skip_reduce"):
         chosen = taken[:, block.coordinate * n // block.numel]
         return Choice(chosen, np.where(chosen, u, 0), detail={"shift": float(shift), "skipped_steps": float(s)})
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Each worker in n-s of n chunks; every coordinate is summed."""
         d = float(bucket.numel)
         k = d * (1 - self.skips(bucket.pieces, workers) / workers)

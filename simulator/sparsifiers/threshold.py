@@ -10,6 +10,7 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import (
     INDEX_BYTES,
     LONG_INDEX_BYTES,
@@ -37,7 +38,7 @@ class Threshold(LocalSelection, kind="threshold"):
         """Expected count of each unit at the density that is really selected."""
         return (self.selected_density or self.density) * np.array(self.units(bucket), dtype=float)
 
-    def expect(self, bucket: Bucket, workers: int, concentration: float) -> Selection:
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Mean count everywhere; the largest is `padding` times it."""
         even = super().expect(bucket, workers, concentration)
         largest = min(float(bucket.numel), self.padding * even.largest)

@@ -97,7 +97,8 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     """Laws of gradient build-up fitted on few workers and held against more, for Top-k with error feedback.
 
     Unions are those that the trace measured on all coordinates, where it did at this density, and otherwise the
-    replay's on the sampled ones; both are means over iterations. `overlap_concentration` is what a scenario takes.
+    replay's on the sampled ones; both are means over iterations. `overlap_concentration` and
+    `overlap_mixture` are what a scenario takes, one or the other.
     `rows`: per number of workers the union, each law's figure and its signed error, and whether it was fitted.
     """
     trace = Trace.open(Path(folder))
@@ -113,7 +114,10 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     concentration, mixture = fit_concentration(known), fit_mixture(known)
     rows = []
     for n, value in points.items():
-        laws = {"beta_binomial": union_density(points[1], n, concentration), "mixture": mixture.union_density(n)}
+        laws = {
+            "beta_binomial": union_density(points[1], n, concentration),
+            "mixture": union_density(points[1], n, mixture),
+        }
         errors = {f"{name}_error": law / value - 1 for name, law in laws.items()}
         rows.append({"workers": n, "union": value, **laws, **errors, "used_in_fit": n <= fitted_on})
     return {
@@ -121,7 +125,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         "density": density,
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,
-        "mixture": {"spread": mixture.spread, "core": mixture.core},
+        "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
         "rows": rows,
     }
 

@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq, least_squares, minimize_scalar
+from scipy.optimize import least_squares, minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Mask, largest
-from simulator.models.overlap import INDEPENDENT, union_density
+from simulator.models.overlap import INDEPENDENT, ScaleMixture, mixture_density, union_density
 
 Points = Mapping[int, float]
 """Union density (share of coordinates that at least one of n workers selects) by n."""
 
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(201)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 _LOG_CONCENTRATION = (-7.0, 13.0)
 _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
@@ -45,25 +43,6 @@ def fit_concentration(points: Points, density: float | None = None) -> float:
     return INDEPENDENT if cost(math.inf) <= found.fun + 1e-10 else math.exp(found.x)
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleMixture:
-    """Build-up where coordinates differ in scale by a log-normal factor and a core is always selected.
-
-    K(n)/d = h rho + (1 - h rho) (1 - E[(1 - q)^n]), where q = exp(-t e^(-s z)) is the chance that a Laplace-tailed
-    value of scale e^(s z), z standard normal, exceeds the threshold t, and t is such that K(1)/d = rho. `spread` s: log
-    standard deviation of the scales, between layers and within them; 0 is independence. `core` h: the share of one
-    worker's selection that every worker selects (persistently large coordinates); 1 is identical choices.
-    """
-
-    density: float
-    spread: float
-    core: float
-
-    def union_density(self, workers: int) -> float:
-        """Expected share of coordinates that at least one of `workers` selects."""
-        return _mixture(self.density, workers, self.spread, self.core)
-
-
 def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
     """The scale mixture that fits unions best, by least squares on relative errors; needs points at two n >= 2.
 
@@ -76,11 +55,11 @@ def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
         raise SparsimError(f"a mixture needs unions at two worker counts above 1, got {len(measured)}")
 
     def errors(x: Floats) -> Floats:
-        return np.array([_mixture(rho, n, x[0], x[1]) / value - 1 for n, value in measured.items()])
+        return np.array([mixture_density(rho, n, x[0], x[1]) / value - 1 for n, value in measured.items()])
 
     starts = [(0.3, 0.01), (1.0, 0.1), (0.3, 0.6)]
     spread, core = _least(errors, starts, [_SPREAD, _CORE])
-    return ScaleMixture(rho, spread, core)
+    return ScaleMixture(spread, core)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,19 +161,3 @@ def _least(
     fits = [least_squares(errors, start, bounds=(low, high), xtol=1e-10, ftol=1e-12) for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))
     return tuple(float(x) for x in best.x)
-
-
-def _mixture(rho: float, workers: int, spread: float, core: float) -> float:
-    sure = core * rho
-    rest = (rho - sure) / (1 - sure) if sure < 1 else 0.0
-    if rest <= 0 or rest >= 1:
-        return min(1.0, rho)
-
-    def chance(log_threshold: float) -> Floats:
-        q: Floats = np.exp(-np.exp(np.minimum(log_threshold - spread * _NODES, 50.0)))
-        return q
-
-    span = 50.0 + 25.0 * spread
-    threshold = float(brentq(lambda t: float(_WEIGHTS @ chance(t)) - rest, -span, span, xtol=1e-12))
-    missed = np.exp(workers * np.log1p(-np.minimum(chance(threshold), 1 - 1e-15)))
-    return sure + (1 - sure) * float(1 - _WEIGHTS @ missed)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from simulator.errors import SparsimError
 from simulator.models.gradients import Block
-from simulator.models.overlap import INDEPENDENT, union_density
+from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.traces.format import Trace
 from simulator.traces.overlap_fit import (
     LayerMixture,
-    ScaleMixture,
     fit_concentration,
     fit_layers,
     fit_mixture,
@@ -58,7 +57,8 @@ def by_concentration(points):
 
 
 def by_mixture(points):
-    return fit_mixture(points).union_density
+    law = fit_mixture(points)
+    return lambda n: union_density(points[1], n, law)
 
 
 @pytest.mark.parametrize(("name", "granularity", "feedback", "density"), CASES)
@@ -108,27 +108,27 @@ def test_independence_and_identical_choices_are_the_ends():
     assert fit_concentration({1: 0.01, 2: 0.0205, 4: 0.041}) == INDEPENDENT
     assert fit_concentration({1: 0.01, 2: 0.01, 4: 0.01}) < 2e-3
     same = fit_mixture({1: 0.01, 2: 0.01, 4: 0.01})
-    assert same.union_density(64) == pytest.approx(0.01, rel=2e-2)
+    assert union_density(0.01, 64, same) == pytest.approx(0.01, rel=2e-2)
     apart = fit_mixture({n: union_density(0.01, n) for n in (1, 2, 4)})
-    assert apart.union_density(64) == pytest.approx(union_density(0.01, 64), rel=1e-3)
-    assert ScaleMixture(0.01, 1.0, 1.0).union_density(64) == pytest.approx(0.01)
-    assert ScaleMixture(0.01, 1e-6, 0.0).union_density(64) == pytest.approx(union_density(0.01, 64), rel=1e-6)
-    assert ScaleMixture(1.0, 1.0, 0.2).union_density(8) == 1
+    assert union_density(0.01, 64, apart) == pytest.approx(union_density(0.01, 64), rel=1e-3)
+    assert union_density(0.01, 64, ScaleMixture(1.0, 1.0)) == pytest.approx(0.01)
+    assert union_density(0.01, 64, ScaleMixture(1e-6, 0.0)) == pytest.approx(union_density(0.01, 64), rel=1e-6)
+    assert union_density(1.0, 8, ScaleMixture(1.0, 0.2)) == 1
 
 
 @given(rho=st.floats(1e-4, 0.9), spread=st.floats(0, 4), core=st.floats(0, 1))
 @settings(max_examples=100, deadline=None)
 def test_a_mixture_is_a_law_of_unions(rho, spread, core):
     """rho at one worker; grows ever more slowly, within k <= K <= min(n k, d); more core or spread never adds."""
-    law = ScaleMixture(rho, spread, core)
-    unions = [law.union_density(n) for n in range(1, 20)]
+    law = ScaleMixture(spread, core)
+    unions = [union_density(rho, n, law) for n in range(1, 20)]
     assert unions[0] == pytest.approx(rho, rel=1e-6)
     steps = [after - before for before, after in pairwise(unions)]
     assert min(steps) >= -1e-12
     assert all(after <= before + 1e-12 for before, after in pairwise([rho, *steps]))
     assert max(unions) <= 1 + 1e-12
-    assert ScaleMixture(rho, spread, min(1.0, core + 0.1)).union_density(8) <= law.union_density(8) + 1e-9
-    assert ScaleMixture(rho, spread + 0.2, core).union_density(8) <= law.union_density(8) + 1e-9
+    assert union_density(rho, 8, ScaleMixture(spread, min(1.0, core + 0.1))) <= union_density(rho, 8, law) + 1e-9
+    assert union_density(rho, 8, ScaleMixture(spread + 0.2, core)) <= union_density(rho, 8, law) + 1e-9
 
 
 def test_a_mixture_is_what_values_of_unlike_scale_do():
@@ -140,11 +140,11 @@ def test_a_mixture_is_what_values_of_unlike_scale_do():
     values = np.abs(rng.laplace(size=(16, d)) * scale)
     rest = (rho - core * rho) / (1 - core * rho)
     chosen = (values >= np.quantile(values[:, ~sure], 1 - rest)) | sure
-    law = ScaleMixture(rho, spread, core)
+    law = ScaleMixture(spread, core)
     for n in (1, 2, 4, 8, 16):
-        assert law.union_density(n) == pytest.approx(chosen[:n].any(axis=0).mean(), rel=0.02)
+        assert union_density(rho, n, law) == pytest.approx(chosen[:n].any(axis=0).mean(), rel=0.02)
     found = fit_mixture({n: float(chosen[:n].any(axis=0).mean()) for n in (1, 2, 4)})
-    assert found.union_density(16) == pytest.approx(chosen.any(axis=0).mean(), rel=0.05)
+    assert union_density(rho, 16, found) == pytest.approx(chosen.any(axis=0).mean(), rel=0.05)
 
 
 def block(values, numels, iteration=0, weight=None):
