@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
@@ -18,6 +18,9 @@ from simulator.models.exchange import Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import Scenario, versions
+
+if TYPE_CHECKING:
+    from simulator.traces.format import Trace
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -41,11 +44,18 @@ def run(scenario: Scenario) -> Prediction:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    law = fitted_law(scenario)
-    plan = _plan(scenario, None, law)
-    recorded = replayed(scenario)
-    if recorded is not None:
-        plan = _plan(scenario, recorded[0])
+    plan = plan_of(scenario)  # refuses what can't work together before anything is replayed
+    recorded, law = None, None
+    if scenario.workload.gradients and scenario.cluster.workers > 1:
+        from simulator.traces.format import Trace  # pyarrow: only where there is a trace to read
+
+        trace = Trace.open(Path(scenario.workload.gradients))
+        if scenario.cluster.workers <= trace.spec.workers:
+            recorded = replayed(scenario, trace)
+            plan = _plan(scenario, recorded[0])
+        else:
+            law = fitted_law(scenario, trace)
+            plan = _plan(scenario, None, law)
     iterations = [simulate(plan, draws) for draws in _draws(scenario, plan)] or [simulate(plan)]
     times = np.array([item.time for item in iterations])
     breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
@@ -93,42 +103,26 @@ def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None, concentr
         ) from None
 
 
-def replayed(scenario: Scenario) -> tuple[tuple[Selection, ...], list[dict[str, float]]] | None:
-    """Mean selections per bucket, and one row per recorded iteration, from the scenario's gradient trace.
-
-    None where nothing was recorded, for one worker, or for more workers than were recorded. Raises InputError for a
-    damaged trace.
-    """
-    workers, folder = scenario.cluster.workers, scenario.workload.gradients
-    if not folder or workers == 1:
-        return None
-    from simulator.traces.format import Trace  # pyarrow: only where there is a trace to read
-
-    trace = Trace.open(Path(folder))
-    if workers > trace.spec.workers:
-        return None
+def replayed(scenario: Scenario, trace: Trace) -> tuple[tuple[Selection, ...], list[dict[str, float]]]:
+    """Mean selections per bucket, and one row per recorded iteration, of the first workers of a trace."""
     buckets = scenario.scheduler.plan(scenario.workload.layers)
-    steps = list(replay_trace(scenario.sparsifier, buckets, trace, workers))
+    steps = list(replay_trace(scenario.sparsifier, buckets, trace, scenario.cluster.workers))
     rows = [added(each).row() for each in steps]
     return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
 
 
-def fitted_law(scenario: Scenario) -> Overlap | None:
-    """The overlap law fitted to the scenario's trace, where more workers are asked for than it holds.
+def fitted_law(scenario: Scenario, trace: Trace) -> Overlap | None:
+    """The overlap law fitted to a trace, for more workers than it holds.
 
     From Top-k's unions at 1, 2, 4, ... recorded workers, at the sparsifier's density and granularity; None where the
-    scenario states a law, nothing was recorded, or the method has no density. A scale mixture where the trace has three
-    worker counts or more, else the beta-binomial concentration.
+    scenario states a law, one worker was recorded, or the method has no density. A scale mixture where the trace has
+    three worker counts or more, else the beta-binomial concentration.
     """
-    folder, density = scenario.workload.gradients, getattr(scenario.sparsifier, "density", None)
-    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    if not folder or density is None or stated:
-        return None
-    from simulator.traces.format import Trace
     from simulator.traces.overlap_fit import fit_concentration, fit_mixture, measured_unions
 
-    trace = Trace.open(Path(folder))
-    if scenario.cluster.workers <= trace.spec.workers or trace.spec.workers < 2:
+    density = getattr(scenario.sparsifier, "density", None)
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    if density is None or stated or trace.spec.workers < 2:
         return None
     counts = [2**i for i in range(trace.spec.workers.bit_length())]
     granularity = "layer" if getattr(scenario.sparsifier, "granularity", "layer") == "layer" else "model"
@@ -222,13 +216,12 @@ def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) ->
     """What the prediction rests on: each curve with its held-out error, and the seconds that hang on it."""
     gpu = scenario.cluster.gpu
     items: list[dict[str, Any]] = []
-    for kernel, sizes in sorted(plan.work.kernels.items()):
+    for kernel, use in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
         if curve is None:
             continue
-        seconds = breakdown["selection"] if kernel not in ("copy", "scatter_add") else breakdown["combine"]
-        mape, inside = curve.held_out_mape, curve.in_range(sizes)
-        items.append(_evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", mape, inside, seconds))
+        mape, inside = curve.held_out_mape, curve.in_range((use.smallest, use.largest))
+        items.append(_evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", mape, inside, use.seconds))
     exposed = breakdown["communication_exposed"]
     for name, (measured, inside) in plan.prices.curves.items():
         items.append(

@@ -32,6 +32,15 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelUse:
+    """What one iteration asks of a kernel: the smallest and the largest call, in elements, and its seconds in all."""
+
+    smallest: float
+    largest: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Work:
     """All that does not depend on the network: buckets in order, with their compute, selection and exchange.
 
@@ -52,7 +61,7 @@ class Work:
     steps: tuple[Communication, ...]
     chains: tuple[tuple[Kernel | int, ...], ...]
     uses: tuple[tuple[int, int], ...]
-    kernels: dict[str, tuple[float, float]]
+    kernels: dict[str, KernelUse]
     density: dict[str, float]
 
 
@@ -176,7 +185,7 @@ def _prepare(setup: Setup, workers: int) -> Work:
         steps=tuple(steps),
         chains=tuple(chains),
         uses=tuple((slot, step) for slot, chain in enumerate(chains) for step in chain if isinstance(step, int)),
-        kernels=pricing.sizes,
+        kernels=pricing.used,
         density=_density(buckets, selections),
     )
 
@@ -186,15 +195,20 @@ class _Kernels:
 
     def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
         self.gpu, self.runtime = gpu, runtime
-        self.sizes: dict[str, tuple[float, float]] = {}
+        self.used: dict[str, KernelUse] = {}
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two."""
         if not item.elements:
             return 0.0
         sizes = np.array(item.elements)
-        low, high = self.sizes.get(item.kernel, (np.inf, 0.0))
-        self.sizes[item.kernel] = (min(low, float(sizes.min())), max(high, float(sizes.max())))
+        seconds = self._seconds(item, sizes)
+        known = self.used.get(item.kernel, KernelUse(np.inf, 0.0, 0.0))
+        smallest, largest = min(known.smallest, float(sizes.min())), max(known.largest, float(sizes.max()))
+        self.used[item.kernel] = KernelUse(smallest, largest, known.seconds + seconds)
+        return seconds
+
+    def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel == "host_merge":
             return float(sizes.sum()) * self.runtime.host_element
         return max(float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls)

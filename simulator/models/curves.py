@@ -98,10 +98,6 @@ class Piecewise(Evidence):
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
         return np.where(n > 0, np.exp(y[segment] + slopes[segment] * (logs - x[segment])), 0.0)
 
-    def covers(self, size: float) -> bool:
-        """Whether `size` lies between the first and the last point."""
-        return bool(self.points[0][0] <= size <= self.points[-1][0])
-
 
 _CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
     "affine": Affine,

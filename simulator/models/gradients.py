@@ -168,6 +168,28 @@ def reaching(magnitudes: Floats | Values, weight: Floats, k: float) -> Ints:
     return np.sort(best[magnitudes[best] > 0])
 
 
+def top(u: Values, block: Block, granularity: str, density: float) -> Mask:
+    """The k = max(1, round(density n)) largest magnitudes of each unit of n elements and worker, (n, m).
+
+    Of a sampled unit as many coordinates as stand for k elements; at least one.
+    """
+    chosen = np.zeros(u.shape, dtype=bool)
+    for unit, n in block.units(granularity):
+        magnitudes, weight, k = np.abs(u[:, unit]), block.weight[unit], max(1, round(density * n))
+        if np.ptp(weight):
+            # Tensors sampled at different rates: k counts elements, not coordinates.
+            for row, out in zip(magnitudes, chosen[:, unit], strict=True):
+                out[reaching(row, weight, k)] = True
+        else:
+            chosen[:, unit] = largest(magnitudes, held(magnitudes.shape[1], n, k))
+    return chosen
+
+
+def held(m: int, n: int, k: int) -> int:
+    """Coordinates to select of a unit of n elements, k of them wanted, of which m are held alike."""
+    return min(m, max(1, round(k * m / n)))
+
+
 def _candidates(row: Floats | Values, k: int) -> Ints:
     """Indices that surely hold the k largest of a row: those above a bound from a sample, or all of them.
 

@@ -102,14 +102,9 @@ def _breakdown(document: dict[str, Any]) -> Table:
 def print_validation(document: dict[str, Any], console: Console) -> None:
     """Every row with its signed error, then the errors per group and overall."""
     table = Table(box=None, pad_edge=False)
-    for name, side in (
-        ("scenario", "left"),
-        ("quantity", "left"),
-        ("measured", "right"),
-        ("predicted", "right"),
-    ):
-        table.add_column(name, justify=side, overflow="fold")  # type: ignore[arg-type]
-    for name in ("error", "trivial sum", ""):
+    for name in ("scenario", "quantity"):
+        table.add_column(name, overflow="fold")
+    for name in ("measured", "predicted", "error", "trivial sum", ""):
         table.add_column(name, justify="right")
     for row in document["rows"]:
         baseline = row["baseline_signed_error"]

@@ -11,7 +11,7 @@ from simulator.component import Component, expected
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, largest, reaching
+from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap, union_density
 from simulator.units import Density
@@ -140,21 +140,11 @@ class LocalSelection(Selective):
 
     def held(self, m: int, n: int) -> int:
         """Elements to select of a unit of n elements of which m are held."""
-        k = max(1, round(self.density * n))
-        return min(m, max(1, round(k * m / n)))
+        return held(m, n, max(1, round(self.density * n)))
 
     def top(self, u: Values, block: Block) -> Mask:
         """The k largest magnitudes of each unit and worker, (n, m)."""
-        chosen = np.zeros(u.shape, dtype=bool)
-        for unit, n in block.units(self.granularity):
-            magnitudes, weight = np.abs(u[:, unit]), block.weight[unit]
-            if np.ptp(weight):
-                # Tensors sampled at different rates: k counts elements, not coordinates.
-                for row, out in zip(magnitudes, chosen[:, unit], strict=True):
-                    out[reaching(row, weight, max(1, round(self.density * n)))] = True
-            else:
-                chosen[:, unit] = largest(magnitudes, self.held(magnitudes.shape[1], n))
-        return chosen
+        return top(u, block, self.granularity, self.density)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""

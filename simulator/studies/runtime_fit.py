@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import InputError, Problem, nearest
-from simulator.models.hardware import Runtime
 from simulator.prediction import run
 from simulator.scenario import Scenario
 
@@ -67,13 +66,8 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str]) -> RuntimeF
     return RuntimeFit(fitted, left)
 
 
-def with_terms(runtime: Runtime, terms: dict[str, float]) -> Runtime:
-    """A runtime with some terms replaced."""
-    return runtime.model_copy(update=terms)
-
-
 def _relative(scenario: Scenario, terms: dict[str, float]) -> float:
-    cluster = scenario.cluster.model_copy(update={"runtime": with_terms(scenario.cluster.runtime, terms)})
+    cluster = scenario.cluster.model_copy(update={"runtime": scenario.cluster.runtime.model_copy(update=terms)})
     predicted = run(scenario.model_copy(update={"cluster": cluster})).document["iteration_time_s"]
     measured = scenario.measured.iteration_time if scenario.measured else None
     return float(predicted) / float(measured or np.nan) - 1

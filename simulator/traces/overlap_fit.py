@@ -12,7 +12,7 @@ from scipy.optimize import least_squares, minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.gradients import Block, Mask, largest
+from simulator.models.gradients import Block, Mask, held, largest
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, mixture_density, union_density
 
 Points = Mapping[int, float]
@@ -114,9 +114,9 @@ def measured_unions(
         u = (residual + block.values).astype(np.float32)
         chosen = np.zeros(u.shape, dtype=bool)
         for unit, numel in block.units(granularity):
-            m = unit.stop - unit.start
-            k = max(1, round(density * numel))
-            chosen[:, unit] = largest(np.abs(u[:, unit]), min(m, max(1, round(k * m / numel))))
+            # By count of coordinates, also from a whole model whose layers were sampled at different rates.
+            k = held(unit.stop - unit.start, numel, max(1, round(density * numel)))
+            chosen[:, unit] = largest(np.abs(u[:, unit]), k)
         if error_feedback:
             residual = np.where(chosen, 0, u)
         ring = rng.permutation(block.workers)
