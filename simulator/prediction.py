@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.engine.plan import Plan, Setup, assemble
-from simulator.engine.replay import added, mean_selection, replay_trace
+from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Selection
@@ -61,9 +62,9 @@ def run(scenario: Scenario) -> Prediction:
     breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
     communication = _mean([item.communication_total for item in iterations])
     document = _document(scenario, plan, times, breakdown, communication)
-    if law is not None:
-        text = f"more workers than the trace recorded: closed form, overlap law fitted to the trace ({_described(law)})"
-        document["warnings"].append(text)
+    if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
+        by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
+        document["warnings"].append(f"more workers than the trace recorded: closed form{by}")
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = _mean([item.waiting for item in iterations])
     return Prediction(scenario, document, iterations[-1], plan)
@@ -114,20 +115,20 @@ def replayed(scenario: Scenario, trace: Trace) -> tuple[tuple[Selection, ...], l
 def fitted_law(scenario: Scenario, trace: Trace) -> Overlap | None:
     """The overlap law fitted to a trace, for more workers than it holds.
 
-    From Top-k's unions at 1, 2, 4, ... recorded workers, at the sparsifier's density and granularity; None where the
-    scenario states a law, one worker was recorded, or the method has no density. A scale mixture where the trace has
-    three worker counts or more, else the beta-binomial concentration.
+    From what the scenario's own method aggregates at 1, 2, 4, ... recorded workers; None where the scenario states a
+    law, one worker was recorded, or the method has no density. A scale mixture where there are three worker counts or
+    more, else the beta-binomial concentration; None, too, where unions shrink as workers are added, as no law has it.
     """
-    from simulator.traces.overlap_fit import fit_concentration, fit_mixture, measured_unions
+    from simulator.traces.overlap_fit import fit_concentration, fit_mixture
 
-    density = getattr(scenario.sparsifier, "density", None)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    if density is None or stated or trace.spec.workers < 2:
+    if stated or trace.spec.workers < 2 or not hasattr(scenario.sparsifier, "density"):
         return None
-    counts = [2**i for i in range(trace.spec.workers.bit_length())]
-    granularity = "layer" if getattr(scenario.sparsifier, "granularity", "layer") == "layer" else "model"
-    unions = measured_unions(trace.blocks(), density, granularity=granularity, workers=counts, error_feedback=True)
-    return fit_mixture(unions[-1]) if len(counts) > 2 else fit_concentration(unions[-1])
+    buckets = scenario.scheduler.plan(scenario.workload.layers)
+    unions = replayed_unions(scenario.sparsifier, buckets, trace)
+    if any(after < before for before, after in pairwise(unions.values())):
+        return None
+    return fit_mixture(unions) if len(unions) > 2 else fit_concentration(unions)
 
 
 def _described(law: Overlap) -> str:

@@ -94,7 +94,7 @@ def _price_group(
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
     if measured is not None:
-        by_curve = (total >= measured.points[0][0]) & (total <= measured.points[-1][0])
+        by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
     for chosen, mask in topology.choices(primitive, total, layout):

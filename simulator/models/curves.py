@@ -98,6 +98,11 @@ class Piecewise(Evidence):
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
         return np.where(n > 0, np.exp(y[segment] + slopes[segment] * (logs - x[segment])), 0.0)
 
+    def covers(self, sizes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Whether each size lies between the first and the last point, same shape."""
+        n = np.asarray(sizes, dtype=float)
+        return np.asarray((n >= self.points[0][0]) & (n <= self.points[-1][0]))
+
 
 _CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
     "affine": Affine,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import added, replay_trace
+from simulator.engine.replay import added, replay_trace, replayed_unions
 from simulator.errors import InputError, Problem, nearest
 from simulator.loading import TRACE_FILE, find, parse_document
 from simulator.models.exchange import Bucket
@@ -17,7 +17,7 @@ from simulator.models.gradients import Block, Values
 from simulator.models.overlap import union_density
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format import Trace
-from simulator.traces.overlap_fit import fit_concentration, fit_mixture, measured_unions
+from simulator.traces.overlap_fit import fit_concentration, fit_mixture
 
 BINS = 41
 WIDTH = 5.0
@@ -81,7 +81,7 @@ def build_up(
     counts = list(workers) or [2**i for i in range(recorded.bit_length())]
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
-    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+    bucket = _whole(trace)
     rows = []
     for wanted in methods:
         method = cast(Sparsifier, build(Sparsifier, wanted))
@@ -91,6 +91,11 @@ def build_up(
                 independent = union_density(row["selected"], count)
                 rows.append({"method": label(method), "workers": count, **row, "independent": independent})
     return rows
+
+
+def _whole(trace: Trace) -> Bucket:
+    """One bucket of all tensors, in forward order."""
+    return Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
 
 
 def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
@@ -107,9 +112,8 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
     else:
-        counts = [2**i for i in range(trace.spec.workers.bit_length())]
-        unions = measured_unions(trace.blocks(), density, granularity=granularity, workers=counts, error_feedback=True)
-        points = unions[-1]
+        method = cast(Sparsifier, build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity}))
+        points = replayed_unions(method, [_whole(trace)], trace)
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
     rows = []
