@@ -65,7 +65,7 @@ def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], o
             yield env.process(sending)
 
     for item in (each for each in rounds for _ in range(each.repeat)):
-        first, last, latency = wiring.route(item.src, item.dst)
+        first, last, latency, _ = wiring.route(item.src, item.dst)
         if len(set(first.tolist())) < len(first) or len(set(last.tolist())) < len(last):
             raise ValueError("two messages of one round share a link")
         arrivals = []

@@ -146,7 +146,7 @@ def test_payloads_side_by_side_equal_one_by_one(kind, primitive):
     one_by_one = [times(rounds_of(kind, primitive, size, wiring.layout), wiring) for size in sizes]
     payload = np.array(sizes)
     topology, law = example(Topology, kind), np.zeros((len(sizes), wiring.layout.places))
-    for chosen, mask in topology.choices(primitive, payload, wiring.layout):
+    for chosen, mask, *_ in topology.choices(primitive, payload, wiring.layout):
         if mask.any():
             part = np.repeat(payload[mask, None], 12, axis=1) if primitive == "all_gather" else payload[mask]
             law[mask] = fold(getattr(chosen, primitive)(part, wiring.layout), wiring, np.zeros(12))
@@ -188,7 +188,7 @@ def test_no_transfer_beats_its_bottleneck(*, kind, primitive, nodes, gpus, size,
     rounds = rounds_of(kind, primitive, size, wiring.layout)
     total, crossed, message = times(rounds, wiring).max(), np.zeros(len(wiring.capacity)), 0.0
     for item in rounds:
-        first, last, latency = wiring.route(item.src, item.dst)
+        first, last, latency, _ = wiring.route(item.src, item.dst)
         narrowest = np.minimum(wiring.capacity[first], wiring.capacity[last])
         message = max(message, (latency + item.nbytes[0] / narrowest).max())
         np.add.at(crossed, first, item.repeat * item.nbytes[0])

@@ -64,7 +64,7 @@ def fold(
 
 
 def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float) -> _Routed:
-    first, last, latency = wiring.route(item.src, item.dst)
+    first, last, latency, _ = wiring.route(item.src, item.dst)
     nbytes = item.nbytes.T if factor is None else item.nbytes.T * factor
     leaving, arriving = wiring.capacity[first], wiring.capacity[last]
     in_time = slower = out_time = nbytes / leaving[:, None] + overhead

@@ -97,7 +97,7 @@ def _price_group(
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
-    for chosen, mask in topology.choices(primitive, total, layout):
+    for chosen, mask, label, efficiency in topology.choices(primitive, total, layout):
         if not mask.any():
             continue
         rounds: Rounds = getattr(chosen, primitive)(payload[mask], layout)
@@ -105,7 +105,10 @@ def _price_group(
         rest = ~by_curve[mask]
         if rest.any():
             some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
-            factor = fabric.protocol_factor(total[mask][rest], layout.workers)
+            if efficiency is None:
+                factor = fabric.protocol_factor(total[mask][rest], layout.workers)
+            else:
+                factor = np.full(int(rest.sum()), 1 / efficiency)
             law = fold(some, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
             seconds[np.flatnonzero(mask)[rest]] = law
             prices.folded += int(rest.sum())
@@ -127,5 +130,4 @@ def _count(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats)
         return
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
     nbytes = np.concatenate([item.repeat * (times @ item.nbytes) for item in rounds])
-    first, last, _ = wiring.route(src, dst)
-    traffic.add(src, first, last, nbytes)
+    traffic.add(src, wiring.route(src, dst), nbytes)

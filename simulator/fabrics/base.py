@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, field_validator
 
 from simulator.component import Component, Spec
 from simulator.models.curves import Floats, Piecewise, rising
-from simulator.models.exchange import Ints, Layout
+from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
 
 class IntraNode(Spec):
-    """The link between the GPUs of one node (NVLink, PCIe through host memory): per direction, per GPU."""
+    """What joins the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
+
+    With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
+    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`.
+    """
 
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
+    mesh: tuple[tuple[int, int, int], ...] = ()
+    host: BytesPerSecond | None = None
+
+    def links(self, placement: Placement) -> Links:
+        """Ports of every place, or the mesh of every node with the ports to the host behind it."""
+        ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
+        return mesh_links(placement, self, ports) if self.mesh else ports
 
 
 class Protocol(Spec):
@@ -63,36 +76,75 @@ class MeasuredCollective(Spec):
 
 
 @dataclass(frozen=True)
-class Wiring:
-    """A fabric laid out for one cluster: link capacities (L,), names, and the ends of each route.
+class Links:
+    """Links of one kind: capacities in bytes/s (L,), names, and the route of messages over them.
 
-    A message leaves through its first link and arrives through its last; what lies between never blocks here.
+    `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
+    arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
+    """
+
+    capacity: Floats
+    names: tuple[str, ...]
+    route: Callable[[Ints, Ints], Route]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A fabric laid out for one cluster: the links between the nodes, then those inside them.
+
+    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders.
     """
 
     layout: Layout
     node: Ints
     capacity: Floats
     names: tuple[str, ...]
-    egress: Ints
-    ingress: Ints
-    local_egress: Ints
-    local_ingress: Ints
-    latency: float
-    local_latency: float
+    across: Callable[[Ints, Ints], Route]
+    inside: Callable[[Ints, Ints], Route]
+    offset: int
+    incast: Floats | None = None
 
-    def route(self, src: Ints, dst: Ints) -> tuple[Ints, Ints, Floats]:
-        """First link, last link and latency of each message, each (m,)."""
+    def route(self, src: Ints, dst: Ints) -> Route:
+        """The route of each message, (m,) places: inside a node where both ends stand on it."""
         local = self.node[src] == self.node[dst]
-        first = np.where(local, self.local_egress[src], self.egress[src])
-        last = np.where(local, self.local_ingress[dst], self.ingress[dst])
-        return first, last, np.where(local, self.local_latency, self.latency)
+        if not local.any():
+            return self.across(src, dst)
+        within = self.inside(src, dst)
+        within = Route(
+            within.first + self.offset,
+            within.last + self.offset,
+            within.latency,
+            None if within.middle is None else np.where(within.middle < 0, -1, within.middle + self.offset),
+        )
+        if local.all():
+            return within
+        between = self.across(src, dst)
+        return Route(
+            np.where(local, within.first, between.first),
+            np.where(local, within.last, between.last),
+            np.where(local, within.latency, between.latency),
+            _either(local, within.middle, between.middle),
+        )
+
+
+def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) -> Ints | None:
+    """Rows of `one` where `first` holds, else of `other`; padded to the same width."""
+    if one is None and other is None:
+        return None
+    width = max(0 if part is None else part.shape[1] for part in (one, other))
+    made = np.full((len(first), width), -1, dtype=np.int64)
+    for mask, part in ((first, one), (~first, other)):
+        if part is not None:
+            made[mask, : part.shape[1]] = part[mask]
+    return made
 
 
 class Fabric(Component, family="fabric"):
     """Base of all fabrics: a NIC per node, a link inside the node, and what was measured on them.
 
     `bandwidth` is what a NIC carries per direction after protocol headers, `latency` the start-up of one message
-    between nodes, end to end. Without `intra_node` the GPUs of a node talk through the NIC's figures.
+    between nodes, end to end. Without `intra_node` the GPUs of a node talk at the NIC's figures. `incast`: measured
+    pairs of concurrent senders and the share of a NIC's bandwidth that is left (default: all of it).
     """
 
     name: str = ""
@@ -101,12 +153,47 @@ class Fabric(Component, family="fabric"):
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
     intra_node: IntraNode | None = None
+    nics_per_node: int = Field(default=1, ge=1, le=64)
+    incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
-        """Lay the fabric out; `endpoint_bandwidth` caps what the software of one endpoint moves."""
+        """Lay the fabric out; `endpoint_bandwidth` caps what the software of one endpoint moves.
+
+        Raises an expected-error where the cluster does not fit on the fabric.
+        """
+        return self.lay(layout, layout.placement(), endpoint_bandwidth)
+
+    def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
+        """Lay the fabric out for places that stand anywhere; `layout` is that of the job in question."""
+        inside = (self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)).links(placement)
+        across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
+        return Wiring(
+            layout=layout,
+            node=placement.node,
+            capacity=np.concatenate([across.capacity, inside.capacity]),
+            names=across.names + inside.names,
+            across=across.route,
+            inside=inside.route,
+            offset=len(across.capacity),
+            incast=np.array(self.incast) if self.incast else None,
+        )
+
+    def across(self, placement: Placement, nic: float) -> Links:
+        """Links between the nodes; `nic` is what one NIC moves per second and direction."""
         raise NotImplementedError
+
+    def nics(self, placement: Placement, nic: float) -> Links:
+        """The NICs alone, out then in: the GPUs of a node share its `nics_per_node` in turn."""
+        count, nodes = self.nics_per_node, placement.nodes
+        out = placement.node * count + placement.rank % count
+        ports, latency = nodes * count, np.float64(self.latency)
+
+        def route(src: Ints, dst: Ints) -> Route:
+            return Route(out[src], out[dst] + ports, np.broadcast_to(latency, src.shape))
+
+        return Links(np.full(2 * ports, nic), _nic_names(nodes, count), route)
 
     def protocol_factor(self, nbytes: Floats, workers: int) -> Floats:
         """How many bytes the wire carries per byte of payload, for each payload (b,)."""
@@ -127,3 +214,55 @@ class Fabric(Component, family="fabric"):
     def foreign_curves(self) -> list[MeasuredCollective]:
         """Curves that were measured at another bandwidth or latency, and so are not used."""
         return [item for item in self.measured if (item.bandwidth, item.latency) != (self.bandwidth, self.latency)]
+
+
+@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+def _nic_names(nodes: int, count: int) -> tuple[str, ...]:
+    number = [f" {i}" if count > 1 else "" for i in range(count)]
+    return tuple(f"node {n} NIC{i} {way}" for way in ("out", "in") for n in range(nodes) for i in number)
+
+
+@lru_cache(maxsize=64)
+def _port_names(places: int, label: str) -> tuple[str, ...]:
+    return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
+
+
+def port_links(placement: Placement, bandwidth: float, latency: float, label: str) -> Links:
+    """One link per place and direction, on a switch that never blocks."""
+    places, start_up = placement.places, np.float64(latency)
+
+    def route(src: Ints, dst: Ints) -> Route:
+        return Route(src, dst + places, np.broadcast_to(start_up, src.shape))
+
+    return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
+
+
+def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
+    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`."""
+    joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
+    known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
+    base, names = len(host.capacity), list[str]()
+    capacity: list[float] = []
+    table: dict[tuple[int, int], int] = {}
+    for node in range(placement.nodes):
+        for (a, b), count in sorted(joined.items()):
+            if (node, a) in known and (node, b) in known:
+                table[known[node, a], known[node, b]] = base + len(capacity)
+                names += [f"node {node} NVLink {a} to {b} {way}" for way in ("out", "in")]
+                capacity += 2 * [count * mesh.bandwidth]
+    keys = np.array([a * placement.places + b for a, b in table], dtype=np.int64)
+    order = np.argsort(keys)
+    keys, links = keys[order], np.array(list(table.values()), dtype=np.int64)[order]
+
+    def route(src: Ints, dst: Ints) -> Route:
+        through = host.route(src, dst)
+        if not len(keys):
+            return through
+        wanted = src * placement.places + dst
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        direct = keys[at] == wanted
+        return Route(
+            np.where(direct, links[at], through.first), np.where(direct, links[at] + 1, through.last), through.latency
+        )
+
+    return Links(np.concatenate([host.capacity, capacity]), (*host.names, *names), route)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ class Bucket:
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
     `layers` are the tensors' places in forward order, `offset` the first element where it is a slice of one tensor.
+    `density`, where it is given, takes the place of the sparsifier's.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Bucket:
     ready_layer: int
     layers: tuple[int, ...] = ()
     offset: int = 0
+    density: float | None = None
 
     @property
     def numel(self) -> int:
@@ -59,6 +61,33 @@ class Layout:
         server = places - self.workers
         hosts = server % self.nodes if self.colocated else self.nodes + server
         return np.where(server < 0, places // self.gpus_per_node, hosts)
+
+    def placement(self) -> Placement:
+        """Where everyone stands; co-located servers come after the GPUs of their node."""
+        places = np.arange(self.places)
+        server = places - self.workers
+        rank = np.where(server < 0, places % self.gpus_per_node, 0)
+        if self.colocated:
+            rank = np.where(server < 0, rank, self.gpus_per_node + server // self.nodes)
+        return Placement(self.node_of(places), rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where places stand: the node of each (P,), and its number on that node (P,)."""
+
+    node: Ints
+    rank: Ints
+
+    @property
+    def places(self) -> int:
+        """How many there are, P."""
+        return len(self.node)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes, the last one taken included."""
+        return int(self.node.max()) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +178,15 @@ class Round:
     repeat: int = 1
 
 
+class Route(NamedTuple):
+    """The way of each message: first and last link (m,), start-up in seconds (m,), links between (m, h), -1: none."""
+
+    first: Ints
+    last: Ints
+    latency: Floats
+    middle: Ints | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Messages:
     """Rounds that belong to one method alone: `pattern(nbytes, layout)` makes them from `nbytes`, in bytes."""
@@ -169,9 +207,9 @@ class Traffic:
     sent: Floats
     links: Floats
 
-    def add(self, src: Ints, first: Ints, last: Ints, nbytes: Floats) -> None:
-        """Count `nbytes` (m,) of messages at their senders and over their first and last links."""
+    def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
+        """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
         self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))
-        self.links += np.bincount(first, weights=nbytes, minlength=len(self.links))
-        other = last != first
-        self.links += np.bincount(last[other], weights=nbytes[other], minlength=len(self.links))
+        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+            on = links >= 0
+            self.links += np.bincount(links[on], weights=nbytes[on], minlength=len(self.links))

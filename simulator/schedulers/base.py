@@ -2,24 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from simulator.component import Component
 from simulator.models.exchange import Bucket
 from simulator.models.layers import VALUE_BYTES, Layer
 
+Pieces = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a bucket of tensors with these numbers of elements would take, in seconds, in the scenario at hand.
+
+    `exchange`: its communication, software included, on an idle network; `selection`: the kernels before it;
+    `density`: the one that the sparsifier aims at (1 where it selects nothing). `exchange` takes a density as well,
+    None for the sparsifier's own.
+    """
+
+    exchange: Callable[[Pieces, float | None], float]
+    selection: Callable[[Pieces], float]
+    density: float = 1.0
+
+
+FREE = Costs(lambda pieces, density: 0.0, lambda pieces: 0.0)
+"""Nothing costs anything: what a plan is made with where the network is not known."""
+
 
 class Scheduler(Component, family="scheduler"):
     """Base of all schedulers.
 
-    `plan` cuts the gradients into buckets in the order in which they become ready (backward order). `overlap`: the
-    exchange of a bucket may run beside the backward pass; otherwise all wait for its end.
+    `plan` cuts the gradients into buckets in the order in which they become ready (backward order).
+
+    - `overlap`: the exchange of a bucket may run beside the backward pass; otherwise all wait for its end.
+    - `gated`: a layer's next forward pass waits for its own parameters only, so exchange overlaps it too; otherwise
+      all parameters are updated before the next iteration starts.
+    - `by_priority`: of the buckets that are ready, the one that the next forward pass needs first goes first;
+      otherwise first in, first out.
+    - `decoupled`: the all-reduce that ends an exchange is cut into a reduce-scatter beside backward and an all-gather
+      beside the next forward pass.
+    - `reads_costs`: `plan` looks at what buckets would cost on this network.
     """
 
     overlap: ClassVar[bool] = True
+    gated: ClassVar[bool] = False
+    by_priority: ClassVar[bool] = False
+    decoupled: ClassVar[bool] = False
+    reads_costs: ClassVar[bool] = False
 
-    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+    @property
+    def in_flight(self) -> float | None:
+        """Bytes of gradients that may be handed to the network at once (a credit); None: no limit."""
+        return None
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets of a model whose tensors `layers` are in forward order."""
         raise NotImplementedError
 
@@ -35,6 +73,11 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
         )
         for index, group in enumerate(groups)
     ]
+
+
+def singles(layers: Sequence[Layer]) -> list[Bucket]:
+    """One bucket per tensor, in backward order."""
+    return buckets_of([[layer] for layer in reversed(range(len(layers)))], layers)
 
 
 def fuse(layers: Sequence[Layer], limits: Sequence[float]) -> list[list[int]]:
@@ -61,6 +104,6 @@ def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
             sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
         offset = 0
         for pieces in sizes:
-            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset))
+            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density))
             offset += sum(pieces)
     return slices

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import VALUE_BYTES, Layer
-from simulator.schedulers.base import Scheduler, buckets_of, fuse
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.units import PositiveBytes, Seconds
 
 _MIB = 2.0**20
@@ -29,7 +29,7 @@ class Bucketed(Scheduler, kind="bucketed"):
     first_bucket: PositiveBytes = _MIB
     cycle_time: Seconds = Field(default=5e-3, gt=0)
 
-    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets in the order in which they fill."""
         if self.rule == "ddp":
             return buckets_of(fuse(layers, [self.first_bucket, self.bucket_size or 25 * _MIB]), layers)

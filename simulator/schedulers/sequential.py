@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
-from simulator.schedulers.base import Scheduler, buckets_of, fuse, partition
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition, singles
 from simulator.units import PositiveBytes
 
 
@@ -23,10 +23,9 @@ class Sequential(Scheduler, kind="sequential"):
     bucket_size: PositiveBytes | None = None
     partition: PositiveBytes | None = None
 
-    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket, or those that the sizes give."""
         if self.partition is not None:
-            singles = [[layer] for layer in reversed(range(len(layers)))]
-            return partition(buckets_of(singles, layers), self.partition)
+            return partition(singles(layers), self.partition)
         limit = self.bucket_size if self.bucket_size is not None else float("inf")
         return buckets_of(fuse(layers, [limit]), layers)

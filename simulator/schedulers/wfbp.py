@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
-from simulator.schedulers.base import Scheduler, buckets_of, partition
+from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
 from simulator.units import PositiveBytes
 
 
@@ -18,7 +18,7 @@ class WaitFree(Scheduler, kind="wfbp"):
 
     partition: PositiveBytes | None = None
 
-    def plan(self, layers: Sequence[Layer]) -> list[Bucket]:
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor or slice, in backward order."""
-        buckets = buckets_of([[layer] for layer in reversed(range(len(layers)))], layers)
+        buckets = singles(layers)
         return buckets if self.partition is None else partition(buckets, self.partition)

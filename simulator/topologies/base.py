@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,19 @@ from simulator.models.exchange import (
 )
 
 Rounds = list[Round]
-Choice = tuple["Topology", npt.NDArray[np.bool_]]
+
+
+class Choice(NamedTuple):
+    """Which payloads a topology carries, a mask (b,), and how: what the result calls it, and its protocol.
+
+    `efficiency`: share of the bandwidth that the chosen wire protocol leaves to the payload; None where the fabric's
+    own protocols say that.
+    """
+
+    topology: Topology
+    mask: npt.NDArray[np.bool_]
+    label: str
+    efficiency: float | None = None
 
 
 class Topology(Component, family="topology"):
@@ -43,7 +55,7 @@ class Topology(Component, family="topology"):
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
         """Which topology carries which payloads, as masks (b,): itself all of them, unless it mixes others."""
-        return [(self, np.ones(len(nbytes), dtype=bool))]
+        return [Choice(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sum payloads over all workers."""

@@ -24,7 +24,7 @@ class Nccl(Topology, kind="nccl"):
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
         """Tree and ring, each with the payloads that it carries."""
         small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
-        return [(Tree(), small), (Ring(), ~small)]
+        return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Rounds of payloads that are all on the same side of the threshold."""
