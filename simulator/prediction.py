@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.engine.plan import Plan, Setup, assemble
+from simulator.engine.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.flows import Stalled, TooManyMessages
+from simulator.engine.plan import Beside, OtherGpu, Plan, Setup, assemble
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
-from simulator.engine.training import Draws, simulate
+from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
-from simulator.scenario import Scenario, versions
+from simulator.scenario import OtherJob, Scenario, Stragglers, versions
 
 if TYPE_CHECKING:
     from simulator.traces.format import Trace
 
+_LISTED = 16
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
 
@@ -45,19 +48,19 @@ def run(scenario: Scenario) -> Prediction:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    plan = plan_of(scenario)  # refuses what can't work together before anything is replayed
+    plan, neighbours = _plans(scenario, None)  # refuses what can't work together before anything is replayed
     recorded, law = None, None
     if scenario.workload.gradients and scenario.cluster.workers > 1:
         from simulator.traces.format import Trace  # pyarrow: only where there is a trace to read
 
         trace = Trace.open(Path(scenario.workload.gradients))
         if scenario.cluster.workers <= trace.spec.workers:
-            recorded = replayed(scenario, trace)
-            plan = _plan(scenario, recorded[0])
+            recorded = replayed(scenario, trace, plan)
+            plan, neighbours = _plans(scenario, recorded[0])
         else:
-            law = fitted_law(scenario, trace)
-            plan = _plan(scenario, None, law)
-    iterations = [simulate(plan, draws) for draws in _draws(scenario, plan)] or [simulate(plan)]
+            law = fitted_law(scenario, trace, plan)
+            plan, neighbours = _plans(scenario, None, law)
+    iterations = _simulated(scenario, plan, neighbours)
     times = np.array([item.time for item in iterations])
     breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
     communication = _mean([item.communication_total for item in iterations])
@@ -65,6 +68,15 @@ def run(scenario: Scenario) -> Prediction:
     if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
         by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
         document["warnings"].append(f"more workers than the trace recorded: closed form{by}")
+    document["idle_s"] = {
+        "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
+        "data_loading": plan.work.input_time,
+    }
+    document["links"] = _links(plan, iterations[-1], document["iteration_time_s"])
+    document["collectives"] = [
+        {"primitive": primitive, "algorithm": algorithm, "calls": calls}
+        for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
+    ]
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = _mean([item.waiting for item in iterations])
     return Prediction(scenario, document, iterations[-1], plan)
@@ -76,43 +88,88 @@ def _mean(values: list[float]) -> float:
 
 def plan_of(scenario: Scenario) -> Plan:
     """The plan of one iteration. Raises InputError where parts cannot work together."""
-    return _plan(scenario, None)
+    return _plans(scenario, None)[0]
 
 
-def _plan(scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: Overlap | None = None) -> Plan:
+def _plans(
+    scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: Overlap | None = None
+) -> tuple[Plan, list[Neighbour]]:
+    """The plan of the scenario's job, and of those beside it."""
     cluster = scenario.cluster
+    conditions = Conditions(
+        tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
+        tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
+    )
+    setup = Setup(
+        workload=scenario.workload,
+        nodes=cluster.nodes,
+        gpus_per_node=cluster.gpus_per_node,
+        gpu=cluster.gpu,
+        fabric=cluster.network,
+        runtime=cluster.runtime,
+        topology=scenario.topology,
+        sparsifier=scenario.sparsifier,
+        scheduler=scenario.scheduler,
+        concentration=scenario.concentration if concentration is None else concentration,
+        selections=selections,
+        fidelity=scenario.fidelity,
+        others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
+        conditions=conditions,
+        orders={item.worker: item.buckets for item in scenario.collective_order},
+    )
     try:
-        return assemble(
-            Setup(
-                workload=scenario.workload,
-                nodes=cluster.nodes,
-                gpus_per_node=cluster.gpus_per_node,
-                gpu=cluster.gpu,
-                fabric=cluster.network,
-                runtime=cluster.runtime,
-                topology=scenario.topology,
-                sparsifier=scenario.sparsifier,
-                scheduler=scenario.scheduler,
-                concentration=scenario.concentration if concentration is None else concentration,
-                selections=selections,
-            )
-        )
+        plan, others = assemble(setup, [_beside(job, setup) for job in scenario.other_jobs])
     except PydanticCustomError as error:
         context = error.context or {}
-        raise InputError(
-            Problem(f"scenario '{scenario.name}'", context["what"], context["got"], context["hint"])
-        ) from None
+        raise _problem(scenario, context["what"], context["got"], context["hint"]) from None
+    return plan, [Neighbour(other, start) for other, start in others]
 
 
-def replayed(scenario: Scenario, trace: Trace) -> tuple[tuple[Selection, ...], list[dict[str, float]]]:
+def _beside(job: OtherJob, setup: Setup) -> Beside:
+    own = replace(
+        setup,
+        workload=job.workload,
+        nodes=len(job.nodes),
+        gpus_per_node=job.gpus_per_node,
+        runtime=job.runtime,
+        topology=job.topology,
+        sparsifier=job.sparsifier,
+        scheduler=job.scheduler,
+        selections=None,
+        others=(),
+        orders={},
+    )
+    return Beside(own, job.nodes, job.start)
+
+
+def _problem(scenario: Scenario, what: str, got: str, hint: str) -> InputError:
+    return InputError(Problem(f"scenario '{scenario.name}'", what, got, hint))
+
+
+def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour]) -> list[Iteration]:
+    """Every counted iteration. Raises InputError where an exchange never ends."""
+    draws = _draws(scenario, plan, bool(neighbours)) or [ALIKE]
+    try:
+        made = simulate_all(plan, draws, neighbours)
+    except Stalled as error:
+        links = ", ".join(error.args[0]) or "its links"
+        hint = "a link that is down for good starves what waits for it: give it an `until`, or a `factor` above 0"
+        raise _problem(scenario, "every exchange to end", f"workers that wait for {links} for ever", hint) from None
+    except TooManyMessages as error:
+        hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
+        raise _problem(scenario, "an exchange that flows can follow", f"{error.args[0]:,} messages", hint) from None
+    return made[scenario.warmup :] if neighbours else made
+
+
+def replayed(scenario: Scenario, trace: Trace, plan: Plan) -> tuple[tuple[Selection, ...], list[dict[str, float]]]:
     """Mean selections per bucket, and one row per recorded iteration, of the first workers of a trace."""
-    buckets = scenario.scheduler.plan(scenario.workload.layers)
+    buckets = plan.work.buckets
     steps = list(replay_trace(scenario.sparsifier, buckets, trace, scenario.cluster.workers))
     rows = [added(each).row() for each in steps]
     return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
 
 
-def fitted_law(scenario: Scenario, trace: Trace) -> Overlap | None:
+def fitted_law(scenario: Scenario, trace: Trace, plan: Plan) -> Overlap | None:
     """The overlap law fitted to a trace, for more workers than it holds.
 
     From what the scenario's own method aggregates at 1, 2, 4, ... recorded workers; None where the scenario states a
@@ -124,7 +181,7 @@ def fitted_law(scenario: Scenario, trace: Trace) -> Overlap | None:
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
     if stated or trace.spec.workers < 2 or not hasattr(scenario.sparsifier, "density"):
         return None
-    buckets = scenario.scheduler.plan(scenario.workload.layers)
+    buckets = plan.work.buckets
     unions = replayed_unions(scenario.sparsifier, buckets, trace)
     if any(after < before for before, after in pairwise(unions.values())):
         return None
@@ -137,25 +194,43 @@ def _described(law: Overlap) -> str:
     return f"concentration {law:.4g}"
 
 
-def _draws(scenario: Scenario, plan: Plan) -> list[Draws]:
+def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
     """One set of per-worker differences per counted iteration; none where all workers are alike.
 
-    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone.
+    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Where other
+    jobs run `beside`, those of the warm-up are kept, since the jobs move against each other.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    random = stragglers.jitter > 0 or bool(plan.work.selection_spread.any())
+    random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
+    first = 0 if beside else scenario.warmup
+    count = scenario.warmup + scenario.iterations
     if p == 1 or not (random or stragglers.slow):
-        return []
+        return [ALIKE] * count if beside else []
     fixed = np.ones(p)
     for item in stragglers.slow:
         fixed[item.worker] *= item.factor
     if not random:
-        return [Draws(fixed, np.zeros(p))]
-    count = scenario.warmup + scenario.iterations
+        return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
     seeds = np.random.SeedSequence(scenario.seed).spawn(2 * p)
     normal = np.array([np.random.default_rng(seed).standard_normal(count) for seed in seeds])
-    compute = fixed[:, None] * np.maximum(1 + stragglers.jitter * normal[:p], 0.1)
-    return [Draws(compute[:, i], normal[p:, i]) for i in range(scenario.warmup, count)]
+    compute = fixed[:, None] * _factors(stragglers, normal[:p])
+    return [Draws(compute[:, i], normal[p:, i]) for i in range(first, count)]
+
+
+def _factors(stragglers: Stragglers, normal: np.ndarray) -> np.ndarray:
+    """Factors of mean 1 and standard deviation `jitter` from standard normal draws, by their quantiles."""
+    jitter = stragglers.jitter
+    if stragglers.distribution == "normal" or not jitter:
+        return np.maximum(1 + jitter * normal, 0.1)
+    if stragglers.distribution == "lognormal":
+        sigma = math.sqrt(math.log1p(jitter**2))
+        return np.exp(sigma * normal - sigma**2 / 2)
+    from scipy.special import log_ndtr, ndtr
+
+    if stragglers.distribution == "uniform":
+        return np.maximum(1 + jitter * math.sqrt(12) * (ndtr(normal) - 0.5), 0.1)
+    # A floor of 1 - jitter, and an exponential tail above it whose mean and deviation are both `jitter`.
+    return np.maximum(1 - jitter - jitter * log_ndtr(-normal), 0.1)
 
 
 def _document(
@@ -201,16 +276,43 @@ def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
 def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
     if scenario.cluster.workers == 1:
         return {"tier": "fold", "reason": "one worker: nothing is exchanged"}
-    if scenario.topology.concurrent:
-        reason = "exchanges share links first in, first out; each link carries all its bytes at full rate"
+    prices = plan.prices
+    tier = "flows" if plan.flowing or prices.flowed else "fold"
+    if scenario.other_jobs:
+        reason = "other jobs share the links"
+    elif plan.live and plan.surroundings.changes:
+        reason = "links change while exchanges are under way"
+    elif plan.live:
+        reason = "many exchanges at once share the links"
+        reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
+    elif scenario.fidelity == "flows":
+        reason = "as asked; one exchange at a time"
+    elif prices.obstacles:
+        reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
     else:
-        reason = "one exchange at a time, and the fabric does not block"
-    algorithm = f"algorithm {scenario.topology.kind}"
+        reason = "one exchange at a time, and no message waits for another worker's on a link"
+    names = sorted({label for _, label in prices.algorithms})
+    reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
     if scenario.cluster.network.protocols:
-        algorithm += ", protocol by payload: " + ", ".join(
+        reason += ", protocol by payload: " + ", ".join(
             f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
         )
-    return {"tier": "fold", "reason": f"{reason}; {algorithm}"}
+    return {"tier": tier, "reason": reason}
+
+
+def _links(plan: Plan, iteration: Iteration, time: float) -> list[dict[str, Any]]:
+    """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
+    traffic, wiring = plan.prices.traffic, plan.wiring
+    use = traffic.links / wiring.capacity
+    order = [int(i) for i in np.argsort(-use, kind="stable")[:_LISTED] if use[i] > 0]
+    return [
+        {
+            "name": wiring.names[i],
+            "bytes": float(traffic.links[i]),
+            "utilisation": float(use[i]) / time if time else 0.0,
+        }
+        for i in order
+    ]
 
 
 def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) -> list[dict[str, Any]]:
@@ -228,7 +330,7 @@ def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) ->
         items.append(
             _evidence("collective", f"{scenario.cluster.network.name}/{name}", measured.held_out_mape, inside, exposed)
         )
-    if plan.prices.folded or (scenario.topology.concurrent and scenario.cluster.workers > 1):
+    if plan.prices.folded or plan.prices.flowed or plan.live:
         network = scenario.cluster.network
         share = 0.0 if plan.prices.curves else exposed
         items.append(_evidence("link law", network.name, network.held_out_mape, True, share))

@@ -43,7 +43,7 @@ from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import Ratio, Seconds
+from simulator.units import BytesPerSecond, Ratio, Seconds
 
 MAX_WORKERS = 2**17
 
@@ -131,7 +131,12 @@ class WorkloadSource(Spec):
 
 
 class Stragglers(Spec):
-    """How workers differ: random jitter of every worker's compute, and workers that are always slow."""
+    """How workers differ: random jitter of every worker's compute, and workers that are always slow.
+
+    `jitter` is the standard deviation of a worker's forward and backward from iteration to iteration, relative to its
+    mean; `distribution` its shape: `normal` (cut at a tenth of the mean), `lognormal`, `uniform`, or `exponential` (a
+    tail on top of a floor, as from interrupts).
+    """
 
     class Slow(Spec):
         """One worker whose compute takes `factor` times as long."""
@@ -140,7 +145,49 @@ class Stragglers(Spec):
         factor: float = Field(gt=0, le=1000)
 
     jitter: Ratio = 0.0
+    distribution: Literal["normal", "lognormal", "uniform", "exponential"] = "normal"
     slow: tuple[Slow, ...] = ()
+
+
+class LinkCondition(Spec):
+    """Links that carry less: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
+
+    `factor` of the bandwidth is left (0: none) from `start` to `until`, in seconds of an iteration (default:
+    throughout). A link that fails over is two of these: down, then at the backup's bandwidth.
+    """
+
+    link: str = Field(min_length=1)
+    factor: float = Field(ge=0, le=1)
+    start: Seconds = 0.0
+    until: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.until is not None and self.until <= self.start:
+            raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
+        return self
+
+
+class BackgroundTraffic(Spec):
+    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly."""
+
+    source: int = Field(ge=0)
+    destination: int = Field(ge=0)
+    bandwidth: BytesPerSecond
+
+    @model_validator(mode="after")
+    def _two_nodes(self) -> Self:
+        if self.source == self.destination:
+            raise expected("two different nodes", f"{self.source} twice")
+        return self
+
+
+class OtherGpus(Spec):
+    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`."""
+
+    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    gpu: Annotated[Gpu, Named("gpus")]
+    factor: float = Field(gt=0, le=1000)
 
 
 class Cluster(Spec):
@@ -152,6 +199,9 @@ class Cluster(Spec):
     network: Annotated[Fabric, MemberOf(Fabric), Named("networks")]
     runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
     stragglers: Stragglers = Stragglers()
+    links: tuple[LinkCondition, ...] = ()
+    background: tuple[BackgroundTraffic, ...] = ()
+    other_gpus: tuple[OtherGpus, ...] = ()
 
     @property
     def workers(self) -> int:
@@ -165,6 +215,11 @@ class Cluster(Spec):
         outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]
         if outside:
             raise expected(f"slow workers below {self.workers}", str(outside), "workers count from 0")
+        named = [node for item in self.other_gpus for node in item.nodes]
+        named += [node for item in self.background for node in (item.source, item.destination)]
+        absent = sorted({node for node in named if node >= self.nodes})
+        if absent:
+            raise expected(f"nodes below {self.nodes}", str(absent), "nodes count from 0")
         return self
 
 
@@ -197,6 +252,33 @@ def _workload(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+class OtherJob(Spec):
+    """Another job beside this one: on GPUs of its own on some of the cluster's nodes, over the same wires.
+
+    It iterates without end from `start` on, on the cluster's kind of GPU.
+    """
+
+    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    gpus_per_node: int = Field(default=1, ge=1, le=1024)
+    workload: Annotated[
+        Workload,
+        BeforeValidator(_workload, json_schema_input_type=Workload | WorkloadSource),
+        Named("workloads"),
+    ]
+    topology: Annotated[Topology, MemberOf(Topology)]
+    sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
+    scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
+    runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
+    start: Seconds = 0.0
+
+
+class CollectiveOrder(Spec):
+    """The order in which one worker issues its buckets' collectives, by number in backward order from 0."""
+
+    worker: int = Field(ge=0)
+    buckets: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+
+
 class Mixture(Spec):
     """The overlap law as a mixture of scales with a core that all select; `sparsim trace fit` prints both."""
 
@@ -225,10 +307,24 @@ class Scenario(Spec):
     iterations: int = Field(default=20, ge=1, le=100_000)
     warmup: int = Field(default=2, ge=0, le=100_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
-    fidelity: Literal["auto", "fold"] = "auto"
+    fidelity: Literal["auto", "fold", "flows"] = "auto"
+    other_jobs: tuple[OtherJob, ...] = ()
+    collective_order: tuple[CollectiveOrder, ...] = ()
     measured: Measured | None = None
     question: str = ""
     versus: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _others_fit(self) -> Self:
+        absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
+        if absent:
+            raise expected(f"nodes of other jobs below {self.cluster.nodes}", str(absent), "nodes count from 0")
+        workers = [item.worker for item in self.collective_order if item.worker >= self.cluster.workers]
+        if workers:
+            raise expected(f"workers below {self.cluster.workers}", str(workers), "workers count from 0")
+        if self.fidelity == "fold" and (self.other_jobs or self.cluster.background):
+            raise expected("fidelity auto or flows", "fold", "traffic of others can only be shared with by flows")
+        return self
 
     @property
     def concentration(self) -> Overlap:

@@ -10,7 +10,7 @@ from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout
 from simulator.topologies.base import Topology
 
-EXAMPLE = {"density": 0.01, "bandwidth": 1.25e9}
+EXAMPLE = {"density": 0.01, "bandwidth": 1.25e9, "nodes_per_leaf": 2, "dimensions": (4, 4)}
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 

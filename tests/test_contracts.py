@@ -160,13 +160,57 @@ def test_a_topology_says_what_it_cannot_do(kind):
 @pytest.mark.parametrize(("servers", "colocated"), [(0, False), (1, False), (3, False), (3, True)])
 def test_a_fabric_routes_over_links_that_exist(kind, shape, servers, colocated):
     layout = dataclasses.replace(Layout(*shape), servers=servers, colocated=colocated)
-    wiring = example(Fabric, kind).wire(layout)
+    fabric = example(Fabric, kind)
+    try:
+        wiring = fabric.wire(layout)
+    except PydanticCustomError as error:
+        assert error.type == "expected"
+        assert layout.placement().nodes > 1, "one node fits on every fabric"
+        assert error.context["got"] == f"{layout.placement().nodes} nodes"
+        return
+    links = len(wiring.capacity)
     assert np.isfinite(wiring.capacity).all()
     assert wiring.capacity.min() > 0
-    assert len(wiring.names) == len(set(wiring.names)) == len(wiring.capacity)
+    assert len(wiring.names) == len(set(wiring.names)) == links
     src, dst = (axis.ravel() for axis in np.meshgrid(np.arange(layout.places), np.arange(layout.places)))
-    first, last, latency, _ = wiring.route(src[src != dst], dst[src != dst])
+    src, dst = src[src != dst], dst[src != dst]
+    first, last, latency, middle = wiring.route(src, dst)
+    middle = np.full((len(src), 0), -1) if middle is None else middle
     for link in (first, last):
-        assert ((link >= 0) & (link < len(wiring.capacity))).all()
-    assert (np.asarray(latency) >= 0).all()
-    assert example(Fabric, kind).wire(layout, 1e6).capacity.min() == 1e6
+        assert ((link >= 0) & (link < links)).all()
+    assert middle.shape == (len(src), middle.shape[-1])
+    assert ((middle >= -1) & (middle < links)).all()
+    assert all(part.dtype == np.int64 for part in (first, last, middle))
+    assert latency.shape == src.shape
+    assert (latency >= 0).all()
+    # No link twice on one way: a message leaves through its first and arrives through its last, which differ.
+    used = np.sort(np.column_stack([first, middle, last]), axis=1)
+    assert ((np.diff(used, axis=1) > 0) | (used[:, 1:] == -1)).all()
+    # As long there as back; an inner order by the pair finds the way back.
+    length = (middle >= 0).sum(axis=1)
+    assert (length[np.lexsort((src, dst))] == length[np.lexsort((dst, src))]).all()
+    assert_capped(wiring, fabric.wire(layout, 1e6), src, dst)
+
+
+def assert_capped(wiring, capped, src, dst):
+    """A cap on endpoints holds for each end of a message between nodes, and changes no other link."""
+    assert capped.names == wiring.names
+    apart = wiring.node[src] != wiring.node[dst]
+    first, last = capped.route(src, dst)[:2]
+    ends = np.concatenate([first[apart], last[apart]]).astype(int)
+    assert (capped.capacity[ends] == 1e6).all()
+    nic = np.array([" NIC" in name for name in wiring.names])
+    assert (capped.capacity[nic] == 1e6).all()
+    inside = np.concatenate([first[~apart], last[~apart]]).astype(int)
+    assert (capped.capacity[inside] == wiring.capacity[inside]).all()
+    changed = capped.capacity != wiring.capacity
+    assert (capped.capacity[changed] == 1e6).all()
+    if nic.any() or apart.any():
+        assert capped.capacity.min() == 1e6
+
+
+@pytest.mark.parametrize("kind", FABRICS)
+def test_a_fabric_routes_no_messages_at_all(kind):
+    none = np.zeros(0, dtype=np.int64)
+    route = example(Fabric, kind).wire(Layout(1, 1)).route(none, none)
+    assert [len(part) for part in route[:3]] == [0, 0, 0]

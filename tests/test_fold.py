@@ -33,6 +33,12 @@ def rounds_of(kind, primitive, size, layout):
     return getattr(topology, primitive)(payload[None, :] if primitive == "all_gather" else payload[:1], layout)
 
 
+def shares_links(kind, primitive):
+    """Whether one GPU per node sends or receives twice in a round, which the slow twin can't time."""
+    rounds = rounds_of(kind, primitive, 1.0, Layout(12, 1))
+    return any(len(np.unique(end)) < len(end) for item in rounds for end in (item.src, item.dst))
+
+
 def times(rounds, wiring, ready=None, **options):
     ready = np.zeros(wiring.layout.places) if ready is None else np.array(ready[: wiring.layout.places])
     return fold(rounds, wiring, ready, **options)[0]
@@ -86,13 +92,21 @@ def test_links_that_all_differ_equal_the_reference(*, p, size, data, latency, re
     np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring"])
+@pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring" and not shares_links(k, p)])
 @slow
 @given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies)
 def test_every_other_topology_equals_the_reference(*, kind, primitive, p, size, bandwidth, latency, ready):
     wiring = switch(p, 1, bandwidth, latency)
     rounds = rounds_of(kind, primitive, size, wiring.layout)
     np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
+
+
+def test_only_these_are_not_compared_with_the_reference():
+    assert {(kind, primitive) for kind, primitive in pairs() if shares_links(kind, primitive)} == {
+        ("all_to_all", "broadcast"),
+        ("double_binary_tree", "all_reduce"),
+        ("double_binary_tree", "broadcast"),
+    }
 
 
 @pytest.mark.parametrize("p", [2, 3, 8, 13, 64])

@@ -90,7 +90,7 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
         done = _shared(routed, start, free)
         np.maximum.at(have, dst, done)
         return
-    # A slower link on the way holds the faster one back: bytes can't leave faster than they arrive.
+    # Bytes can't leave faster than they arrive: a slower or busy link holds the faster one back.
     done = np.maximum(start + routed.latency, free.take(last, axis=0)) + routed.slower
     free[first] = start + routed.out_time
     free[last] = np.maximum(free.take(last, axis=0), done)
@@ -99,16 +99,17 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
 
 def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
     """Messages that share links: each link carries all of its messages' bytes at full capacity."""
-    first, last = routed.first, routed.last
+    first, last, latency = routed.first, routed.last, routed.latency
     left, came = free.copy(), free.copy()
+    start = np.maximum(start, free.take(last, axis=0) - latency)
     np.maximum.at(left, first, start)
     np.add.at(left, first, routed.out_time)
-    np.maximum.at(came, last, start + routed.latency)
+    np.maximum.at(came, last, start + latency)
     np.add.at(came, last, routed.in_time)
-    left, came = left[first], came[last]
-    free[first] = left
-    free[last] = np.maximum(free[last], came)
-    return np.maximum(left + routed.latency, came)
+    done = np.maximum(left[first] + latency, came[last])
+    np.maximum.at(free, first, done - latency)
+    np.maximum.at(free, last, done)
+    return done
 
 
 def _repeat(routed: _Routed, have: Floats, free: Floats, period: int) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from simulator.engine.flows import NOTHING_ELSE, Surroundings, flows
 from simulator.engine.fold import fold
+from simulator.engine.validity import obstacle
 from simulator.fabrics.base import Fabric, MeasuredCollective, Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -16,10 +20,13 @@ from simulator.models.exchange import (
     AllReduce,
     Broadcast,
     Communication,
+    Ints,
     Layout,
     Messages,
+    PushPull,
     ReduceScatter,
     Round,
+    Route,
     Traffic,
 )
 from simulator.topologies.base import Rounds, Topology
@@ -32,87 +39,144 @@ PRIMITIVE = {
 }
 
 
+Fidelity = Literal["auto", "fold", "flows"]
+
+
 @dataclass(slots=True)
 class Prices:
-    """Seconds of each step where one follows the other, total traffic, and the measured curves used."""
+    """Seconds of each step where one follows the other, total traffic, and what they rest on.
+
+    `folded` and `flowed` are the payloads priced by either; `obstacles` say where the fold would not be exact;
+    `algorithms` how many payloads of each primitive went by which; `curves` the measured ones used.
+    """
 
     seconds: Floats
     traffic: Traffic
     curves: dict[str, tuple[MeasuredCollective, bool]] = field(default_factory=dict)
     folded: int = 0
+    flowed: int = 0
+    obstacles: list[str] = field(default_factory=list)
+    algorithms: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
-def price(
-    steps: Sequence[Communication],
-    uses: Sequence[tuple[int, int]],
-    topology: Topology,
-    fabric: Fabric,
-    wiring: Wiring,
-) -> Prices:
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """What steps are priced on: the topology, the fabric laid out, what else happens on it, and the interpreter."""
+
+    topology: Topology
+    fabric: Fabric
+    wiring: Wiring
+    fidelity: Fidelity = "auto"
+    surroundings: Surroundings = NOTHING_ELSE
+
+
+def price(steps: Sequence[Communication], uses: Sequence[tuple[int, int]], wires: Wires, live: bool = False) -> Prices:
     """Price each of `steps`; `uses` are pairs (slot of the bucket, place in `steps`), for the traffic.
 
-    Among peers, all payloads of one primitive fold together and start with every place ready. Exchanges of a
-    concurrent topology are not timed here (they share links as they go), only their traffic is counted.
+    All payloads of one primitive fold together and start with every place ready. `live`: exchanges meet others on the
+    links as they go and are timed there; only their traffic is counted here.
     """
-    layout = wiring.layout
-    traffic = Traffic(np.zeros(layout.places), np.zeros(len(wiring.capacity)))
-    prices = Prices(np.zeros(len(steps)), traffic)
-    if topology.concurrent:
+    layout = wires.wiring.layout
+    prices = Prices(np.zeros(len(steps)), Traffic(np.zeros(layout.places), np.zeros(len(wires.wiring.capacity))))
+    if live:
         for slot, place in uses:
-            for phase in topology.rounds(steps[place], layout, slot):
-                _count(traffic, phase, wiring, np.ones(1))
+            for phase in on_the_wire(steps[place], slot, wires, prices.algorithms):
+                if phase:
+                    _count(prices.traffic, phase, wires.wiring, np.ones(1))
         return prices
     times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
     groups: dict[type, list[int]] = defaultdict(list)
     for place, step in enumerate(steps):
         if isinstance(step, Messages):
             rounds = step.pattern(step.nbytes, layout)
-            _count(traffic, rounds, wiring, times[place : place + 1])
-            prices.seconds[place] = fold(rounds, wiring, np.zeros(layout.places)).max()
-            prices.folded += 1
+            prices.seconds[place] = _law(rounds, wires, prices, times[place : place + 1])[0]
+            prices.algorithms["messages", step.label] += int(times[place])
         else:
             groups[type(step)].append(place)
     for places in groups.values():
         members = [steps[place] for place in places]
-        prices.seconds[places] = _price_group(members, times[places], topology, fabric, wiring=wiring, prices=prices)
+        prices.seconds[places] = _price_group(members, times[places], wires, prices)
     return prices
 
 
-def _price_group(
-    members: Sequence[Communication],
-    times: Floats,
-    topology: Topology,
-    fabric: Fabric,
-    *,
-    wiring: Wiring,
-    prices: Prices,
-) -> Floats:
-    """Seconds of payloads of one primitive; those inside a measured curve's range by it, the rest by the fold."""
-    layout, primitive = wiring.layout, PRIMITIVE[type(members[0])]
+def on_the_wire(
+    step: Communication, slot: int, wires: Wires, algorithms: Counter[tuple[str, str]] | None = None
+) -> list[Rounds]:
+    """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them."""
+    layout, counter = wires.wiring.layout, Counter() if algorithms is None else algorithms
+    if isinstance(step, PushPull | Messages):
+        counter["push and pull" if isinstance(step, PushPull) else "messages", wires.topology.kind] += 1
+        return wires.topology.rounds(step, layout, slot)
+    primitive = PRIMITIVE[type(step)]
+    payload, total = _payloads([step], layout)
+    for chosen, mask, label, efficiency in wires.topology.choices(primitive, total, layout):
+        if mask.any():
+            counter[primitive, label] += 1
+            factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
+            factor = factor if efficiency is None else 1 / efficiency
+            rounds: Rounds = getattr(chosen, primitive)(payload, layout)
+            return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
+    return []
+
+
+def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, prices: Prices) -> Floats:
+    """Seconds of payloads of one primitive; those inside a measured curve's range by it, the rest by the link law."""
+    fabric, topology, layout = wires.fabric, wires.topology, wires.wiring.layout
+    primitive = PRIMITIVE[type(members[0])]
     payload, total = _payloads(members, layout)
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
-    if measured is not None:
+    if measured is not None and wires.surroundings is NOTHING_ELSE:
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
     for chosen, mask, label, efficiency in topology.choices(primitive, total, layout):
         if not mask.any():
             continue
+        prices.algorithms[primitive, label] += int(times[mask].sum())
         rounds: Rounds = getattr(chosen, primitive)(payload[mask], layout)
-        _count(prices.traffic, rounds, wiring, times[mask])
-        rest = ~by_curve[mask]
-        if rest.any():
-            some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
-            if efficiency is None:
-                factor = fabric.protocol_factor(total[mask][rest], layout.workers)
-            else:
-                factor = np.full(int(rest.sum()), 1 / efficiency)
-            law = fold(some, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
-            seconds[np.flatnonzero(mask)[rest]] = law
-            prices.folded += int(rest.sum())
+        factor = fabric.protocol_factor(total[mask], layout.workers)
+        if efficiency is not None:
+            factor = np.full(int(mask.sum()), 1 / efficiency)
+        law = _law(rounds, wires, prices, times[mask], factor=factor, skip=by_curve[mask])
+        seconds[mask] = np.where(by_curve[mask], seconds[mask], law)
     return seconds
+
+
+def _law(
+    rounds: Rounds,
+    wires: Wires,
+    prices: Prices,
+    times: Floats,
+    *,
+    factor: Floats | None = None,
+    skip: npt.NDArray[np.bool_] | None = None,
+) -> Floats:
+    """Seconds (b,) by fold or flows, `times` (b,) counted as traffic; those to `skip` are counted but not priced."""
+    made = np.zeros(len(times))
+    if not rounds:
+        return made
+    wiring = wires.wiring
+    src, dst, route = _count(prices.traffic, rounds, wiring, times)
+    rest = np.ones(len(times), dtype=bool) if skip is None else ~skip
+    if not rest.any():
+        return made
+    some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
+    factor = None if factor is None else factor[rest]
+    ready = np.zeros(len(wiring.node))
+    why = "" if wires.fidelity == "flows" else obstacle(some, wiring, src, dst, route)
+    if wires.surroundings is not NOTHING_ELSE:
+        why = why or "others use the same links"
+    if why:
+        prices.obstacles.append(why)
+    if wires.fidelity == "flows" or (why and wires.fidelity == "auto"):
+        made[rest] = flows(some, wiring, ready, factor=factor, surroundings=wires.surroundings).max(axis=1)
+        prices.flowed += int(rest.sum())
+    else:
+        made[rest] = fold(some, wiring, ready, factor=factor).max(axis=1)
+        prices.folded += int(rest.sum())
+    return made
 
 
 def _payloads(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:
@@ -124,10 +188,10 @@ def _payloads(members: Sequence[Communication], layout: Layout) -> tuple[Floats,
     return payload, payload
 
 
-def _count(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats) -> None:
-    """Add each payload's bytes, `times` (b,) over."""
-    if not rounds:
-        return
+def _count(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats) -> tuple[Ints, Ints, Route]:
+    """Add each payload's bytes, `times` (b,) over; senders, receivers and routes of all rounds."""
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
     nbytes = np.concatenate([item.repeat * (times @ item.nbytes) for item in rounds])
-    traffic.add(src, wiring.route(src, dst), nbytes)
+    route = wiring.route(src, dst)
+    traffic.add(src, route, nbytes)
+    return src, dst, route

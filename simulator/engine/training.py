@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.engine.fold import fold
+from simulator.engine.flows import Network, Stalled
 from simulator.engine.plan import Plan
+from simulator.engine.streams import Busy, Live, Slowed, serial
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, Span, covered
 
-Process = Generator[simpy.Event, Any, None]
+Process = Generator[simpy.Event, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,145 +31,115 @@ ALIKE = Draws(np.ones(1), np.zeros(1))
 """All workers alike: one stands for all."""
 
 
+@dataclass(slots=True)
+class Neighbour:
+    """Another job on the same wires: its plan, and when it starts, in seconds after the job in question."""
+
+    plan: Plan
+    start: float
+
+
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
-    """Run one iteration."""
-    return _Run(plan, draws).iteration()
+    """Run one iteration. Raises Stalled where an exchange never ends."""
+    return simulate_all(plan, [draws])[0]
 
 
-class _Run:
-    """State of one iteration. The clock follows the slowest worker; `ready` (b,) is when all have a bucket."""
+def simulate_all(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour] = ()) -> list[Iteration]:
+    """Run iterations: each by itself, or one after the other where neighbours run theirs beside them.
 
-    def __init__(self, plan: Plan, draws: Draws) -> None:
-        self.plan, self.work = plan, plan.work
-        self.env = simpy.Environment()
-        count = len(self.work.buckets)
-        self.segments = self._segments(draws)
-        self.slowdown = plan.runtime.compute_slowdown if plan.overlap else 0.0
-        self.ready_event = [self.env.event() for _ in range(count)] if self.slowdown else []
-        self.ready: list[float] = [0.0] * count
-        self.done_at = [0.0] * count
-        self.busy: list[tuple[float, float, str, int, bool]] = []
+    Raises Stalled where an exchange never ends.
+    """
+    if not neighbours:
+        return [_together(plan, [each], ())[0] for each in draws]
+    return _together(plan, draws, neighbours)
+
+
+def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour]) -> list[Iteration]:
+    env, network = simpy.Environment(), None
+    if plan.flowing:
+        structures = [shape for each in (plan, *(item.plan for item in neighbours)) for shape in each.structures()]
+        network = Network(
+            env,
+            plan.wiring,
+            structures,
+            overhead=plan.runtime.message_overhead,
+            surroundings=plan.surroundings,
+            keep=True,
+        )
+    made: list[Iteration] = []
+
+    def job() -> Process:
+        for each in draws:
+            made.append((yield env.process(_Job(plan, env, network).iterate(each))))
+
+    def beside(item: Neighbour) -> Process:
+        yield env.timeout(item.start)
+        while True:
+            yield env.process(_Job(item.plan, env, network).iterate(ALIKE))
+
+    for item in neighbours:
+        env.process(beside(item))
+    main = env.process(job())
+    try:
+        env.run(until=main)
+    except RuntimeError:
+        # SimPy's word for "nothing is left to happen".
+        raise Stalled(network.stuck() if network else []) from None
+    if network is not None:
+        made[-1].link_use = network.link_use
+    return made
+
+
+class _Job:
+    """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker."""
+
+    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
+        self.plan, self.work, self.env, self.network = plan, plan.work, env, network
         self.gaps: list[tuple[float, float]] = []
-        self.links = np.zeros((1, len(plan.wiring.capacity)))
-        self.active = 0
-        self.change = self.env.event()
-        self.host = 0.0
-        if self.slowdown:
-            self.env.process(self._slowed_compute())
+
+    def iterate(self, draws: Draws) -> Process:
+        """Compute, exchange, combine, update; the process's value is the Iteration."""
+        base = self.env.now
+        self.segments = self._segments(draws)
+        slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
+        # A collective starts when the slowest has come.
+        ready = self.segments[:, 2::2].max(axis=0).tolist()
+        if slowdown or self.plan.live:
+            live = Live(self.plan, self.env, self.network)
+            slowest = Slowed(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
+            yield from live.run(ready, slowest)
+            self.done_at, self.busy = live.done_at, live.busy
+            if slowest is not None:
+                self.segments = self.segments * slowest.stretch()
         else:
-            # A collective starts when the slowest has come.
-            self.ready = self.segments[:, 2::2].max(axis=0).tolist()
-        if plan.concurrent:
-            for index in range(count):
-                self.env.process(self._exchange(index))
-        else:
-            self.env.process(self._communicate())
-        self.env.run()
+            self.done_at, self.busy = serial(self.plan, ready)
+        iteration = self._gated(draws, slowdown) if self.plan.scheduler.gated else self._barrier()
+        yield self.env.timeout(max(0.0, base + iteration.time - self.env.now))
+        return iteration
 
     def _segments(self, draws: Draws) -> Floats:
         """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
 
-        Without overlap all of backward comes first. Columns are cumulated seconds.
+        Without overlap all of backward comes first; forward is empty where it stands at the iteration's end. Columns
+        are cumulated seconds.
         """
-        work, factor = self.work, draws.compute[:, None]
+        work, factor = self.work, draws.compute[:, None] * self.plan.pace[:, None]
         backward = work.backward * factor
+        selection, spread = self.plan.selection, self.plan.selection_spread
         # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-        select = np.maximum(work.selection + draws.selection[:, None] * work.selection_spread, work.selection / 2)
+        select = np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
         if not self.plan.overlap:
             backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
-        parts = np.empty((len(backward), 1 + 2 * backward.shape[1]))
-        parts[:, :1] = work.input_time + work.forward * factor
+        parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
+        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.forward * factor
         parts[:, 1::2] = backward
         parts[:, 2::2] = select
         return np.cumsum(parts, axis=1)
 
-    def _slowed_compute(self) -> Process:
-        """Compute that runs slower while a collective is under way; all workers keep their proportions."""
-        slowest = self.segments.max(axis=0)
-        nominal = np.diff(slowest, prepend=0.0)
-        stretched = np.zeros_like(slowest)
-        for column, seconds in enumerate(nominal.tolist()):
-            remaining = seconds
-            while remaining > 1e-15 * max(1.0, self.env.now):  # below, the clock would not move
-                began, pace = self.env.now, 1.0 / (1.0 + self.slowdown) if self.active else 1.0
-                yield self.env.timeout(remaining / pace) | self.change
-                remaining -= (self.env.now - began) * pace
-            stretched[column] = self.env.now
-            if column and column % 2 == 0:
-                index = column // 2 - 1
-                self.ready[index] = self.env.now
-                self.ready_event[index].succeed()
-        self.segments = self.segments * np.divide(stretched, slowest, out=np.ones_like(slowest), where=slowest > 0)
+    def _barrier(self) -> Iteration:
+        """The end where all wait for all: buckets are combined in order as they arrive, then comes the update.
 
-    def _issued(self, index: int) -> float:
-        """When a bucket's exchange may start: ready everywhere, and the software before it has run.
-
-        That is the next cycle of the runtime, and the host's launch, which runs beside earlier exchanges.
-        """
-        start, runtime = self.ready[index], self.plan.runtime
-        if runtime.cycle_time:
-            start = math.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
-        if runtime.collective_launch:
-            start = self.host = max(self.host, start) + runtime.collective_launch
-        return start
-
-    def _communicate(self) -> Process:
-        """The serial stream: one exchange after the other, first in first out.
-
-        It runs ahead of the clock as far as it knows when the next bucket is ready, and lets the clock catch up before
-        it has to wait for one.
-        """
-        env, clock, ready, note = self.env, 0.0, self.ready, self.busy.append
-        software = self.plan.runtime.cycle_time or self.plan.runtime.collective_launch
-        for index, stages in enumerate(self.plan.exchanges):
-            if self.slowdown:
-                yield self.ready_event[index]
-                clock = max(clock, env.now)
-            if stages:
-                issued = self._issued(index) if software else ready[index]
-                start = clock = max(clock, issued)
-                for stage in stages:
-                    end = clock + stage.seconds
-                    note((clock, end, stage.label, index, stage.collective))
-                    clock = end
-                if self.slowdown:
-                    yield env.timeout(start - env.now)
-                    self._toggle(1)
-                    yield env.timeout(max(0.0, clock - env.now))
-                    self._toggle(-1)
-            self.done_at[index] = max(clock, ready[index])
-        yield env.timeout(max(0.0, clock - env.now))
-
-    def _exchange(self, index: int) -> Process:
-        """One of many exchanges under way at once; they meet on the links."""
-        if self.slowdown:
-            yield self.ready_event[index]
-        if self.plan.exchanges[index]:
-            yield self.env.timeout(max(0.0, self._issued(index) - self.env.now))
-        for stage in self.plan.exchanges[index]:
-            seconds, now = stage.seconds, self.env.now
-            if stage.rounds is not None:
-                began = np.full(self.plan.wiring.layout.places, now)
-                overhead = self.plan.runtime.message_overhead
-                seconds = (
-                    float(fold(stage.rounds, self.plan.wiring, began, links=self.links, overhead=overhead).max()) - now
-                )
-            self._toggle(1)
-            self.busy.append((now, now + seconds, stage.label, index, stage.collective))
-            yield self.env.timeout(seconds)
-            self._toggle(-1)
-        self.done_at[index] = max(self.env.now, self.ready[index])
-
-    def _toggle(self, by: int) -> None:
-        self.active += by
-        if self.slowdown and self.active == (1 if by > 0 else 0):
-            self.change.succeed()
-            self.change = self.env.event()
-
-    def iteration(self) -> Iteration:
-        """Where the time went, mean over workers; the terms sum to the iteration's seconds.
-
-        After the last gradient, buckets are combined in order as they arrive, then comes the update.
+        The terms are means over workers and sum to the iteration's seconds.
         """
         work, at = self.work, self.segments
         mean = at.mean(axis=0) if len(at) > 1 else at[0]
@@ -180,24 +150,87 @@ class _Run:
                 self.gaps.append((now, done))
                 now = done
             now += combine
-        kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
-        inside = sum(covered(kernels, start, stop) for start, stop in self.gaps) if kernels else 0.0
-        gaps = sum(stop - start for start, stop in self.gaps)
+        inside = self._kernels_inside(self.gaps)
         breakdown = {
             "forward": float(mean[0]) - work.input_time,
             "backward": float(parts[::2].sum()),
             "selection": float(parts[1::2].sum()),
-            "communication_exposed": gaps - inside,
+            "communication_exposed": sum(stop - start for start, stop in self.gaps) - inside,
             "combine": float(work.combine.sum()) + inside,
             "update": work.update,
             "idle": work.input_time + computed - float(mean[-1]),
         }
+        return self._iteration(now + work.update, breakdown)
+
+    def _gated(self, draws: Draws, slowdown: float) -> Iteration:
+        """The end where every layer waits for its own parameters: the next forward pass, from the first layer on.
+
+        Before a layer runs, the buckets that it is the first to need are combined and updated. All workers start the
+        iteration together, so with random differences the slowest of each iteration counts.
+        """
+        work, at = self.work, self.segments
+        factor = draws.compute * self.plan.pace
+        combine, update = work.per_layer(work.combine), work.update_shares()
+        needed = work.needed_at(self.done_at)
+        clock = at[:, -1] + work.input_time
+        gaps, inside = np.zeros(len(clock)), 0.0
+        for layer, forward in enumerate(work.layer_forward.tolist()):
+            late = np.maximum(needed[layer] - clock, 0.0)
+            if late.any():
+                gaps += late
+                slowest = float(clock.max())
+                self.gaps.append((slowest, max(slowest, needed[layer])))
+                inside += self._kernels_inside(self.gaps[-1:])
+            clock = np.maximum(clock, needed[layer]) + combine[layer] + update[layer]
+            clock = clock + (self._slowed(clock, forward * factor, slowdown) if slowdown else forward * factor)
+        spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
+        backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
+        time, own = float(clock.max()), float(clock.mean())
+        exposed, inside = float(gaps.mean()), min(inside, float(gaps.mean()))
+        terms = {"backward": backward, "selection": selection, "combine": float(combine.sum()), "update": work.update}
+        forward = own - exposed - work.input_time - sum(terms.values())
+        breakdown = {
+            **terms,
+            "forward": forward,
+            "communication_exposed": exposed - inside,
+            "combine": terms["combine"] + inside,
+            "idle": work.input_time + time - own,
+        }
+        return self._iteration(time, breakdown)
+
+    def _slowed(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
+        """How long compute takes that runs slower while a collective is under way."""
+        made = np.empty(len(start))
+        for index, (begin, nominal) in enumerate(
+            zip(start.tolist(), np.broadcast_to(seconds, start.shape), strict=True)
+        ):
+            clock, left = begin, float(nominal)
+            for low, high, _, _, collective in self.busy:
+                if not collective or high <= clock:
+                    continue
+                if low > clock:
+                    free = min(left, low - clock)
+                    clock, left = clock + free, left - free
+                if left <= 0:
+                    break
+                progress = min(left, (high - clock) / (1 + slowdown))
+                clock, left = clock + progress * (1 + slowdown), left - progress
+            made[index] = clock + left - begin
+        return made
+
+    def _kernels_inside(self, gaps: Sequence[tuple[float, float]]) -> float:
+        """Seconds of waiting in which a kernel of an exchange ran."""
+        kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
+        return sum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
+
+    def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
+        at = self.segments
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
         # Only exchanges that are many at a time can overlap.
-        total = covered(busy, 0.0, now) if self.plan.concurrent else sum(end - start for start, end in busy)
+        total = covered(busy, 0.0, time) if self.plan.concurrent else sum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - ready).mean(axis=0).sum()) if len(at) > 1 else 0.0
-        return Iteration(now + work.update, breakdown, total, waiting, self._spans)
+        return Iteration(time, breakdown, total, waiting, self._spans)
 
     def _spans(self) -> list[Span]:
         """Spans of the slowest worker at each point, for the timeline."""
@@ -208,14 +241,32 @@ class _Run:
                 label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
                 spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))
         now = slowest[-1]
-        for index, (done, combine) in enumerate(zip(self.done_at, self.work.combine.tolist(), strict=True)):
-            now = max(now, done)
-            if combine:
-                spans.append(Span("compute", "combine", now, now + combine, index))
-            now += combine
-        spans.append(Span("compute", "update", now, now + self.work.update))
-        spans.extend(
-            Span("communication" if collective else "exchange kernel", label, start, end, index)
-            for start, end, label, index, collective in self.busy
-        )
+        if self.plan.scheduler.gated:
+            spans.extend(self._forward_spans(now))
+        else:
+            for index, (done, combine) in enumerate(zip(self.done_at, self.work.combine.tolist(), strict=True)):
+                now = max(now, done)
+                if combine:
+                    spans.append(Span("compute", "combine", now, now + combine, index))
+                now += combine
+            spans.append(Span("compute", "update", now, now + self.work.update))
+        spans.extend(_span(item) for item in self.busy)
         return spans
+
+    def _forward_spans(self, now: float) -> list[Span]:
+        """The next forward pass of a worker with the profile's own pace, layer by layer."""
+        work, spans = self.work, []
+        combine, update, needed = work.per_layer(work.combine), work.update_shares(), work.needed_at(self.done_at)
+        now += work.input_time
+        for layer, forward in enumerate(work.layer_forward.tolist()):
+            now = max(now, needed[layer])
+            for label, seconds in (("combine", combine[layer]), ("update", update[layer]), ("forward", forward)):
+                if seconds:
+                    spans.append(Span("compute", label, now, now + seconds))
+                now += seconds
+        return spans
+
+
+def _span(item: Busy) -> Span:
+    start, end, label, index, collective = item
+    return Span("communication" if collective else "exchange kernel", label, start, end, index)

@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from simulator.component import Component, Spec
+from simulator.component import Component, Spec, expected
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
+
+
+def _each_pair_once(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
+    """Links between pairs of GPUs as they can be. Raises an expected-error that shows the first that cannot."""
+    seen = set[tuple[int, int]]()
+    for a, b, count in mesh:
+        link, pair = [a, b, count], (min(a, b), max(a, b))
+        if pair[0] < 0:
+            raise expected("numbers of GPUs, 0 or more", link, "the GPUs of a node count from 0")
+        if a == b:
+            raise expected("two different GPUs", link, "a link joins a GPU to another one")
+        if count < 1:
+            raise expected("1 link or more", link, "leave out the pairs that no link joins")
+        if pair in seen:
+            raise expected("each pair once", link, "a link carries both directions, and [a, b, n] stands for n of them")
+        seen.add(pair)
+    return mesh
+
+
+Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_each_pair_once)]
 
 
 class IntraNode(Spec):
     """What joins the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
 
     With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
-    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`.
+    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`; without `host` they are an
+    expected-error as soon as both are present.
     """
 
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
-    mesh: tuple[tuple[int, int, int], ...] = ()
+    mesh: Mesh = ()
     host: BytesPerSecond | None = None
 
     def links(self, placement: Placement) -> Links:
@@ -104,6 +127,16 @@ class Wiring:
     offset: int
     incast: Floats | None = None
 
+    def arriving(self) -> Floats:
+        """1 for links (L,) by which messages from other nodes arrive, else 0."""
+        made, places = np.zeros(len(self.capacity)), np.arange(len(self.node))
+        others = [int(np.argmax(self.node != node)) for node in range(int(self.node.max()) + 1)]
+        senders = np.array(others)[self.node]
+        apart = self.node[senders] != self.node
+        if apart.any():
+            made[self.across(senders[apart], places[apart]).last] = 1
+        return made
+
     def route(self, src: Ints, dst: Ints) -> Route:
         """The route of each message, (m,) places: inside a node where both ends stand on it."""
         local = self.node[src] == self.node[dst]
@@ -167,8 +200,8 @@ class Fabric(Component, family="fabric"):
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
         """Lay the fabric out for places that stand anywhere; `layout` is that of the job in question."""
-        inside = (self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)).links(placement)
         across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
+        inside = self.inside(placement)
         return Wiring(
             layout=layout,
             node=placement.node,
@@ -183,6 +216,10 @@ class Fabric(Component, family="fabric"):
     def across(self, placement: Placement, nic: float) -> Links:
         """Links between the nodes; `nic` is what one NIC moves per second and direction."""
         raise NotImplementedError
+
+    def inside(self, placement: Placement) -> Links:
+        """Links inside the nodes: `intra_node`, or ports at the NIC's figures."""
+        return (self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)).links(placement)
 
     def nics(self, placement: Placement, nic: float) -> Links:
         """The NICs alone, out then in: the GPUs of a node share its `nics_per_node` in turn."""
@@ -237,10 +274,30 @@ def port_links(placement: Placement, bandwidth: float, latency: float, label: st
     return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
 
 
+def _all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
+    """Raise an expected-error that names the first two GPUs of one node (node, number) that no link joins."""
+    ranks = defaultdict[int, list[int]](list)
+    for node, rank in sorted(places):
+        ranks[node].append(rank)
+    for node, present in ranks.items():
+        for a, b in combinations(present, 2):
+            if (a, b) not in joined:
+                raise expected(
+                    f"a link between GPUs {a} and {b} of node {node}, or `host`",
+                    "neither",
+                    "`host` is the bandwidth through host memory; co-located servers are numbered behind the GPUs",
+                )
+
+
 def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
-    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`."""
+    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`.
+
+    Raises an expected-error where two GPUs of a node have neither a link nor a host to go through.
+    """
     joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
     known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
+    if mesh.host is None:
+        _all_joined(known, joined)
     base, names = len(host.capacity), list[str]()
     capacity: list[float] = []
     table: dict[tuple[int, int], int] = {}

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+
 BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combine", "update", "idle")
 """Terms that an iteration's time is split into; they sum to it."""
 
@@ -30,6 +33,7 @@ class Iteration:
     """One simulated iteration: its seconds, the split of them (mean over workers), and its spans when asked for.
 
     `waiting` are the seconds that workers stood at collectives until the slowest had come, whether hidden or not.
+    `link_use`: what each link carried over time, where exchanges shared links as they went.
     """
 
     time: float
@@ -37,6 +41,16 @@ class Iteration:
     communication_total: float
     waiting: float
     spans: Callable[[], list[Span]]
+    link_use: Callable[[], LinkUse] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkUse:
+    """From each of `times` (t,) on, links carried `rates` (t, c) bytes/s; `of_link` (L,) is the column of a link."""
+
+    times: Floats
+    rates: Floats
+    of_link: Ints
 
 
 def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:

@@ -6,28 +6,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from simulator.component import Component
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import VALUE_BYTES, Layer
-
-Pieces = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a bucket of tensors with these numbers of elements would take, in seconds, in the scenario at hand.
+    """What a bucket of so many elements would take in the scenario at hand, in seconds, alone on the network.
 
-    `exchange`: its communication, software included, on an idle network; `selection`: the kernels before it;
-    `density`: the one that the sparsifier aims at (1 where it selects nothing). `exchange` takes a density as well,
-    None for the sparsifier's own.
+    `exchange`: its communication, software included, at the sparsifier's `density` (1 where it selects nothing);
+    `selection`: the kernels before it, on the compute stream. Arguments may be arrays.
     """
 
-    exchange: Callable[[Pieces, float | None], float]
-    selection: Callable[[Pieces], float]
+    exchange: Callable[[Floats | float], Floats]
+    selection: Callable[[Floats | float], Floats]
     density: float = 1.0
 
 
-FREE = Costs(lambda pieces, density: 0.0, lambda pieces: 0.0)
+FREE = Costs(np.zeros_like, np.zeros_like)
 """Nothing costs anything: what a plan is made with where the network is not known."""
 
 

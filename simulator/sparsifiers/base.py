@@ -52,6 +52,14 @@ class Sparsifier(Component, family="sparsifier"):
         """The method as it selects in this iteration of training: the same throughout, unless it has a warm-up."""
         return self
 
+    def at_density(self, density: float | None) -> Self:
+        """The method at a bucket's own density, None for the method's. Raises an expected-error if it has none."""
+        if density is None:
+            return self
+        if "density" not in type(self).model_fields:
+            raise expected("a sparsifier with a density", self.kind, "the scheduler sets the density of every layer")
+        return self.model_copy(update={"density": density})
+
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """What each worker sends of u (n, m); may write its own entries of `state`, never `residual`."""
         raise NotImplementedError

@@ -2,68 +2,93 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass
+from simulator.topologies.halving_doubling import HalvingDoubling
+from simulator.topologies.ring import Ring
+from simulator.topologies.tree import Tree
+
+_INTER: dict[str, type[Topology]] = {"ring": Ring, "halving_doubling": HalvingDoubling, "tree": Tree}
 
 
 class Hierarchical(Topology, kind="hierarchical"):
-    """Rings inside the nodes, and rings between the GPUs of equal rank across the nodes.
+    """Rings inside the nodes, and another topology between the GPUs of equal rank across the nodes.
 
     All-reduce = reduce-scatter inside, all-reduce of the parts across, all-gather inside: with g GPUs on each of N
-    nodes, 2(g-1)(alpha_l + S/(gB_l)) + 2(N-1)(alpha + S/(NB)) (Cho et al., BlueConnect 2019).
+    nodes, 2(g-1)(alpha_l + S/(gB_l)) + 2(N-1)(alpha + S/(NB)) (Cho et al., BlueConnect 2019). `inter`: what runs across
+    the nodes; halving and doubling takes 2 log2(N) start-ups instead of 2(N-1), a tree as many and log2(N) times S.
     """
+
+    inter: Literal["ring", "halving_doubling", "tree"] = "ring"
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, all-reduce across, all-gather inside."""
         inside = self._inside(nbytes, layout)
-        g, nodes = layout.gpus_per_node, layout.nodes
-        return [*inside, *self._across(nbytes / (g * nodes), layout, 2 * (nodes - 1)), *inside]
+        return [*inside, *self._across("all_reduce", self._shares(nbytes, layout), layout), *inside]
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, then of the parts across."""
-        share = nbytes / layout.workers
-        return [*self._inside(nbytes, layout), *self._across(share, layout, layout.nodes - 1)]
+        return [
+            *self._inside(nbytes, layout),
+            *self._across("reduce_scatter", self._shares(nbytes, layout), layout),
+        ]
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
         """All-gather across the nodes among equal ranks, then inside of what each rank holds."""
         g, nodes = layout.gpus_per_node, layout.nodes
         blocks = nbytes.reshape(len(nbytes), nodes, g)
-        across = _together([ring_gather(self._rank(rank, layout), blocks[:, :, rank]) for rank in range(g)])
+        across = self._across("all_gather", [blocks[:, :, rank] for rank in range(g)], layout)
         held = blocks.sum(axis=1)
         inside = _together([ring_gather(self._node(node, layout), held) for node in range(nodes)])
         return across + inside
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the nodes' first GPUs, then inside every node at once."""
+        """Among the nodes' first GPUs, then inside every node at once."""
         g, nodes = layout.gpus_per_node, layout.nodes
-        chain = [Round(np.array([n * g]), np.array([(n + 1) * g]), nbytes[:, None]) for n in range(nodes - 1)]
         heads = np.arange(nodes) * g
         everywhere = np.repeat(nbytes[:, None], nodes, axis=1)
-        return chain + [Round(heads + i, heads + i + 1, everywhere) for i in range(g - 1)]
+        across = self._across("broadcast", [nbytes], layout)
+        return across + [Round(heads + i, heads + i + 1, everywhere) for i in range(g - 1)]
 
     def _inside(self, nbytes: Floats, layout: Layout) -> Rounds:
         g = layout.gpus_per_node
         rings = [ring_pass(self._node(n, layout), nbytes[:, None] / g, g - 1) for n in range(layout.nodes)]
         return _together(rings)
 
-    def _across(self, share: Floats, layout: Layout, repeat: int) -> Rounds:
-        rings = [ring_pass(self._rank(r, layout), share[:, None], repeat) for r in range(layout.gpus_per_node)]
-        return _together(rings)
+    def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
+        """A primitive among the GPUs of rank 0, 1, ... of all nodes, one payload each, side by side."""
+        inter, nodes, g = _INTER[self.inter](), Layout(layout.nodes, 1), layout.gpus_per_node
+        return _together(
+            [
+                [
+                    replace(item, src=item.src * g + rank, dst=item.dst * g + rank)
+                    for item in getattr(inter, primitive)(payload, nodes)
+                ]
+                for rank, payload in enumerate(payloads)
+            ]
+        )
+
+    @staticmethod
+    def _shares(nbytes: Floats, layout: Layout) -> list[Floats]:
+        """What each rank of a node holds after the reduce-scatter inside."""
+        return [nbytes / layout.gpus_per_node] * layout.gpus_per_node
 
     @staticmethod
     def _node(node: int, layout: Layout) -> Ints:
         return np.arange(layout.gpus_per_node) + node * layout.gpus_per_node
 
-    @staticmethod
-    def _rank(rank: int, layout: Layout) -> Ints:
-        return np.arange(layout.nodes) * layout.gpus_per_node + rank
 
-
-def _together(rings: list[Rounds]) -> Rounds:
-    """Rounds of several groups that run side by side."""
+def _together(groups: Sequence[Rounds]) -> Rounds:
+    """Rounds of several groups that run side by side; repeats are written out where only some groups have them."""
+    if len({tuple(item.repeat for item in rounds) for rounds in groups}) > 1:
+        groups = [[replace(item, repeat=1) for item in rounds for _ in range(item.repeat)] for rounds in groups]
     return [
         Round(
             np.concatenate([item.src for item in items]),
@@ -71,5 +96,5 @@ def _together(rings: list[Rounds]) -> Rounds:
             np.concatenate([item.nbytes for item in items], axis=1),
             items[0].repeat,
         )
-        for items in zip(*rings, strict=True)
+        for items in zip(*groups, strict=True)
     ]

@@ -1,12 +1,18 @@
-"""NCCL's own mixture: a tree for tiny payloads, the ring for the rest."""
+"""NCCL's own mixture: a tree for tiny payloads, the ring for the rest, or what its tuning chooses."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
+from pydantic import BeforeValidator
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout
+from simulator.models.exchange import Ints, Layout
 from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.topologies.double_binary_tree import DoubleBinaryTree
+from simulator.topologies.nccl_tuner import TunerRow, rows_of
+from simulator.topologies.nccl_tuning import ALGORITHMS, EFFICIENCY, PROTOCOLS, NcclTuning
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree
 from simulator.units import Bytes
@@ -17,19 +23,55 @@ class Nccl(Topology, kind="nccl"):
 
     The default is where NCCL 2.6.4 changes over on 32 ranks on 8 nodes over sockets: 8 KiB still take half of what the
     ring's start-up would (dexhunter/allreduce-experiments, 2020). NCCL has no tree for gathers.
+
+    With `tuning`, algorithm and protocol are the fastest by NCCL's own model of every payload. Rows of a `tuner`
+    plug-in, written out or in a .csv file, come before it: the first that fits a payload decides. Trees are double
+    binary trees then. LL leaves half of the bandwidth, LL128 120 of 128 bytes, Simple all of it (NVIDIA/nccl,
+    src/graph/tuning.cc, v2.30.7, 2025); the start-up of a message stays the fabric's.
     """
 
     tree_up_to: Bytes = 8 * 2.0**10
+    tuning: NcclTuning | None = None
+    tuner: Annotated[
+        tuple[TunerRow, ...],
+        BeforeValidator(rows_of, json_schema_input_type=str | tuple[TunerRow, ...]),
+    ] = ()
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Tree and ring, each with the payloads that it carries."""
+        """Tree and ring, each with the payloads that it carries; by protocol too, where that is chosen."""
         small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
-        return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
+        if self.tuning is None and not self.tuner:
+            return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
+        picked, made = self._picked(primitive, nbytes, layout), []
+        for number in np.unique(picked):
+            mask = picked == number
+            if number < 0:
+                made += [Choice(Tree(), mask & small, "tree"), Choice(Ring(), mask & ~small, "ring")]
+                continue
+            algorithm, protocol = divmod(int(number), len(PROTOCOLS))
+            label, efficiency = f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}", EFFICIENCY[PROTOCOLS[protocol]]
+            topology = DoubleBinaryTree() if ALGORITHMS[algorithm] == "tree" else Ring()
+            parts = topology.choices(primitive, nbytes, layout)
+            made += [Choice(part.topology, part.mask & mask, label, efficiency) for part in parts]
+        return made
+
+    def _picked(self, primitive: str, nbytes: Floats, layout: Layout) -> Ints:
+        """The number of the chosen (algorithm, protocol) of each payload (b,); -1 where nothing chooses."""
+        picked = np.full(len(nbytes), -1, dtype=np.int64)
+        if self.tuning is not None:
+            time = self.tuning.seconds(primitive, nbytes, layout)
+            picked = time.reshape(-1, len(nbytes)).argmin(axis=0)
+        protocols = [name.lower() for name in PROTOCOLS]
+        for row in reversed(self.tuner):  # the first row that fits comes last, and stands
+            chosen = ALGORITHMS.index(row.algorithm) * len(PROTOCOLS) + protocols.index(row.protocol)
+            picked[row.matches(primitive, nbytes, layout)] = chosen
+        return picked
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of payloads that are all on the same side of the threshold."""
-        chosen = Tree() if nbytes.max(initial=0.0) <= self.tree_up_to else Ring()
-        return chosen.all_reduce(nbytes, layout)
+        """Rounds of payloads that all go the same way: that of the largest."""
+        largest = np.array([nbytes.max(initial=0.0)])
+        chosen = [choice.topology for choice in self.choices("all_reduce", largest, layout) if choice.mask.all()]
+        return chosen[0].all_reduce(nbytes, layout)
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
         """The ring's."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, Round
+from simulator.models.exchange import Ints, Layout, Round
 from simulator.topologies.base import Rounds, Topology, binomial_levels
 
 
 class Tree(Topology, kind="tree"):
     """Binomial tree rooted at worker 0: reduce to the root, then broadcast.
 
-    On an idle, homogeneous fabric with one GPU per node: all-reduce 2 ceil(log2 p)(alpha + S/B), broadcast half of it
-    (Thakur, Rabenseifner and Gropp 2005).
+    On an idle, homogeneous fabric with one GPU per node and p a power of two: all-reduce 2 log2(p)(alpha + S/B),
+    broadcast half of it (Thakur, Rabenseifner and Gropp 2005). Several GPUs per node: a tree over the nodes' first GPUs
+    and one inside every node, so that each NIC carries a payload once per level.
     """
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -21,10 +22,10 @@ class Tree(Topology, kind="tree"):
         return self._reduce(nbytes, layout) + self.broadcast(nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """ceil(log2 p) levels, each doubling those who have the payload."""
+        """Levels that each double the nodes that have the payload, then the workers of every node."""
         return [
             Round(parents, children, np.repeat(nbytes[:, None], len(parents), axis=1))
-            for parents, children in binomial_levels(np.arange(layout.workers))
+            for parents, children in _levels(layout)
         ]
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -45,7 +46,17 @@ class Tree(Topology, kind="tree"):
     def _subtrees(self, sizes: Floats, layout: Layout) -> list[tuple[np.ndarray, np.ndarray, Floats]]:
         """Levels with the bytes that belong to each child's subtree."""
         below, levels = sizes.copy(), []
-        for parents, children in reversed(binomial_levels(np.arange(layout.workers))):
+        for parents, children in reversed(_levels(layout)):
             levels.append((parents, children, below[:, children]))
             below[:, parents] += below[:, children]
         return levels[::-1]
+
+
+def _levels(layout: Layout) -> list[tuple[Ints, Ints]]:
+    """Pairs (parent, child), level by level: over the nodes' first GPUs, then inside all nodes at once."""
+    heads = np.arange(layout.nodes) * layout.gpus_per_node
+    inside = [
+        ((heads[:, None] + parents).ravel(), (heads[:, None] + children).ravel())
+        for parents, children in binomial_levels(np.arange(layout.gpus_per_node))
+    ]
+    return binomial_levels(heads) + inside

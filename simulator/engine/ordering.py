@@ -1,0 +1,48 @@
+"""Collectives that wait for each other: an order that can't be worked off is found before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from simulator.component import expected
+
+
+def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int) -> list[int] | None:
+    """The order in which all workers issue their collectives; None where it is the usual one.
+
+    A collective needs every worker, and a worker's stream stays at its collective until that has run, so that workers
+    whose orders differ wait for each other for ever. Raises an expected-error that names workers and buckets where they
+    do, or where an order leaves out or repeats a bucket.
+    """
+    usual = list(range(buckets))
+    for worker, order in orders.items():
+        if sorted(order) != usual:
+            missing = sorted(set(usual) - set(order))
+            got = f"{list(order)} of worker {worker}" + (f", without {missing}" if missing else "")
+            raise expected(f"every bucket from 0 to {buckets - 1} once", got)
+    at = {worker: list(orders.get(worker, usual)) for worker in range(workers)}
+    made = []
+    for turn in range(buckets):
+        heads = {worker: order[turn] for worker, order in at.items()}
+        if len(set(heads.values())) > 1:
+            raise expected("an order of collectives that all workers share", _waiting(heads, made), _HINT)
+        made.append(heads[0])
+    return None if made == usual else made
+
+
+_HINT = "each collective waits for all workers, and each worker's stream for its collective: a deadlock"
+
+
+def _waiting(heads: Mapping[int, int], made: Sequence[int]) -> str:
+    """Who waits where: workers by the bucket that they stand at."""
+    standing: dict[int, list[int]] = {}
+    for worker, bucket in heads.items():
+        standing.setdefault(bucket, []).append(worker)
+    parts = [f"{_some('worker', workers)} at bucket {bucket}" for bucket, workers in sorted(standing.items())]
+    after = f" after {_some('bucket', list(made))}" if made else ""
+    return f"{' and '.join(parts)}{after}, each waiting for the other"
+
+
+def _some(noun: str, numbers: list[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:4]) + (", ..." if len(numbers) > 4 else "")
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}"

@@ -1,0 +1,88 @@
+"""Max-min fair rates: what every flow gets of the links that it crosses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+
+_SAME = 1e-12
+_REMEMBERED = 8192
+
+
+@dataclass
+class Sharing:
+    """Rates of flow types over links, by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
+
+    Entry i says that a flow of type `type_of[i]` stands for `messages[i]` messages on each link of class `link_of[i]`.
+    `capacity` (L,) in bytes/s may be written between calls of `rates`, followed by `forget`. `limit` (T,): the most
+    that a message of a type asks for. `incast`: pairs of concurrent messages and the share of capacity that is left,
+    on the links of `arriving` (L,).
+    """
+
+    capacity: Floats
+    type_of: Ints
+    link_of: Ints
+    messages: Floats
+    limit: Floats
+    arriving: Floats
+    incast: Floats | None = None
+    _known: dict[bytes, Floats] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """The capacities have changed."""
+        self._known.clear()
+
+    def rates(self, active: Floats) -> Floats:
+        """Bytes/s (T,) of one message of each type where `active` (T,) flows of each are under way.
+
+        All rates rise together; a flow stops rising where a link on its way is full, or at its limit.
+        """
+        key = active.tobytes()
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[key] = self._filled(active)
+        return known
+
+    def load(self, active: Floats, rates: Floats) -> Floats:
+        """Bytes/s on each link (L,)."""
+        weight = (active * rates)[self.type_of] * self.messages
+        return _totals(self.link_of, weight, len(self.capacity))
+
+    def _filled(self, active: Floats) -> Floats:
+        types, links = len(active), len(self.capacity)
+        weight = active[self.type_of] * self.messages
+        crossing = _totals(self.link_of, weight, links)
+        left = self._available(crossing)
+        rates, rising = np.zeros(types), active > 0
+        while rising.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = np.where(crossing > 0, left / crossing, np.inf)
+            level = min(float(share.min()), float(self.limit[rising].min()))
+            full = share <= level * (1 + _SAME)
+            stops = _totals(self.type_of, full[self.link_of] * weight, types) > 0
+            stops = rising & (stops | (self.limit <= level * (1 + _SAME)))
+            rates[stops] = level
+            fixed = np.where(stops[self.type_of], weight, 0.0)
+            crossed = _totals(self.link_of, fixed, links)
+            # Counts are whole numbers, so a link that nobody else crosses comes out at exactly 0.
+            crossing -= crossed
+            left = np.maximum(left - crossed * level, 0.0)
+            weight = weight - fixed
+            rising &= ~stops
+        return rates
+
+    def _available(self, crossing: Floats) -> Floats:
+        if self.incast is None:
+            return self.capacity.copy()
+        kept = np.interp(crossing, self.incast[:, 0], self.incast[:, 1])
+        return np.where((self.arriving > 0) & (crossing > 0), self.capacity * kept, self.capacity)
+
+
+def _totals(places: Ints, values: Floats, count: int) -> Floats:
+    return np.bincount(places, weights=values, minlength=count).astype(float, copy=False)

@@ -1,0 +1,96 @@
+"""Where the fold is exact: no message ever waits for another worker's on a link that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from simulator.engine.classes import MessageClass, classify, structure
+from simulator.fabrics.base import Wiring
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Round, Route
+
+_SAME = 1e-9
+
+
+def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
+    """Why `fold` would not be exact for these rounds alone on the wires, started together; empty where it is.
+
+    `src`, `dst` and `route` are those of all rounds, one after the other. Exact is: every link serves one place and
+    leads over one distance, or it serves places that are alike and so move in step; and no link between them is short.
+    """
+    if not rounds:
+        return ""
+    if wiring.incast is not None and not _one_to_one(route.last, src):
+        return "several senders meet at one NIC, whose bandwidth depends on their number"
+    apart = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
+    if not (apart and _once(rounds, route.first) and _once(rounds, route.last)):
+        shared = _unlike(rounds, wiring)
+        if shared:
+            return shared
+    if not _one_to_one(route.last, route.latency):
+        return "messages come to one link over different distances"
+    return _narrow(rounds, wiring, src, route)
+
+
+def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
+    """Whether every link has one owner only."""
+    pairs = np.unique(np.stack([links, owners]), axis=1).shape[1] if len(links) > 1 else 1
+    return bool(pairs <= len(np.unique(links)))
+
+
+def _once(rounds: Sequence[Round], links: Ints) -> bool:
+    """Whether no round uses a link twice."""
+    bounds = np.cumsum([0, *(len(item.src) for item in rounds)]).tolist()
+    return all(len(np.unique(links[low:high])) == high - low for low, high in pairwise(bounds))
+
+
+def _unlike(rounds: Sequence[Round], wiring: Wiring) -> str:
+    """A link on which messages meet that are not alike by symmetry."""
+    shapes = list(dict.fromkeys(structure(rounds, row)[0] for row in range(len(rounds[0].nbytes))))
+    for shape in shapes:
+        made = classify([shape], wiring.route, np.zeros(len(wiring.node)), wiring.capacity)
+        for end in ("out", "into"):
+            owner: dict[int, int] = {}
+            for classes, _ in made.programmes[shape].rounds:
+                seen: dict[int, MessageClass] = {}
+                for item in classes:
+                    place, link = getattr(item, end)
+                    if seen.setdefault(link, item) is not item or owner.setdefault(link, place) != place:
+                        name = wiring.names[int(np.flatnonzero(made.of_link == link)[0])]
+                        return f"messages of different workers meet on {name}"
+    return ""
+
+
+def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) -> str:
+    """A link between the ends that does not carry all that may cross it at once."""
+    if route.middle is None or not (route.middle >= 0).any():
+        return ""
+    rate = np.minimum(_shares(rounds, wiring, route.first), _shares(rounds, wiring, route.last))
+    links, senders, rates = [], [], []
+    inner = np.unique(route.middle[route.middle >= 0])
+    for column in (route.first, *route.middle.T):
+        on = np.isin(column, inner)
+        links.append(column[on])
+        senders.append(src[on])
+        rates.append(rate[on])
+    link, sender, pace = np.concatenate(links), np.concatenate(senders), np.concatenate(rates)
+    # A place sends one round after the other, so only its fastest counts.
+    keys, back = np.unique(np.stack([link, sender]), axis=1, return_inverse=True)
+    fastest = np.zeros(keys.shape[1])
+    np.maximum.at(fastest, back.ravel(), pace)
+    total = np.bincount(keys[0], weights=fastest, minlength=len(wiring.capacity))
+    over = np.flatnonzero(total > wiring.capacity * (1 + _SAME))
+    return f"more may cross {wiring.names[int(over[0])]} than it carries" if len(over) else ""
+
+
+def _shares(rounds: Sequence[Round], wiring: Wiring, links: Ints) -> Floats:
+    """Bytes/s of each message if its round shares `links` evenly."""
+    bounds = np.cumsum([0, *(len(item.src) for item in rounds)])
+    made = np.empty(len(links))
+    for low, high in pairwise(bounds.tolist()):
+        part = links[low:high]
+        made[low:high] = wiring.capacity[part] / np.bincount(part)[part]
+    return made

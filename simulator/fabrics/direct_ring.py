@@ -1,0 +1,21 @@
+"""A ring of nodes without a switch."""
+
+from __future__ import annotations
+
+from simulator.fabrics.base import Links
+from simulator.fabrics.torus import Direct
+from simulator.models.exchange import Placement
+
+
+class DirectRing(Direct, kind="direct_ring"):
+    """Nodes joined in a ring by direct links in both directions; a message takes the shorter way.
+
+    Node n is joined to n+1 and n-1, modulo the number of nodes, dedicated servers included. Of N nodes, a message from
+    a to b takes min((b-a) mod N, (a-b) mod N) hops, forward at a tie, and shares the links of the nodes between; h hops
+    take latency + (h-1) hop_latency seconds. The torus of one dimension (Dally and Seitz 1987). Any number of nodes
+    fits.
+    """
+
+    def across(self, placement: Placement, nic: float) -> Links:
+        """The out ends of all direct links, node by node, then their in ends."""
+        return self.grid(placement, nic, (placement.nodes,))

@@ -1,0 +1,107 @@
+"""Nodes joined to their neighbours directly, without switches: tori of any dimensions."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from simulator.component import expected
+from simulator.fabrics.base import Fabric, Links
+from simulator.models.exchange import Ints, Placement, Route
+from simulator.units import Seconds
+
+_MOST = 2**17
+"""Nodes of a torus: all of its links are laid out, used or not."""
+
+
+class Direct(Fabric):
+    """Base of fabrics whose nodes have a direct link to each neighbour and pass on what is meant for others.
+
+    Each link has per direction an end at its sender ("out") and one at its receiver ("in"), both of `bandwidth`. A
+    message leaves by the out end of its first hop, shares the out ends of the further hops with the traffic of the
+    nodes there, and arrives by the in end of the last one. `latency` is the start-up of the first hop, `hop_latency`
+    that of each further one, in seconds (default: the same). With several `nics_per_node` there are as many links
+    between neighbours, side by side; the GPUs of a node take them in turn and stay on theirs. A cap on what one
+    endpoint's software moves caps every end, since that software passes on what is meant for others, too.
+    """
+
+    hop_latency: Seconds | None = None
+
+    def grid(self, placement: Placement, nic: float, shape: tuple[int, ...]) -> Links:
+        """Links of a torus of `shape`, nodes numbered with the last dimension fastest."""
+        size, count, ways = math.prod(shape), self.nics_per_node, _ways(shape)
+        # Per axis, which of a node's links leads back, and forward. A tie goes forward: a ring of 2 has no way back.
+        column = {way: number for number, way in enumerate(ways)}
+        columns = np.array([[column.get((axis, way), -1) for way in (-1, 1)] for axis in range(len(shape))])
+        strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        ends = count * size * len(ways)
+        further = self.latency if self.hop_latency is None else self.hop_latency
+
+        def route(src: Ints, dst: Ints) -> Route:
+            here, there = placement.node[src], placement.node[dst]
+            plane = placement.rank[src] % count
+            at, to = np.stack(np.unravel_index(here, shape)), np.stack(np.unravel_index(there, shape))
+            length = np.array(shape)[:, None]
+            ahead = (to - at) % length
+            forward = 2 * ahead <= length
+            steps = np.where(forward, ahead, length - ahead)
+            before, hops = np.cumsum(steps, axis=0) - steps, steps.sum(axis=0)
+            way = np.full((len(src), max(1, int(hops.max(initial=0)))), -1, dtype=np.int64)
+            for axis, stride in enumerate(strides):
+                sign, link = np.where(forward[axis], 1, -1), columns[axis, forward[axis].astype(np.int64)]
+                for step in range(int(steps[axis].max(initial=0))):
+                    on = np.flatnonzero(steps[axis] > step)
+                    moved = (at[axis, on] + sign[on] * step) % shape[axis] - at[axis, on]
+                    node = plane[on] * size + here[on] + moved * stride
+                    way[on, before[axis, on] + step] = node * len(ways) + link[on]
+                here = here + (to[axis] - at[axis]) * stride
+            last = way[np.arange(len(src)), np.maximum(hops - 1, 0)] + ends
+            latency = self.latency + further * np.maximum(hops - 1, 0)
+            return Route(way[:, 0], last, latency, way[:, 1:] if way.shape[1] > 1 else None)
+
+        return Links(np.full(2 * ends, nic), _names(shape, count), route)
+
+
+class Torus(Direct, kind="torus"):
+    """Torus of direct links: a message goes dimension by dimension, the shorter way round each.
+
+    `dimensions` such as [4, 4, 4]; node n stands at its coordinates with the last dimension fastest, and the torus may
+    have more nodes than the job uses. Dimension-ordered routing (Dally and Seitz 1987): the first dimension first, in
+    each the shorter way round, at a tie forward. A node has 2 links per dimension, 1 where the dimension is 2, as the
+    two would join the same nodes; h hops take latency + (h-1) hop_latency seconds. More nodes than the product of the
+    dimensions are an expected-error.
+    """
+
+    dimensions: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=8)
+
+    @field_validator("dimensions")
+    @classmethod
+    def _within_reach(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if math.prod(value) > _MOST:
+            raise expected(f"dimensions of at most {_MOST} nodes in all", list(value), "their product is the size")
+        return value
+
+    def across(self, placement: Placement, nic: float) -> Links:
+        """The out ends of all direct links, node by node, then their in ends."""
+        if placement.nodes > math.prod(self.dimensions):
+            fits = f"at most {math.prod(self.dimensions)} nodes on a torus of {' x '.join(map(str, self.dimensions))}"
+            raise expected(fits, f"{placement.nodes} nodes", "raise `dimensions`; dedicated servers take nodes, too")
+        return self.grid(placement, nic, self.dimensions)
+
+
+def _ways(shape: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(dimension, direction) of each link that leaves a node."""
+    return [(axis, way) for axis, length in enumerate(shape) for way in (1, -1) if length > (1 if way > 0 else 2)]
+
+
+@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+def _names(shape: tuple[int, ...], count: int) -> tuple[str, ...]:
+    node = np.arange(math.prod(shape)).reshape(shape)
+    towards = [np.roll(node, -way, axis=axis).ravel().tolist() for axis, way in _ways(shape)]
+    number = [f" link {i}" if count > 1 else "" for i in range(count)]
+    links = [f"node {a} to node {b[a]}{i}" for i in number for a in range(node.size) for b in towards]
+    return tuple(f"{link} {end}" for end in ("out", "in") for link in links)

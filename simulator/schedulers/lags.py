@@ -1,0 +1,56 @@
+"""LAGS: every layer as dense as the backward pass can hide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.schedulers.base import FREE, Costs, Scheduler, singles
+from simulator.units import Density
+
+
+class LayerwiseAdaptive(Scheduler, kind="lags"):
+    """Layer-wise adaptive sparsification (Shi et al., LAGS-SGD, ECAI 2020): density follows what overlap can hide.
+
+    One bucket per tensor. Each gets the largest density, between the sparsifier's own and `highest_density`, at which
+    its exchange ends before the next tensor is ready; where not even the sparsifier's own density fits, that one. The
+    time of an exchange is taken as that of as many selected elements in a bucket of another size.
+    """
+
+    reads_costs: ClassVar[bool] = True
+
+    highest_density: Density = 0.25
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
+        """One bucket per tensor in backward order, with its density."""
+        buckets, made = singles(layers), []
+        clock = busy = 0.0
+        for bucket in buckets:
+            layer = layers[bucket.ready_layer]
+            clock += layer.backward + float(costs.selection(float(layer.numel)))
+            start, following = max(clock, busy), clock
+            if bucket.ready_layer:
+                after = layers[bucket.ready_layer - 1]
+                following += after.backward + float(costs.selection(float(after.numel)))
+            density = self._fitting(float(layer.numel), following - start, costs)
+            busy = start + float(costs.exchange(layer.numel * density / costs.density))
+            made.append(replace(bucket, density=density if costs.density < 1 else None))
+        return made
+
+    def _fitting(self, numel: float, room: float, costs: Costs) -> float:
+        """The largest density whose exchange takes at most `room`, by bisection on the density's logarithm."""
+        low, high = costs.density, max(costs.density, self.highest_density)
+        if float(costs.exchange(numel)) >= room:
+            return low
+        if float(costs.exchange(numel * high / costs.density)) <= room:
+            return high
+        for _ in range(40):
+            middle = (low * high) ** 0.5
+            if float(costs.exchange(numel * middle / costs.density)) <= room:
+                low = middle
+            else:
+                high = middle
+        return low

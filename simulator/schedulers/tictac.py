@@ -1,0 +1,31 @@
+"""TicTac: whole tensors, in the order in which the next forward pass uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.schedulers.base import FREE, Costs, Scheduler, singles
+
+
+class TicTac(Scheduler, kind="tictac"):
+    """Transfers in the order of the computation that waits for them (Hashemi, Abdu Jyothi and Campbell, MLSys 2019).
+
+    The authors order transfers by what each lets a dataflow graph compute (timing-aware, TAC) or by how many others it
+    needs (timing-independent, TIC). In a chain of layers every transfer but the next one lets nothing run, so both come
+    out as the layers' forward order, whatever the times. One tensor is under way at a time, whole: nothing is cut.
+    """
+
+    gated: ClassVar[bool] = True
+    by_priority: ClassVar[bool] = True
+
+    @property
+    def in_flight(self) -> float | None:
+        """One tensor at a time."""
+        return 0.0
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
+        """One bucket per tensor, in backward order."""
+        return singles(layers)

@@ -1,0 +1,130 @@
+"""Double binary tree: few start-ups like a tree, and the bandwidth of a ring."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Layout, Round
+from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.units import PositiveBytes
+
+
+class DoubleBinaryTree(Topology, kind="double_binary_tree"):
+    """Two complementary binary trees over the nodes, each carrying half of the payload, chunk after chunk.
+
+    No node is inner in both trees, so none sends or receives more than 2S for an all-reduce (Sanders, Speck and Traeff
+    2009; NCCL since 2.4). In every round each node passes one chunk of S/2C on, up and down in both trees at once; the
+    root sends a chunk down as soon as it is summed. On an idle, homogeneous fabric with one GPU per node, C chunks and
+    height h = floor(log2 p): at most (C + 2h)(alpha + 2S/(CB)), which tends to 2S/B; broadcast at most
+    (C + h + 1)(alpha + S/(CB)). Every chunk pays its start-up. Inside a node the trees go on as a chain from its first
+    GPU, as in NCCL; there is no tree for gathers and scatters.
+
+    `chunk`: bytes of one tree's chunk; larger where there would be more than `max_chunks` of them. Their number is a
+    power of two, the same for all payloads priced together.
+    """
+
+    chunk: PositiveBytes = 512 * 2.0**10
+    max_chunks: int = Field(default=64, ge=1, le=2**20)
+
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
+        """Itself, for payloads of the same number of chunks at a time."""
+        counts = self._chunks(nbytes)
+        return [Choice(self, counts == count, self.kind) for count in np.unique(counts)]
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Reduce up both trees and broadcast down them, pipelined into each other."""
+        g = layout.gpus_per_node
+        wave = _chains(np.arange(layout.nodes), g, np.zeros(layout.nodes, dtype=np.int64)).reversed(g - 2)
+        waves = [wave, wave]
+        for tree in two_trees(layout.nodes):
+            top = g - 1 + int(tree.height.max())  # when the root has summed its first chunk
+            inner = tree.parent >= 0
+            heads, parents = tree.node[inner] * g, tree.parent[inner] * g
+            waves += [
+                _Wave(heads, parents, g - 1 + tree.height[inner]),
+                _Wave(parents, heads, top - 1 + tree.depth[inner]),
+                _chains(tree.node, g, top + tree.depth),
+            ]
+        return self._rounds(waves, nbytes)
+
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Worker 0 feeds both roots; the trees are over the other nodes."""
+        g = layout.gpus_per_node
+        own = _chains(np.array([0]), g, np.array([0]))
+        waves = [own, own]
+        for tree in two_trees(layout.nodes - 1) if layout.nodes > 1 else ():
+            heads, sources = (tree.node + 1) * g, (tree.parent + 1) * g  # above the root stands node 0
+            waves += [_Wave(sources, heads, tree.depth), _chains(tree.node + 1, g, tree.depth + 1)]
+        return self._rounds(waves, nbytes)
+
+    def _chunks(self, nbytes: Floats) -> Ints:
+        """Chunks of each payload (b,), in each tree: a power of two."""
+        wanted = np.ceil(np.log2(np.maximum(1.0, nbytes / 2 / self.chunk)))
+        most = self.max_chunks.bit_length() - 1
+        counts: Ints = 2 ** np.minimum(wanted, most).astype(np.int64)
+        return counts
+
+    def _rounds(self, waves: list[_Wave], nbytes: Floats) -> Rounds:
+        """Rounds in which the same messages are under way are one round, repeated."""
+        src, dst, start = (np.concatenate(columns) for columns in zip(*waves, strict=True))
+        chunks = int(self._chunks(nbytes).max(initial=1))
+        payload, rounds = nbytes[:, None] / (2 * chunks), []
+        for now, then in pairwise(np.unique(np.concatenate([start, start + chunks])).tolist()):
+            active = (start <= now) & (now < start + chunks)
+            size = np.broadcast_to(payload, (len(nbytes), int(active.sum())))
+            rounds.append(Round(src[active], dst[active], size, then - now))
+        return rounds
+
+
+class Tree(NamedTuple):
+    """A binary tree: nodes (n,), the parent of each (-1 for the root), its height above the leaves, and its depth."""
+
+    node: Ints
+    parent: Ints
+    height: Ints
+    depth: Ints
+
+
+class _Wave(NamedTuple):
+    """Edges (e,) and the round in which each carries its first chunk; it carries one more in each round after."""
+
+    src: Ints
+    dst: Ints
+    start: Ints
+
+    def reversed(self, last: int) -> _Wave:
+        """The same edges the other way round, in the opposite order, when the last is to start."""
+        return _Wave(self.dst, self.src, last - self.start)
+
+
+def two_trees(nodes: int) -> tuple[Tree, Tree]:
+    """Two binary trees over `nodes` of the same shape, of height floor(log2 nodes); no node is inner in both.
+
+    The first is the search tree over 1 ... n in which odd numbers are leaves, and a number with i zeros at its end has
+    height i; the second is its mirror image, or, with an odd number of nodes, shifted by one.
+    """
+    places = np.arange(1, nodes + 1)
+    lowest = places & -places
+    nearest = (places ^ lowest) | (lowest << 1)
+    above = np.where(nearest <= nodes, nearest, places ^ lowest)  # 0: the root
+    height = np.log2(lowest).astype(np.int64)
+    depth = np.zeros(nodes, dtype=np.int64)
+    for level in range(int(height.max()) - 1, -1, -1):
+        here = height == level
+        depth[here] = depth[above[here] - 1] + 1
+    mirrored = places[::-1] - 1 if nodes % 2 == 0 else places % nodes
+    return (
+        Tree(places - 1, np.where(above > 0, above - 1, -1), height, depth),
+        Tree(mirrored, np.where(above > 0, mirrored[above - 1], -1), height, depth),
+    )
+
+
+def _chains(nodes: Ints, gpus: int, start: Ints) -> _Wave:
+    """Along the GPUs of every node from its first, which holds its first chunk before round `start` (n,)."""
+    heads, hops = np.meshgrid(nodes * gpus, np.arange(gpus - 1), indexing="ij")
+    return _Wave((heads + hops).ravel(), (heads + hops + 1).ravel(), (start[:, None] + hops).ravel())
