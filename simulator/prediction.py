@@ -17,6 +17,7 @@ from simulator.engine.plan import Beside, OtherGpu, Plan, Setup, assemble
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
 from simulator.errors import InputError, Problem
+from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
@@ -72,7 +73,7 @@ def run(scenario: Scenario) -> Prediction:
         "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
         "data_loading": plan.work.input_time,
     }
-    document["links"] = _links(plan, iterations[-1], document["iteration_time_s"])
+    document["links"] = _links(plan, document["iteration_time_s"])
     document["collectives"] = [
         {"primitive": primitive, "algorithm": algorithm, "calls": calls}
         for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
@@ -217,7 +218,7 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
     return [Draws(compute[:, i], normal[p:, i]) for i in range(first, count)]
 
 
-def _factors(stragglers: Stragglers, normal: np.ndarray) -> np.ndarray:
+def _factors(stragglers: Stragglers, normal: Floats) -> Floats:
     """Factors of mean 1 and standard deviation `jitter` from standard normal draws, by their quantiles."""
     jitter = stragglers.jitter
     if stragglers.distribution == "normal" or not jitter:
@@ -228,9 +229,9 @@ def _factors(stragglers: Stragglers, normal: np.ndarray) -> np.ndarray:
     from scipy.special import log_ndtr, ndtr
 
     if stragglers.distribution == "uniform":
-        return np.maximum(1 + jitter * math.sqrt(12) * (ndtr(normal) - 0.5), 0.1)
+        return np.maximum(1 + jitter * math.sqrt(12) * (np.asarray(ndtr(normal)) - 0.5), 0.1)
     # A floor of 1 - jitter, and an exponential tail above it whose mean and deviation are both `jitter`.
-    return np.maximum(1 - jitter - jitter * log_ndtr(-normal), 0.1)
+    return np.maximum(1 - jitter - jitter * np.asarray(log_ndtr(-normal)), 0.1)
 
 
 def _document(
@@ -300,7 +301,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
     return {"tier": tier, "reason": reason}
 
 
-def _links(plan: Plan, iteration: Iteration, time: float) -> list[dict[str, Any]]:
+def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     traffic, wiring = plan.prices.traffic, plan.wiring
     use = traffic.links / wiring.capacity

@@ -1,9 +1,9 @@
 """The slow twin of `engine.fold`: rounds as SimPy processes, one message at a time, nothing vectorised.
 
 Every place is a process that walks through the rounds in which it sends. A message is queued on its two links in the
-order of the rounds (receives are posted in order), starts when its sender holds what the earlier rounds brought it,
-leaves its first link after bytes / capacity, and arrives `latency` later on its last link, where it stays until the
-slower of the two links has carried it.
+order of the rounds (receives are posted in order), starts when its sender holds what the earlier rounds brought it and
+both links are its own, and holds them until the slower of the two has carried it, since nothing is stored on the way.
+It has arrived `latency` later; the last link is spoken of in the sender's time, a latency early throughout.
 """
 
 from __future__ import annotations
@@ -46,16 +46,15 @@ def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], o
     finished = [float(time) for time in ready]
 
     def message(held: list[simpy.Event], ends: Ends, nbytes: float, latency: float) -> Process:
-        leave, arrive = (nbytes / float(wiring.capacity[link]) + overhead for link in (ends.first, ends.last))
-        yield env.all_of([*held, ends.out])
-        env.process(delivery(ends, latency, max(leave, arrive)))
-        yield env.timeout(leave)
+        slower = max(nbytes / float(wiring.capacity[link]) + overhead for link in (ends.first, ends.last))
+        yield env.all_of([*held, ends.out, ends.into])
+        yield env.timeout(slower)
         links[ends.first].release(ends.out)
-
-    def delivery(ends: Ends, latency: float, seconds: float) -> Process:
-        yield env.timeout(latency) & ends.into
-        yield env.timeout(seconds)
         links[ends.last].release(ends.into)
+        env.process(delivery(ends, latency))
+
+    def delivery(ends: Ends, latency: float) -> Process:
+        yield env.timeout(latency)
         finished[ends.dst] = max(finished[ends.dst], env.now)
         ends.done.succeed()
 

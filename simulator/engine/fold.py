@@ -90,10 +90,10 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
         done = _shared(routed, start, free)
         np.maximum.at(have, dst, done)
         return
-    # Bytes can't leave faster than they arrive: a slower or busy link holds the faster one back.
+    # Bytes can't leave faster than they arrive: a slower or busy link holds the other end back.
     done = np.maximum(start + routed.latency, free.take(last, axis=0)) + routed.slower
-    free[first] = start + routed.out_time
-    free[last] = np.maximum(free.take(last, axis=0), done)
+    free[first] = done - routed.latency
+    free[last] = done
     have[dst] = np.maximum(have.take(dst, axis=0), done)
 
 

@@ -21,7 +21,7 @@ def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int
             got = f"{list(order)} of worker {worker}" + (f", without {missing}" if missing else "")
             raise expected(f"every bucket from 0 to {buckets - 1} once", got)
     at = {worker: list(orders.get(worker, usual)) for worker in range(workers)}
-    made = []
+    made: list[int] = []
     for turn in range(buckets):
         heads = {worker: order[turn] for worker, order in at.items()}
         if len(set(heads.values())) > 1:

@@ -6,7 +6,7 @@ import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from simulator.engine.fold import fold
-from simulator.engine.pricing import price
+from simulator.engine.pricing import Wires, price
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Layout
 from simulator.prediction import run
@@ -39,7 +39,7 @@ def test_54_buckets_over_256_workers_are_priced_in_50_ms(benchmark):
     wiring, topology = FABRIC.wire(layout), Ring()
     steps = [AllReduce(25 * MIB + index) for index in range(54)]
     uses = [(index, index) for index in range(54)]
-    prices = benchmark(lambda: price(steps, uses, topology, FABRIC, wiring))
+    prices = benchmark(lambda: price(steps, uses, Wires(topology, FABRIC, wiring)))
     assert prices.folded == 54
     assert (np.diff(prices.seconds) > 0).all()
     assert median(benchmark) <= 0.050
