@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from simulator.component import expected
 from simulator.models.curves import Floats
@@ -19,14 +19,18 @@ from simulator.units import Seconds
 class MergedGradient(Scheduler, kind="mg_wfbp"):
     """Wait-free back-propagation with merged gradients (Shi, Chu and Li, INFOCOM 2019): fewer start-ups, some waiting.
 
-    The merge that ends the last exchange soonest, found by dynamic programming over where to cut the tensors in
+    `optimal`: the merge that ends the last exchange soonest, by dynamic programming over where to cut the tensors in
     backward order: f(j) = min over i of max(f(i), r_j) + t(n_i + ... + n_j), with r_j when tensor j is ready and t what
-    a bucket takes. The authors' greedy rule finds the same where t is affine. t is the scenario's own network, or
-    `startup` + bytes * `per_byte` where both are given (a fit by the user).
+    a bucket takes. `greedy`: the authors' rule, one pass: the next tensor joins where the exchange of what there is
+    could not start before it is ready, or less than a start-up before, or while there are fewer than `smallest`
+    elements. t is the scenario's own network, or `startup` + bytes * `per_byte` where both are given (a fit by the
+    user).
     """
 
     reads_costs: ClassVar[bool] = True
 
+    rule: Literal["optimal", "greedy"] = "optimal"
+    smallest: int = Field(default=8192, ge=0)
     startup: Seconds | None = None
     per_byte: Seconds | None = None
 
@@ -41,8 +45,23 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
         order = np.arange(len(layers))[::-1]
         numel = np.array([layers[layer].numel for layer in order], dtype=float)
         ready = np.cumsum([layers[layer].backward for layer in order])
-        cuts = best_cuts(numel, ready, self._cost(costs))
+        costs = self._cost(costs)
+        cuts = best_cuts(numel, ready, costs) if self.rule == "optimal" else self._greedy(numel, ready, costs)
         return buckets_of([order[i:j].tolist() for i, j in cuts], layers)
+
+    def _greedy(self, numel: Floats, ready: Floats, costs: Costs) -> list[tuple[int, int]]:
+        """Where to cut by the authors' rule."""
+        startup = float(costs.exchange(1.0)) if self.startup is None else self.startup
+        cuts, first, size, busy = [], 0, float(numel[0]), 0.0
+        for j in range(1, len(numel)):
+            start = max(busy, float(ready[j - 1]))
+            if float(ready[j]) - start < startup or size < self.smallest:
+                size += float(numel[j])
+                continue
+            cuts.append((first, j))
+            busy = start + float(costs.exchange(size))
+            first, size = j, float(numel[j])
+        return [*cuts, (first, len(numel))]
 
     def _cost(self, costs: Costs) -> Costs:
         if self.startup is None or self.per_byte is None:
