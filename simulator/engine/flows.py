@@ -29,6 +29,8 @@ from simulator.models.timeline import LinkUse
 
 _SAME = 1e-13
 _PERIODIC = 1e-12
+_NOTHING = 1e-15
+"""Bytes that are rounding, whatever the rate."""
 _MOST = 2_000_000
 """Messages, alike ones counted once, that one exchange may have: about a gigabyte."""
 
@@ -277,7 +279,7 @@ class Network:
             if changed:
                 self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
             # A remainder that the clock can't resolve is rounding.
-            over = self.next - self.served <= self.rate * (self.now * _SAME) + self.next * _SAME
+            over = self.next - self.served <= self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
             for number in np.flatnonzero(over & np.isfinite(self.next)).tolist():
                 changed = True
                 self._finish(number)
@@ -300,7 +302,7 @@ class Network:
     def _finish(self, number: int) -> None:
         """End the flows of a type that have been served."""
         queue, served = self.queues[number], float(self.served[number])
-        slack = float(self.rate[number]) * self.now * _SAME
+        slack = float(self.rate[number]) * self.now * _SAME + _NOTHING
         while queue and queue[0][0] - served <= slack + queue[0][0] * _SAME:
             flow = heappop(queue)[2]
             self.active[number] -= 1
