@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
+from simulator.cluster import Stragglers
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
-from simulator.engine.flows import Stalled, TooManyMessages
-from simulator.engine.plan import Beside, OtherGpu, Plan, Setup, assemble
+from simulator.engine.network import Stalled, TooManyMessages
+from simulator.engine.plan import Plan, assemble
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
+from simulator.engine.setup import Beside, OtherGpu, Setup
 from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
-from simulator.scenario import OtherJob, Scenario, Stragglers, versions
+from simulator.scenario import OtherJob, Scenario, versions
 
 if TYPE_CHECKING:
     from simulator.traces.format import Trace

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
-from collections.abc import Callable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,212 +13,29 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    TypeAdapter,
     ValidationError,
-    ValidationInfo,
     model_validator,
 )
-from pydantic_core import PydanticCustomError, core_schema
 
+from simulator.cluster import Cluster
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
-from simulator.fabrics.base import Fabric
 from simulator.loading import (
-    TRACE_FILE,
     Document,
     find,
     missing,
     parse_document,
     problems_of,
     read_document,
-    read_layers,
 )
-from simulator.models.hardware import Gpu, Runtime
+from simulator.models.hardware import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
+from simulator.named import Named, WorkloadSource, workload_of
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import BytesPerSecond, Ratio, Seconds
-
-MAX_WORKERS = 2**17
-
-
-class Named:
-    """Annotation of a field that may be given by name: the file is read and takes the name's place."""
-
-    def __init__(self, subfolder: str) -> None:
-        self.subfolder = subfolder
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        def validate(value: Any, info: ValidationInfo) -> Any:
-            return load_named(value, self.subfolder, info) if isinstance(value, str) else value
-
-        return core_schema.with_info_before_validator_function(validate, handler(source))
-
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string"}, handler(schema)]}
-
-
-def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
-    """Read a named config; its mapping, with the layers of a workload read from their CSV file.
-
-    Raises an input-error that carries every problem with its place in that file.
-    """
-    near = (info.context or {}).get("near")
-    path = find(name, near)
-    if path is None:
-        problem = missing(name, "", subfolder).problems[0]
-        raise expected(problem.expected, problem.got, problem.hint)
-    try:
-        document = read_document(path)
-        data = document.data
-        if path.name == TRACE_FILE and subfolder == "workloads":
-            data = _recorded(document, path.parent)
-        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
-            data = {**data, "layers": _layers(data["layers"], path.parent, document)}
-        target = _TARGETS[subfolder]
-        return target(data, {"units_required": True, "near": path.parent}, document)
-    except InputError as error:
-        raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
-
-
-def _recorded(document: Document, folder: Path) -> dict[str, Any]:
-    """A recorded trace as a workload: its layers with their times, and where its gradients are."""
-    about = document.data if isinstance(document.data, dict) else {}
-    missing_keys = [key for key in ("model", "batch_size") if key not in about]
-    if missing_keys:
-        raise InputError(Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {missing_keys}"))
-    return {
-        "name": about["model"],
-        "batch_size": about["batch_size"],
-        "device": about.get("device", ""),
-        "source": about.get("source", ""),
-        "gradients": str(folder),
-        "layers": _layers("layers.csv", folder, document),
-    }
-
-
-def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:
-    path = folder / name
-    if not os.path.isfile(path):
-        where = f"{document.where(('layers',))}: layers"
-        raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
-    return read_layers(path)
-
-
-def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Document], Any]:
-    def validate(data: Any, context: dict[str, Any], document: Document) -> Any:
-        try:
-            return adapter.validate_python(data, context=context)
-        except ValidationError as error:
-            raise InputError(problems_of(error, document)) from None
-
-    return validate
-
-
-class WorkloadSource(Spec):
-    """A named workload at another batch size, or with the step that one GPU was measured to take."""
-
-    trace: str
-    batch_size: int | None = Field(default=None, ge=1)
-    compute_time: Seconds | None = None
-    input_time: Seconds = 0.0
-
-
-class Stragglers(Spec):
-    """How workers differ: random jitter of every worker's compute, and workers that are always slow.
-
-    `jitter` is the standard deviation of a worker's forward and backward from iteration to iteration, relative to its
-    mean; `distribution` its shape: `normal` (cut at a tenth of the mean), `lognormal`, `uniform`, or `exponential` (a
-    tail on top of a floor, as from interrupts).
-    """
-
-    class Slow(Spec):
-        """One worker whose compute takes `factor` times as long."""
-
-        worker: int = Field(ge=0)
-        factor: float = Field(gt=0, le=1000)
-
-    jitter: Ratio = 0.0
-    distribution: Literal["normal", "lognormal", "uniform", "exponential"] = "normal"
-    slow: tuple[Slow, ...] = ()
-
-
-class LinkCondition(Spec):
-    """Links that carry less: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
-
-    `factor` of the bandwidth is left (0: none) from `start` to `until`, in seconds of an iteration (default:
-    throughout). A link that fails over is two of these: down, then at the backup's bandwidth.
-    """
-
-    link: str = Field(min_length=1)
-    factor: float = Field(ge=0, le=1)
-    start: Seconds = 0.0
-    until: Seconds | None = None
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.until is not None and self.until <= self.start:
-            raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
-        return self
-
-
-class BackgroundTraffic(Spec):
-    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly."""
-
-    source: int = Field(ge=0)
-    destination: int = Field(ge=0)
-    bandwidth: BytesPerSecond
-
-    @model_validator(mode="after")
-    def _two_nodes(self) -> Self:
-        if self.source == self.destination:
-            raise expected("two different nodes", f"{self.source} twice")
-        return self
-
-
-class OtherGpus(Spec):
-    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`."""
-
-    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
-    gpu: Annotated[Gpu, Named("gpus")]
-    factor: float = Field(gt=0, le=1000)
-
-
-class Cluster(Spec):
-    """The machines: nodes of GPUs, what joins them, and the software that runs on them."""
-
-    nodes: int = Field(ge=1, le=MAX_WORKERS)
-    gpus_per_node: int = Field(default=1, ge=1, le=1024)
-    gpu: Annotated[Gpu, Named("gpus")]
-    network: Annotated[Fabric, MemberOf(Fabric), Named("networks")]
-    runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
-    stragglers: Stragglers = Stragglers()
-    links: tuple[LinkCondition, ...] = ()
-    background: tuple[BackgroundTraffic, ...] = ()
-    other_gpus: tuple[OtherGpus, ...] = ()
-
-    @property
-    def workers(self) -> int:
-        """GPUs in all, p."""
-        return self.nodes * self.gpus_per_node
-
-    @model_validator(mode="after")
-    def _workers_exist(self) -> Self:
-        if self.workers > MAX_WORKERS:
-            raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))
-        outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]
-        if outside:
-            raise expected(f"slow workers below {self.workers}", str(outside), "workers count from 0")
-        named = [node for item in self.other_gpus for node in item.nodes]
-        named += [node for item in self.background for node in (item.source, item.destination)]
-        absent = sorted({node for node in named if node >= self.nodes})
-        if absent:
-            raise expected(f"nodes below {self.nodes}", str(absent), "nodes count from 0")
-        return self
+from simulator.units import Seconds
 
 
 class Measured(Spec):
@@ -237,21 +52,6 @@ class Measured(Spec):
     used_in_fit: bool | tuple[str, ...] = False
 
 
-def _workload(value: Any, info: ValidationInfo) -> Any:
-    if isinstance(value, dict) and "trace" in value:
-        source = WorkloadSource.model_validate(value, context=info.context)
-        workload = load_named(source.trace, "workloads", info)
-        if source.batch_size is not None:
-            workload = workload.rescaled(source.batch_size)
-        return workload.model_copy(update={"compute_time": source.compute_time, "input_time": source.input_time})
-    if isinstance(value, dict) and isinstance(value.get("layers"), str):
-        near = (info.context or {}).get("near") or Path()
-        if not os.path.isfile(near / value["layers"]):
-            raise expected("layers in a CSV file beside this one", shown(value["layers"]))
-        return {**value, "layers": read_layers(near / value["layers"])}
-    return value
-
-
 class OtherJob(Spec):
     """Another job beside this one: on GPUs of its own on some of the cluster's nodes, over the same wires.
 
@@ -262,7 +62,7 @@ class OtherJob(Spec):
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
     workload: Annotated[
         Workload,
-        BeforeValidator(_workload, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
         Named("workloads"),
     ]
     topology: Annotated[Topology, MemberOf(Topology)]
@@ -295,7 +95,7 @@ class Scenario(Spec):
     name: str = "unnamed"
     workload: Annotated[
         Workload,
-        BeforeValidator(_workload, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
         Named("workloads"),
     ]
     cluster: Cluster
@@ -347,14 +147,6 @@ class Scenario(Spec):
         inputs = self.model_dump(mode="json", exclude=exclude)
         known = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
         return hashlib.sha256(json.dumps({**known, **inputs}, sort_keys=True).encode()).hexdigest()
-
-
-_TARGETS = {
-    "workloads": _validated(TypeAdapter(Workload)),
-    "gpus": _validated(TypeAdapter(Gpu)),
-    "networks": _validated(TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])),
-    "runtimes": _validated(TypeAdapter(Runtime)),
-}
 
 
 @cache

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine.classes import classify, structure
-from simulator.engine.flows import Change, Network, Stalled, Steady, Surroundings, TooManyMessages, flows
+from simulator.engine.flows import flows
 from simulator.engine.fold import fold
+from simulator.engine.network import Change, Network, Stalled, Steady, Surroundings, TooManyMessages
 from simulator.engine.sharing import Sharing
 from simulator.engine.validity import obstacle
 from simulator.fabrics.leaf_spine import LeafSpine

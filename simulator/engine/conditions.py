@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.flows import NOTHING_ELSE, Change, Steady, Surroundings
+from simulator.engine.network import NOTHING_ELSE, Change, Steady, Surroundings
 from simulator.errors import nearest
 from simulator.fabrics.base import Wiring
 

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine.flows import NOTHING_ELSE, Surroundings, flows
+from simulator.engine.flows import flows
 from simulator.engine.fold import fold
+from simulator.engine.network import NOTHING_ELSE, Surroundings
 from simulator.engine.validity import obstacle
 from simulator.fabrics.base import Fabric, MeasuredCollective, Wiring
 from simulator.models.curves import Floats

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.engine.flows import Network
 from simulator.engine.fold import fold
+from simulator.engine.network import Network
 from simulator.engine.plan import Plan, Stage
 from simulator.models.curves import Floats
 

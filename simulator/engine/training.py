@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.engine.flows import Network, Stalled
+from simulator.engine.network import Network, Stalled
 from simulator.engine.plan import Plan
 from simulator.engine.streams import Busy, Live, Slowed, serial
 from simulator.models.curves import Floats

@@ -37,14 +37,15 @@ def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, rout
 
 def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
     """Whether every link has one owner only."""
-    pairs = np.unique(np.stack([links, owners]), axis=1).shape[1] if len(links) > 1 else 1
-    return bool(pairs <= len(np.unique(links)))
+    owner = np.empty(int(links.max()) + 1, dtype=owners.dtype)
+    owner[links] = owners
+    return bool((owner[links] == owners).all())
 
 
 def _once(rounds: Sequence[Round], links: Ints) -> bool:
     """Whether no round uses a link twice."""
-    bounds = np.cumsum([0, *(len(item.src) for item in rounds)]).tolist()
-    return all(len(np.unique(links[low:high])) == high - low for low, high in pairwise(bounds))
+    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
+    return bool(np.bincount(number * (int(links.max()) + 1) + links).max() <= 1)
 
 
 def _unlike(rounds: Sequence[Round], wiring: Wiring) -> str:

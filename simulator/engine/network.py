@@ -1,0 +1,382 @@
+"""The network: messages that share links max-min fairly, on SimPy.
+
+The same messages that `fold` reads, with the same rules for who waits for whom: a message starts when its sender holds
+the data, both its ends have passed on what earlier rounds put on the same link, and the connection between the two is
+free (exchanges under way together queue there, first in, first out). While it is under way it holds every
+link of its route at once, at the rate that fair sharing gives it; it has arrived `latency` after its last byte left.
+
+Messages that are alike are one flow (`classes.py`), flows on the same way share one count of bytes served, and rates
+are worked out once per instant and set of flows, so that the cost is in what differs, not in what there is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+import simpy
+
+from simulator.engine.classes import Classes, Key, MessageClass, Programme, Structure, classify, structure
+from simulator.engine.sharing import Sharing
+from simulator.fabrics.base import Wiring
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Round
+from simulator.models.timeline import LinkUse
+
+_SAME = 1e-13
+_NOTHING = 1e-15
+"""Bytes that are rounding, whatever the rate."""
+_MOST = 2_000_000
+"""Messages, alike ones counted once, that one exchange may have: about a gigabyte."""
+
+
+class Stalled(Exception):
+    """Flows that will never end; carries the names of the dead links that they wait for."""
+
+
+class TooManyMessages(Exception):
+    """An exchange has more messages that differ than one machine can follow; carries their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From `time` on, links `links` carry `factor` times their capacity."""
+
+    time: float
+    links: tuple[int, ...]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """Traffic that never ends: from one place to another, at most `rate` bytes/s."""
+
+    src: int
+    dst: int
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What else happens on the wires: changing capacities, and traffic of others."""
+
+    changes: tuple[Change, ...] = ()
+    steady: tuple[Steady, ...] = ()
+
+
+NOTHING_ELSE = Surroundings()
+
+
+@dataclass(slots=True, eq=False)
+class _Flow:
+    """All messages of one class in one round of one exchange."""
+
+    exchange: Transfer
+    type: int
+    nbytes: float
+    latency: float
+    into: int
+    pair: int
+    not_before: float
+    waits: int = 0
+    begins: list[tuple[_Flow, float]] = field(default_factory=list)
+    ended: float = -1.0
+
+
+@dataclass(slots=True, eq=False)
+class Transfer:
+    """One exchange under way: when each class of places holds all that it was sent, and how many flows are left.
+
+    `done` is triggered at its end with the times (P,) at which each place has finished its part.
+    """
+
+    have: dict[int, float]
+    left: int
+    done: simpy.Event
+    flows: list[list[list[_Flow]]]
+
+
+class Network:
+    """The wires while exchanges are under way on them; `submit` starts one.
+
+    `structures` are all that will be submitted, so that what is alike can be found beforehand; `colours` (P,) tell
+    apart places that start at different times. `keep`: remember flows and rates after each change, for `link_use`.
+    """
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        wiring: Wiring,
+        structures: Iterable[Structure],
+        *,
+        overhead: float = 0.0,
+        colours: Floats | None = None,
+        surroundings: Surroundings = NOTHING_ELSE,
+        keep: bool = False,
+    ) -> None:
+        self.env, self.wiring, self.overhead, self.now = env, wiring, overhead, env.now
+        self.classes, self.sharing, self.steady = _laid(wiring, list(structures), colours, surroundings)
+        types = self.classes.types
+        self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
+        self.next = np.full(types, np.inf)
+        self.queues: list[list[tuple[float, int, _Flow]]] = [[] for _ in range(types)]
+        self.starting: deque[_Flow] = deque()
+        self.queued: dict[int, deque[_Flow]] = {}
+        self.timers: list[tuple[float, int, _Flow | Change]] = []
+        self.order, self.version = count(), 0
+        self.capacity = self.sharing.capacity.copy()
+        self.slowest = self._narrowest()
+        self.history: list[tuple[float, Floats, Floats]] = []
+        self.keep = keep
+        for type_number in self.steady:
+            self.active[type_number] += 1
+        for change in surroundings.changes:
+            heappush(self.timers, (change.time, next(self.order), change))
+        if self.timers or self.steady:
+            self._settle()
+
+    def submit(self, rounds: Sequence[Round], *, row: int = 0, ready: Floats | None = None) -> Transfer:
+        """Start an exchange now, or where each place is `ready` (P,). Raises TooManyMessages."""
+        self._catch_up()
+        exchange = self._started(rounds, row, ready)
+        if exchange.left:
+            self._settle()
+        else:
+            exchange.done.succeed(self.times(exchange))
+        return exchange
+
+    def stuck(self) -> list[str]:
+        """Names of links that are dead while flows wait for them."""
+        dead = np.flatnonzero(self.sharing.capacity <= 0)
+        crossed = self.sharing.load(self.active, np.ones_like(self.active))
+        names = [int(np.flatnonzero(self.classes.of_link == link)[0]) for link in dead if crossed[link] > 0]
+        return [self.wiring.names[name] for name in names]
+
+    def link_use(self) -> LinkUse:
+        """What every link carried from each change on."""
+        rates = np.array([self.sharing.load(active, rate) for _, active, rate in self.history])
+        return LinkUse(np.array([time for time, _, _ in self.history]), rates, self.classes.of_link)
+
+    def _narrowest(self) -> Floats:
+        """Capacity of the narrower of each type's ends: what a message's overhead is counted at."""
+        slowest = np.full(self.classes.types, np.inf)
+        np.minimum.at(slowest, self.classes.type_of, self.sharing.capacity[self.classes.link_of])
+        return slowest
+
+    def _started(self, rounds: Sequence[Round], row: int, ready: Floats | None) -> Transfer:
+        shape, scales = structure(rounds, row)
+        programme = self.classes.programmes[shape]
+        number = sum(len(classes) * repeat for classes, repeat in programme.rounds)
+        if number > _MOST:
+            raise TooManyMessages(number)
+        begin = np.full(len(self.classes.of_place), self.env.now) if ready is None else ready
+        have = dict(zip(self.classes.of_place.tolist(), begin.tolist(), strict=True))
+        exchange = Transfer(have, number, self.env.event(), [])
+        for flow in self._unrolled(exchange, programme, scales):
+            if not flow.waits:
+                heappush(self.timers, (flow.not_before, next(self.order), flow))
+        return exchange
+
+    def _unrolled(self, exchange: Transfer, programme: Programme, scales: tuple[float, ...]) -> Iterable[_Flow]:
+        """Every flow of the exchange, with who waits for whom."""
+        sent: dict[Key, list[_Flow]] = {}
+        received: dict[int, dict[Key, list[_Flow]]] = {}
+        made: list[_Flow] = []
+        for (classes, repeat), scale in zip(programme.rounds, scales, strict=True):
+            each: list[list[_Flow]] = []
+            for _ in range(repeat):
+                flows = [self._flow(exchange, item, scale) for item in classes]
+                for item, flow in zip(classes, flows, strict=True):
+                    held = [other for came in received.get(item.out[0], {}).values() for other in came]
+                    after = [(other, other.latency) for other in held]
+                    after += [(other, 0.0) for other in sent.get(item.out, ())]
+                    # The last link is free once the message before has arrived, and this one arrives later than it
+                    # leaves, too.
+                    queued = received.get(item.into[0], {}).get(item.into, ())
+                    after += [(other, max(0.0, other.latency - flow.latency)) for other in queued]
+                    flow.waits = len(after)
+                    for other, delay in after:
+                        other.begins.append((flow, delay))
+                outs, intos = {item.out for item in classes}, {item.into for item in classes}
+                sent.update({key: [] for key in outs})
+                for key in intos:
+                    received.setdefault(key[0], {})[key] = []
+                for item, flow in zip(classes, flows, strict=True):
+                    sent[item.out].append(flow)
+                    received[item.into[0]][item.into].append(flow)
+                each.append(flows)
+                made += flows
+            exchange.flows.append(each)
+        return made
+
+    def _flow(self, exchange: Transfer, item: MessageClass, scale: float) -> _Flow:
+        # A message's overhead holds its ends as long as that many bytes would.
+        nbytes = item.size * scale + self.overhead * float(self.slowest[item.type])
+        return _Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
+
+    def _catch_up(self) -> None:
+        """Bring the flows to the clock's time."""
+        while True:
+            due = self._due()
+            if due > self.env.now * (1 + _SAME):
+                break
+            self._advance(due)
+            self._process()
+        self._advance(self.env.now)
+
+    def _due(self) -> float:
+        """When the next flow ends or starts."""
+        timer = self.timers[0][0] if self.timers else np.inf
+        busy = self.rate > 0
+        if not busy.any():
+            return timer
+        return min(timer, self.now + float(((self.next[busy] - self.served[busy]) / self.rate[busy]).min()))
+
+    def _advance(self, time: float) -> None:
+        if time > self.now:
+            self.served += self.rate * (time - self.now)
+            self.now = time
+
+    def _settle(self) -> None:
+        """Handle all that is due, then sleep until the next time that something is."""
+        self._process()
+        due = self._due()
+        self.version += 1
+        if np.isfinite(due):
+            token = self.version
+            wake = self.env.timeout(max(0.0, due - self.env.now))
+            wake.callbacks.append(lambda event: self._wake(token, due))
+
+    def _wake(self, token: int, due: float) -> None:
+        if token == self.version:  # else the rates have changed since, and another wake is under way
+            self._advance(due)
+            self._settle()
+
+    def _process(self) -> None:
+        """Start and end flows until nothing more is due now."""
+        changed = True
+        while changed:
+            changed = False
+            near = self.now * (1 + _SAME)
+            while self.timers and self.timers[0][0] <= near:
+                item = heappop(self.timers)[2]
+                changed = True
+                if isinstance(item, Change):
+                    self._change(item)
+                elif item.pair in self.queued:
+                    self.queued[item.pair].append(item)
+                else:
+                    self.queued[item.pair] = deque()
+                    self.starting.append(item)
+            while self.starting:
+                changed = True
+                self._start(self.starting.popleft())
+            if changed:
+                self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
+            # A remainder that the clock can't resolve is rounding.
+            over = self.next - self.served <= self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
+            for number in np.flatnonzero(over & np.isfinite(self.next)).tolist():
+                changed = True
+                self._finish(number)
+        self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
+        if self.keep:
+            self.history.append((self.now, self.active.copy(), self.rate))
+
+    def _start(self, flow: _Flow) -> None:
+        if not flow.nbytes:
+            self._end(flow)
+            return
+        queue = self.queues[flow.type]
+        if not queue:
+            self.served[flow.type] = 0.0
+        target = float(self.served[flow.type]) + flow.nbytes
+        heappush(queue, (target, next(self.order), flow))
+        self.next[flow.type] = queue[0][0]
+        self.active[flow.type] += 1
+
+    def _finish(self, number: int) -> None:
+        """End the flows of a type that have been served."""
+        queue, served = self.queues[number], float(self.served[number])
+        slack = float(self.rate[number]) * self.now * _SAME + _NOTHING
+        while queue and queue[0][0] - served <= slack + queue[0][0] * _SAME:
+            flow = heappop(queue)[2]
+            self.active[number] -= 1
+            self._end(flow)
+        self.next[number] = queue[0][0] if queue else np.inf
+
+    def _end(self, flow: _Flow) -> None:
+        exchange, arrived = flow.exchange, self.now + flow.latency
+        flow.ended = self.now
+        exchange.have[flow.into] = max(exchange.have[flow.into], arrived)
+        for other, delay in flow.begins:
+            other.not_before = max(other.not_before, self.now + delay)
+            other.waits -= 1
+            if not other.waits:
+                heappush(self.timers, (other.not_before, next(self.order), other))
+        flow.begins = []
+        behind = self.queued[flow.pair]
+        if behind:
+            self.starting.append(behind.popleft())
+        else:
+            del self.queued[flow.pair]
+        exchange.left -= 1
+        if not exchange.left:
+            times = self.times(exchange)
+            finish = self.env.timeout(max(0.0, float(times.max()) - self.env.now))
+            finish.callbacks.append(lambda event: _trigger(exchange, times))
+
+    def _change(self, change: Change) -> None:
+        classes = np.unique(self.classes.of_link[list(change.links)])
+        self.sharing.capacity[classes] = self.capacity[classes] * change.factor
+        self.sharing.forget()
+
+    def times(self, exchange: Transfer) -> Floats:
+        """When each place has finished its part, (P,)."""
+        at = np.zeros(int(self.classes.of_place.max()) + 1)
+        for place, time in exchange.have.items():
+            at[place] = time
+        return at[self.classes.of_place]
+
+
+def _trigger(transfer: Transfer, times: Floats) -> None:
+    transfer.done.succeed(times)
+
+
+def _laid(
+    wiring: Wiring,
+    structures: list[Structure],
+    colours: Floats | None,
+    surroundings: Surroundings,
+) -> tuple[Classes, Sharing, list[int]]:
+    """Classes of all that may travel, their sharing, and the types of the steady traffic."""
+    places, links = len(wiring.node), len(wiring.capacity)
+    mine = [_lonely(item) for item in surroundings.steady]
+    capacity, arriving = wiring.capacity, wiring.arriving() if wiring.incast is not None else np.zeros(links)
+    changing = np.zeros((len(surroundings.changes), links))
+    for row, change in zip(changing, surroundings.changes, strict=True):
+        row[list(change.links)] = 1
+    kinds = np.unique(np.vstack([capacity, arriving, changing]), axis=1, return_inverse=True)[1].ravel().astype(float)
+    shapes = list(dict.fromkeys([*structures, *mine]))
+    start = np.zeros(places) if colours is None else colours
+    classes = classify(shapes, wiring.route, start, kinds)
+    one = np.zeros(int(classes.of_link.max()) + 1, dtype=np.int64)
+    one[classes.of_link] = np.arange(links)
+    ways = [classes.programmes[shape].rounds[0][0][0].type for shape in mine]
+    classes = classes.with_types(ways)
+    steady = list(range(classes.types - len(ways), classes.types))
+    limit = np.full(classes.types, np.inf)
+    limit[steady] = [item.rate for item in surroundings.steady]
+    sharing = Sharing(
+        capacity[one].copy(), classes.type_of, classes.link_of, classes.messages, limit, arriving[one], wiring.incast
+    )
+    return classes, sharing, steady
+
+
+def _lonely(item: Steady) -> Structure:
+    """Steady traffic as a round of one message, told apart by its rate."""
+    ends: list[Ints] = [np.array([item.src]), np.array([item.dst])]
+    return ((ends[0].tobytes(), ends[1].tobytes(), np.array([item.rate]).tobytes(), 1),)

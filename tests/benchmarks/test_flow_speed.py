@@ -1,0 +1,103 @@
+"""Speed bars of contention and scale, on the median: `pytest tests/benchmarks -o addopts=`. One free core of a laptop.
+
+Figures of others for the same questions: ASTRA-sim 23-36 s for the 54 buckets; SimGrid 4.1 18.5 s
+for the push and 8.7 s for the ring with random compute.
+"""
+
+import resource
+
+import numpy as np
+import pytest
+import simpy
+
+from simulator.engine.classes import structure
+from simulator.engine.flows import flows
+from simulator.engine.fold import fold
+from simulator.engine.network import Network
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import Layout, Round
+from simulator.prediction import run
+from simulator.scenario import load
+from simulator.topologies.parameter_server import ParameterServer
+from simulator.topologies.ring import Ring
+
+FABRIC = SingleSwitch(bandwidth=1.25e9, latency=50e-6)
+MIB = 2.0**20
+
+
+def median(benchmark):
+    """Seconds."""
+    return float(benchmark.stats.stats.median)
+
+
+@pytest.mark.parametrize("layout", [Layout(256, 1), Layout(64, 4)], ids=["256x1", "64x4"])
+def test_54_buckets_over_256_workers_flow_in_a_second(benchmark, layout):
+    wiring, sizes = FABRIC.wire(layout), 25 * MIB + np.arange(54.0)
+    rounds, ready = Ring().all_reduce(sizes, layout), np.zeros(layout.places)
+    times = benchmark.pedantic(lambda: flows(rounds, wiring, ready).max(axis=1), rounds=3)
+    np.testing.assert_allclose(times, fold(rounds, wiring, ready).max(axis=1), rtol=1e-9)
+    assert median(benchmark) <= 1.0
+
+
+def pushed(tensors, start):
+    """Seconds until one server has what every worker pushes, tensor after tensor."""
+    topology = ParameterServer(servers=1)
+    layout = topology.layout(1024, 1)
+    wiring = FABRIC.wire(layout)
+    push = [topology.push_pull(np.array([size]), np.array([size]), layout)[0] for size in tensors]
+    env = simpy.Environment()
+    network = Network(env, wiring, [structure(rounds)[0] for rounds in push], colours=start)
+    transfers = [network.submit(rounds, ready=start) for rounds in push]
+    env.run()
+    assert all(transfer.left == 0 for transfer in transfers)
+    return env.now
+
+
+def test_push_of_50_tensors_from_1024_workers_in_2_seconds(benchmark):
+    tensors = np.random.default_rng(0).uniform(1e4, 1e7, 50)
+    seconds = benchmark.pedantic(pushed, args=(tensors, np.zeros(1025)), rounds=3)
+    assert seconds == pytest.approx(1024 * tensors.sum() / FABRIC.bandwidth + FABRIC.latency, rel=1e-9)
+    assert median(benchmark) <= 2.0
+
+
+def test_push_from_workers_that_start_apart(benchmark):
+    """No two workers alike: 51,200 messages, each of its own. Not a bar, but stated."""
+    tensors = np.random.default_rng(0).uniform(1e4, 1e7, 50)
+    start = np.random.default_rng(1).uniform(0, 1e-3, 1025)
+    seconds = benchmark.pedantic(pushed, args=(tensors, start), rounds=1)
+    assert seconds >= 1024 * tensors.sum() / FABRIC.bandwidth
+
+
+def test_a_ring_with_random_compute_over_1024_workers_in_100_ms(benchmark):
+    layout = Layout(1024, 1)
+    wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
+    ready = np.random.default_rng(0).uniform(0, 0.1, 1024)
+    times = benchmark(lambda: fold(rounds, wiring, ready))
+    stepped = [Round(item.src, item.dst, item.nbytes) for item in rounds for _ in range(item.repeat)]
+    np.testing.assert_allclose(times, fold(stepped, wiring, ready), rtol=1e-9)
+    assert median(benchmark) <= 0.1
+
+
+def test_16384_workers_with_jitter_in_5_seconds(benchmark):
+    changes = ("cluster.nodes=2048", "cluster.gpus_per_node=8", "topology=hierarchical", "sparsifier=dense")
+    changes += ("cluster.stragglers.jitter=0.02", "iterations=1", "warmup=0")
+    scenario = load("quickstart", changes)
+    result = benchmark.pedantic(run, args=(scenario,), rounds=3)
+    assert result.document["workers"] == 16384
+    assert result.document["idle_s"]["waiting_for_slowest"] > 0
+    assert median(benchmark) <= 5.0
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 <= 1 * 2**30
+
+
+@pytest.mark.parametrize("workers", [256, 1024, 4096, 16384])
+def test_cost_of_the_fold_in_workers(benchmark, workers):
+    layout = Layout(workers, 1)
+    wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
+    benchmark(lambda: fold(rounds, wiring, np.zeros(workers)))
+
+
+@pytest.mark.parametrize("workers", [256, 1024, 4096])
+def test_cost_of_flows_in_workers(benchmark, workers):
+    layout = Layout(workers, 1)
+    wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
+    benchmark.pedantic(lambda: flows(rounds, wiring, np.zeros(workers)), rounds=3)
