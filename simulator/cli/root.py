@@ -1,0 +1,62 @@
+"""The command `sparsim`: its options, its errors, and how a document is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+OVERRIDE = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a dotted key; may be repeated."
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document alone on stdout.")
+FOLDER = click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder that is written."
+)
+
+
+class _Group(click.Group):
+    """Turns the package's own errors into one line each and the contract's exit codes."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from simulator.errors import SparsimError
+
+            if not isinstance(error, SparsimError):
+                raise
+            click.echo(str(error), err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="sparsim")
+def main() -> None:
+    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training.
+
+    \b
+    sparsim run quickstart
+    sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
+    sparsim validate
+    """
+
+
+def show(document: dict[str, Any], as_json: bool, printer: str) -> None:
+    """Print a document as JSON, or by a function of `reporting.tables`."""
+    if as_json:
+        click.echo(json.dumps(document, indent=2, allow_nan=False))
+        return
+    from rich.console import Console
+
+    from simulator.reporting import tables
+
+    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
+    show: Callable[[dict[str, Any], Console], None] = getattr(tables, printer)
+    show(document, Console(width=width, soft_wrap=False))

@@ -1,0 +1,97 @@
+"""Single predictions, validation, and what there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from simulator.cli.root import AS_JSON, OVERRIDE, main, show
+
+
+@main.command()
+@click.argument("scenario")
+@OVERRIDE
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store the result in this folder.")
+@AS_JSON
+def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Predict one scenario: iteration time, where it goes, traffic and density."""
+    from simulator.prediction import run as predict
+    from simulator.scenario import load, load_versus
+
+    loaded = load(scenario, overrides)
+    prediction = predict(loaded)
+    document = prediction.document
+    other = load_versus(scenario, overrides)
+    if other is not None:
+        from simulator.studies.comparison import compare
+
+        document["comparison"] = compare(prediction, predict(other))
+        document["question"] = loaded.question
+    if out is not None:
+        from simulator.studies.storage import store
+
+        store(out, loaded, document)
+    show(document, as_json, "print_run")
+
+
+@main.command()
+@click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
+@AS_JSON
+@click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
+def validate(places: tuple[str, ...], as_json: bool, markdown: bool) -> None:
+    """Predicted against measured, for every scenario that says what was measured."""
+    from simulator.studies.validation import validate as check
+
+    document = check(places)
+    if markdown:
+        from simulator.reporting.tables import accuracy_markdown
+
+        click.echo(accuracy_markdown(document))
+        return
+    show(document, as_json, "print_validation")
+
+
+@main.command()
+@click.argument("scenario")
+@OVERRIDE
+@AS_JSON
+def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Check a scenario; print it fully resolved, with its digest."""
+    from simulator.prediction import plan_of
+    from simulator.scenario import load
+
+    loaded = load(scenario, overrides)
+    plan_of(loaded)
+    if as_json:
+        click.echo(json.dumps({"digest": loaded.digest, "scenario": loaded.resolved()}, indent=2))
+        return
+    from simulator.studies.storage import as_yaml
+
+    click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
+
+
+@main.command(name="list")
+@AS_JSON
+def list_(as_json: bool) -> None:
+    """List the families, their kinds, what each is and its parameters."""
+    from simulator.catalogue import kinds
+
+    show(kinds(), as_json, "print_kinds")
+
+
+@main.command()
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("configs/schema"),
+    show_default=True,
+)
+def schema(out: Path) -> None:
+    """Write the JSON Schemas that editors check scenarios and configs against."""
+    from simulator.catalogue import schemas
+    from simulator.studies.storage import write_text
+
+    for name, document in schemas().items():
+        write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,105 @@
+"""`sparsim trace`: gradient traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from simulator.cli.root import AS_JSON, FOLDER, main, show
+
+
+@main.group()
+def trace() -> None:
+    """Gradient traces: look at them, check them, make them, replay methods on them."""
+
+
+@trace.command(name="info")
+@click.argument("folder")
+@click.option(
+    "--density", type=float, default=0.01, show_default=True, help="Of the Top-k whose residual is looked at."
+)
+@AS_JSON
+def trace_info(folder: str, density: float, as_json: bool) -> None:
+    """What a trace holds, and how gradient + residual is distributed, layer by layer."""
+    from simulator.studies.trace_study import folder_of, info
+
+    show(info(folder_of(folder), density), as_json, "print_trace")
+
+
+@trace.command(name="check")
+@click.argument("folder")
+def trace_check(folder: str) -> None:
+    """Check every file of a trace; each problem with file, row and column."""
+    from simulator.studies.trace_study import folder_of
+    from simulator.traces.format import Trace
+
+    spec = Trace.open(folder_of(folder)).spec
+    click.echo(f"{folder}: {spec.workers} workers, {len(spec.iterations)} iterations, no problems")
+
+
+@trace.command(name="import")
+@click.argument("kind", type=click.Choice(["npz"]))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@FOLDER
+@click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True)
+def trace_import(kind: str, file: Path, out: Path, batch_size: int) -> None:
+    """Make a trace from another tool's file.
+
+    \b
+    npz  one array per tensor, named after it, in forward order, of shape (iterations, workers, *tensor's shape)
+    """
+    from simulator.traces.arrays import import_npz
+
+    import_npz(file, out, batch_size)
+    click.echo(f"{out}: written")
+
+
+@trace.command(name="synthesize")
+@click.argument("spec", required=False)
+@click.option("--like", help="Fit the generator to this trace instead of reading a spec.")
+@click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Share of coordinates kept.")
+@FOLDER
+def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
+    """Generate a trace from a spec (YAML: layers, workers, iterations, ...), or like a recorded one."""
+    from simulator.studies.synthesis import synthesize
+
+    synthesize(spec, like, sample, out)
+    click.echo(f"{out}: written")
+
+
+@trace.command(name="fit")
+@click.argument("folder")
+@click.option("--density", type=click.FloatRange(0, 1, min_open=True), default=0.01, show_default=True)
+@click.option("--granularity", type=click.Choice(["layer", "model"]), default="layer", show_default=True)
+@AS_JSON
+def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> None:
+    """Fit the overlap law to a trace: on up to 4 workers, held against more."""
+    from simulator.studies.trace_study import fit_overlap, folder_of
+
+    show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap")
+
+
+@trace.command(name="build-up")
+@click.argument("folder")
+@click.option("--method", "methods", multiple=True, help="Sparsifier as YAML; may be repeated.", metavar="YAML")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store rows and figure in this folder.")
+@AS_JSON
+def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost.
+
+    \b
+    sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
+    """
+    from simulator.studies.trace_study import build_up, folder_of, parsed_methods
+
+    rows = build_up(folder_of(folder), parsed_methods(methods))
+    if out is not None:
+        from simulator.reporting.figures import build_up_figure
+        from simulator.studies.storage import write_text
+
+        write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
+        build_up_figure(rows, out / "build_up.png")
+        build_up_figure(rows, out / "build_up.svg")
+    show({"rows": rows}, as_json, "print_build_up")
