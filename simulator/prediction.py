@@ -15,6 +15,7 @@ from simulator.cluster import Stragglers
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.network import Stalled, TooManyMessages
 from simulator.engine.plan import Plan, assemble
+from simulator.engine.pricing import PRIMITIVE
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.engine.setup import Beside, OtherGpu, Setup
 from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from simulator.traces.format import Trace
 
 _LISTED = 16
+PRIMITIVES = frozenset(PRIMITIVE.values())
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
 
@@ -296,7 +298,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
         reason = "one exchange at a time, and no message waits for another worker's on a link"
     names = sorted({label for _, label in prices.algorithms})
     reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
-    if scenario.cluster.network.protocols:
+    if scenario.cluster.network.protocols and any(primitive in PRIMITIVES for primitive, _ in prices.algorithms):
         reason += ", protocol by payload: " + ", ".join(
             f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
         )

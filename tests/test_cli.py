@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -136,3 +138,19 @@ def test_readme_commands_exist():
     assert len(setups) == 2
     assert "sparsim run scenarios/quickstart.yaml" in setups[0]
     assert setups[1].endswith(".venv/bin/pytest")
+
+
+def test_out_holds_what_every_link_carried_over_time(tmp_path):
+    """A ring of nothing else has no shared links; a parameter server has, and its bytes are those of the traffic."""
+    assert invoke("run", "ring_check", "--out", str(tmp_path / "ring")).exit_code == 0
+    assert not (tmp_path / "ring" / "links.csv").exists()
+    server = ["--set", "topology={kind: parameter_server, servers: 1}", "--set", "scheduler=wfbp"]
+    assert invoke("run", "ring_check", *server, "--out", str(tmp_path / "ps")).exit_code == 0
+    table = pd.read_csv(tmp_path / "ps" / "links.csv")
+    document = json.loads((tmp_path / "ps" / "result.json").read_text())
+    name, nbytes = (document["traffic"]["busiest_link"][key] for key in ("name", "bytes"))
+    rows = table[table["link"] == name]
+    carried = (rows["bytes_per_s"].to_numpy()[:-1] * np.diff(rows["time_s"])).sum()
+    assert carried == pytest.approx(nbytes, rel=1e-9)
+    assert table["utilisation"].max() <= 1 + 1e-9
+    assert {item["name"] for item in document["links"]} >= {name}

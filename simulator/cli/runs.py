@@ -32,7 +32,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     if out is not None:
         from simulator.studies.storage import store
 
-        store(out, loaded, document)
+        store(out, prediction)
     show(document, as_json, "print_run")
 
 

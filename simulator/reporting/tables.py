@@ -16,7 +16,8 @@ _LABELS = {
     "communication_exposed": "communication not hidden",
     "combine": "combine",
     "update": "update",
-    "idle": "idle, waiting",
+    "waiting_for_slowest": "waiting for the slowest",
+    "data_loading": "waiting for data",
 }
 _BAR = 28
 
@@ -89,10 +90,15 @@ def _breakdown(document: dict[str, Any]) -> Table:
     if comparison:
         table.add_column(f"against {_plain(comparison['baseline'])}", justify="right")
     total = document["iteration_time_s"] or 1.0
+    terms = {**document["breakdown_s"], **document["idle_s"]}
+    if comparison:
+        others = {**comparison["baseline_breakdown_s"], **comparison["baseline_idle_s"]}
     for key, label in _LABELS.items():
-        seconds = document["breakdown_s"][key]
+        seconds = terms[key]
+        if key == "data_loading" and not seconds:
+            continue
         share = seconds / total
-        other = [show_time(comparison["baseline_breakdown_s"][key])] if comparison else []
+        other = [show_time(others[key])] if comparison else []
         table.add_row(label, show_time(seconds), f"{100 * share:.1f} %", "█" * round(_BAR * share), *other)
     if comparison:
         table.add_row("sum", show_time(total), "", "", show_time(comparison["baseline_iteration_time_s"]), style="bold")

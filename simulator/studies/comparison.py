@@ -29,6 +29,7 @@ def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
         "baseline": against,
         "baseline_iteration_time_s": other,
         "baseline_breakdown_s": baseline.document["breakdown_s"],
+        "baseline_idle_s": baseline.document["idle_s"],
         "speed_up": speed_up,
         "difference_s": terms,
         "answer": _answer(name, against, time, other, terms),

@@ -8,14 +8,47 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simulator.errors import InputError, Problem
-from simulator.scenario import Scenario
+from simulator.prediction import Prediction
 
 
-def store(folder: Path, scenario: Scenario, document: dict[str, Any]) -> None:
-    """Write `result.json` and the resolved `scenario.yaml`. Raises InputError where the folder can't be written."""
+def store(folder: Path, prediction: Prediction) -> None:
+    """Write `result.json` and the resolved `scenario.yaml`; `links.csv` where links were shared as exchanges went.
+
+    Raises InputError where the folder can't be written.
+    """
+    scenario, document = prediction.scenario, prediction.document
+    if prediction.iteration.link_use is not None:
+        write_text(folder / "links.csv", link_table(prediction))
     write_text(folder / "scenario.yaml", f"# digest {scenario.digest}\n{as_yaml(scenario.resolved())}")
     write_text(folder / "result.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def link_table(prediction: Prediction) -> str:
+    """What every link that carried something carried over time: `time_s,link,bytes_per_s,utilisation`.
+
+    A row holds from its time on until the link's next one; times are those of the network, from the first iteration.
+    """
+    import pandas as pd
+
+    use = prediction.iteration.link_use() if prediction.iteration.link_use is not None else None
+    if use is None:
+        return ""
+    wiring, frames = prediction.plan.wiring, []
+    for column in range(use.rates.shape[1]):
+        rates = use.rates[:, column]
+        # Rows where nothing changed say nothing.
+        kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
+        if not rates.any():
+            continue
+        for link in np.flatnonzero(use.of_link == column).tolist():
+            share = rates[kept] / float(wiring.capacity[link])
+            rows = {"time_s": use.times[kept], "link": wiring.names[link], "bytes_per_s": rates[kept]}
+            frames.append(pd.DataFrame({**rows, "utilisation": share}))
+    table = pd.concat(frames) if frames else pd.DataFrame(columns=["time_s", "link", "bytes_per_s", "utilisation"])
+    return str(table.to_csv(index=False))
 
 
 def write_text(path: Path, text: str) -> None:
