@@ -15,6 +15,7 @@ from simulator.engine.fold import fold
 from simulator.engine.network import Change, Network, Stalled, Steady, Surroundings, TooManyMessages
 from simulator.engine.sharing import Sharing
 from simulator.engine.validity import obstacle
+from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
@@ -84,6 +85,36 @@ def test_flows_equal_the_fold_where_it_is_valid(*, kind, primitive, nodes, gpus,
     law = fold(rounds, wiring, ready)
     np.testing.assert_allclose(flows(rounds, wiring, ready), law, rtol=1e-9)
     np.testing.assert_allclose(flows(rounds, wiring, ready, step=True), law, rtol=1e-9)
+
+
+SMALL = {"torus": {"dimensions": (3, 4)}, "leaf_spine": {"nodes_per_leaf": 3, "oversubscription": 2.0}}
+
+
+@pytest.mark.parametrize("fabric", ["direct_ring", "fat_tree", "leaf_spine", "torus"])
+@slow
+@given(
+    pair=st.sampled_from(pairs()),
+    nodes=st.integers(2, 12),
+    gpus=st.integers(1, 2),
+    nics=st.integers(1, 2),
+    size=sizes,
+    wire=st.tuples(bandwidths, latencies),
+)
+def test_flows_equal_the_fold_on_every_fabric(*, fabric, pair, nodes, gpus, nics, size, wire):
+    spec = {"bandwidth": wire[0], "latency": wire[1], "nics_per_node": nics, **SMALL.get(fabric, {})}
+    wiring = example(Fabric, fabric, **spec).wire(Layout(nodes, gpus))
+    rounds = made(*pair, size, wiring.layout)
+    ready, crossed = np.zeros(nodes * gpus), np.zeros(len(wiring.capacity))
+    shared = flows(rounds, wiring, ready)
+    for item in rounds:
+        route = wiring.route(item.src, item.dst)
+        middle = [] if route.middle is None else list(route.middle.T)
+        for links in (route.first, *middle, route.last):
+            on = links >= 0
+            np.add.at(crossed, links[on], item.repeat * item.nbytes[0][on])
+    assert shared.max() >= (crossed / wiring.capacity).max() * (1 - 1e-9)
+    if not why_not(rounds, wiring):
+        np.testing.assert_allclose(shared, fold(rounds, wiring, ready), rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["ring", "nccl", "hierarchical", "recursive_doubling", "halving_doubling"])

@@ -179,6 +179,17 @@ def test_it_does_not_matter_which_of_equal_workers_is_slow(scenario, factor, dat
     assert times[0] >= predicted(scenario)["iteration_time_s"] * (1 - 1e-9)
 
 
+@settings(max_examples=60, deadline=None)
+@given(scenario=scenarios())
+def test_flows_give_the_fold_s_answer_where_auto_folds(scenario):
+    result = predicted(scenario)
+    if result is None or result["fidelity"]["tier"] != "fold":
+        return
+    flowed = predicted({**scenario, "fidelity": "flows"})
+    assert flowed["iteration_time_s"] == pytest.approx(result["iteration_time_s"], rel=1e-9)
+    assert flowed["breakdown_s"] == pytest.approx(result["breakdown_s"], rel=1e-9, abs=1e-12)
+
+
 @slow
 @given(scenario=scenarios(), seed=st.integers(0, 2**63 - 1))
 def test_the_same_seed_gives_the_same_document(scenario, seed):

@@ -144,7 +144,7 @@ def test_optimal_merging_is_never_later_than_no_merging_or_one_bucket(layers, la
 
 
 def test_optimal_merging_by_hand():
-    """An exchange of n million elements takes 2 (0.5 s + n / 2 s) = 1 s + n s; tensors of 0.5 are ready at 0.6, 1.2, 1.8.
+    """An exchange of n million elements takes 2 (0.5 s + n / 2 s) = 1 s + n s; tensors of 0.5 come at 0.6, 1.2, 1.8.
 
     One by one: 0.6 + 3 * 1.5 = 5.1 s. All together: 1.8 + 2.5 = 4.3 s. The last one, then the other two: from 0.6 to
     2.1 and, as those were ready at 1.8, on to 2.1 + 2 = 4.1 s; the other way round max(2 + 1.2, 1.8) + 1.5 = 4.7 s.
