@@ -104,6 +104,8 @@ class Cluster(Spec):
         if outside:
             raise expected(f"slow workers below {self.workers}", str(outside), "workers count from 0")
         named = [node for item in self.other_gpus for node in item.nodes]
+        if len(set(named)) < len(named):
+            raise expected("every node once in other_gpus", str(sorted(named)))
         named += [node for item in self.background for node in (item.source, item.destination)]
         absent = sorted({node for node in named if node >= self.nodes})
         if absent:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -122,11 +124,8 @@ def _plans(
         conditions=conditions,
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
-    try:
+    with _told(scenario):
         plan, others = assemble(setup, [_beside(job, setup) for job in scenario.other_jobs])
-    except PydanticCustomError as error:
-        context = error.context or {}
-        raise _problem(scenario, context["what"], context["got"], context["hint"]) from None
     return plan, [Neighbour(other, start) for other, start in others]
 
 
@@ -147,22 +146,30 @@ def _beside(job: OtherJob, setup: Setup) -> Beside:
     return Beside(own, job.nodes, job.start)
 
 
-def _problem(scenario: Scenario, what: str, got: str, hint: str) -> InputError:
-    return InputError(Problem(f"scenario '{scenario.name}'", what, got, hint))
+@contextmanager
+def _told(scenario: Scenario) -> Iterator[None]:
+    """What the engine can't do, as an input error that says so."""
+    try:
+        yield
+        return
+    except PydanticCustomError as error:
+        context = error.context or {}
+        problem = (context["what"], context["got"], context["hint"])
+    except Stalled as error:
+        links = ", ".join(error.args[0]) or "its links"
+        hint = "a link that is down for good starves what waits for it: give it an `until`, or a `factor` above 0"
+        problem = ("every exchange to end", f"workers that wait for {links} for ever", hint)
+    except TooManyMessages as error:
+        hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
+        problem = ("an exchange that flows can follow", f"{error.args[0]:,} messages", hint)
+    raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
 
 
 def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour]) -> list[Iteration]:
     """Every counted iteration. Raises InputError where an exchange never ends."""
     draws = _draws(scenario, plan, bool(neighbours)) or [ALIKE]
-    try:
+    with _told(scenario):
         made = simulate_all(plan, draws, neighbours)
-    except Stalled as error:
-        links = ", ".join(error.args[0]) or "its links"
-        hint = "a link that is down for good starves what waits for it: give it an `until`, or a `factor` above 0"
-        raise _problem(scenario, "every exchange to end", f"workers that wait for {links} for ever", hint) from None
-    except TooManyMessages as error:
-        hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
-        raise _problem(scenario, "an exchange that flows can follow", f"{error.args[0]:,} messages", hint) from None
     return made[scenario.warmup :] if neighbours else made
 
 

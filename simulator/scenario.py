@@ -124,6 +124,12 @@ class Scenario(Spec):
             raise expected(f"workers below {self.cluster.workers}", str(workers), "workers count from 0")
         if self.fidelity == "fold" and (self.other_jobs or self.cluster.background):
             raise expected("fidelity auto or flows", "fold", "traffic of others can only be shared with by flows")
+        changing = [item.link for item in self.cluster.links if item.start or item.until is not None or not item.factor]
+        if self.fidelity == "fold" and changing:
+            raise expected("fidelity auto or flows", "fold", f"{changing[0]} changes while messages are under way")
+        twice = [item.worker for item in self.collective_order]
+        if len(set(twice)) < len(twice):
+            raise expected("every worker once in collective_order", str(sorted(twice)))
         return self
 
     @property

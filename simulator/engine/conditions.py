@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -41,21 +42,32 @@ class Conditions:
     def slowed(self, wiring: Wiring) -> Wiring:
         """The wiring with links that are slow throughout."""
         capacity = wiring.capacity.copy()
-        for item in self.links:
-            if item.start == 0 and item.until is None and item.factor > 0:
-                capacity[_named(wiring, item.link)] *= item.factor
+        for link, windows in self._windows(wiring).items():
+            if all(_throughout(item) for item in windows):
+                capacity[link] *= prod(item.factor for item in windows)
         return replace(wiring, capacity=capacity) if self.links else wiring
 
+    def changing(self) -> bool:
+        """Whether some link is down, or changes in time."""
+        return any(not _throughout(item) for item in self.links)
+
     def surroundings(self, wiring: Wiring) -> Surroundings:
-        """Changes in time and steady traffic on this wiring. Raises an expected-error for links or nodes unknown."""
-        changes = []
-        for item in self.links:
-            if item.start == 0 and item.until is None and item.factor > 0:
+        """Changes in time and steady traffic on this wiring; where conditions overlap, their factors multiply.
+
+        Raises an expected-error for links or nodes unknown.
+        """
+        together: dict[tuple[float, float], list[int]] = {}
+        for link, windows in self._windows(wiring).items():
+            if all(_throughout(item) for item in windows):
                 continue
-            links = tuple(_named(wiring, item.link).tolist())
-            changes.append(Change(item.start, links, item.factor))
-            if item.until is not None:
-                changes.append(Change(item.until, links, 1.0))
+            times = {item.start for item in windows} | {item.until for item in windows if item.until is not None}
+            last = 1.0
+            for time in sorted(times):
+                factor = prod(item.factor for item in windows if _holds(item, time))
+                if factor != last:
+                    together.setdefault((time, factor), []).append(link)
+                last = factor
+        changes = [Change(time, tuple(links), factor) for (time, factor), links in sorted(together.items())]
         steady = []
         for other in self.background:
             ends = []
@@ -67,8 +79,24 @@ class Conditions:
             steady.append(Steady(ends[0], ends[1], other.bandwidth))
         return Surroundings(tuple(changes), tuple(steady)) if changes or steady else NOTHING_ELSE
 
+    def _windows(self, wiring: Wiring) -> dict[int, list[LinkSpeed]]:
+        """The conditions of each link that has any."""
+        made: dict[int, list[LinkSpeed]] = {}
+        for item in self.links:
+            for link in _named(wiring, item.link).tolist():
+                made.setdefault(link, []).append(item)
+        return made
+
 
 IDLE = Conditions()
+
+
+def _throughout(item: LinkSpeed) -> bool:
+    return item.start == 0 and item.until is None and item.factor > 0
+
+
+def _holds(item: LinkSpeed, time: float) -> bool:
+    return item.start <= time and (item.until is None or time < item.until)
 
 
 def _named(wiring: Wiring, name: str) -> np.ndarray:

@@ -22,12 +22,15 @@ from simulator.models.hardware import Runtime
 from simulator.models.layers import Workload
 from simulator.schedulers.base import Costs
 
-_GRID = 33
+_GRID = 49
 
 
 def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Costs:
     """Exchange and selection as functions of a bucket's elements: straight between sizes spread over the model's."""
-    sizes = np.unique(np.rint(np.geomspace(1, max(2, workload.numel), _GRID)))
+    density = getattr(setup.sparsifier, "density", None)
+    # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
+    largest = max(2.0, workload.numel / (density or 1.0))
+    sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
     pricing, steps = Kernels(setup.gpu, setup.runtime), dict[Communication, int]()
     select, chains = [], []
     for numel in sizes:
@@ -43,8 +46,10 @@ def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Co
         seconds = price(every, [(0, place) for place in range(len(every))], replace(wires, fidelity="fold")).seconds
         seconds = seconds + [software_time(step, setup.runtime) for step in every]
     times = [sum(s.seconds if isinstance(s, Kernel) else float(seconds[s]) for s in chain) for chain in chains]
-    density = float(getattr(setup.sparsifier, "density", 1.0))
-    return Costs(_straight(sizes, np.array(times)), _straight(sizes, np.array(select)), density)
+    by_tensor = getattr(setup.sparsifier, "granularity", "") == "layer"
+    return Costs(
+        _straight(sizes, np.array(times)), _straight(sizes, np.array(select)), density, by_tensor, setup.sparsifier.kind
+    )
 
 
 def _straight(sizes: Floats, seconds: Floats) -> Callable[[Floats | float], Floats]:

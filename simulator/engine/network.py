@@ -134,6 +134,7 @@ class Network:
         self.keep = keep
         for type_number in self.steady:
             self.active[type_number] += 1
+        self.changes = len(surroundings.changes)
         for change in surroundings.changes:
             heappush(self.timers, (change.time, next(self.order), change))
         if self.timers or self.steady:
@@ -283,6 +284,8 @@ class Network:
                 changed = True
                 self._finish(number)
         self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
+        if not self.changes and ((self.active > 0) & (self.rate <= 0)).any():
+            raise Stalled(self.stuck())
         if self.keep:
             self.history.append((self.now, self.active.copy(), self.rate))
 
@@ -330,6 +333,7 @@ class Network:
             finish.callbacks.append(lambda event: _trigger(exchange, times))
 
     def _change(self, change: Change) -> None:
+        self.changes -= 1
         classes = np.unique(self.classes.of_link[list(change.links)])
         self.sharing.capacity[classes] = self.capacity[classes] * change.factor
         self.sharing.forget()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from simulator.component import expected
 from simulator.engine.classes import Structure, structure
 from simulator.engine.costs import software_time
 from simulator.engine.kernels import Kernel
@@ -94,12 +95,14 @@ def assemble(setup: Setup, beside: Sequence[Beside] = ()) -> tuple[Plan, list[tu
     endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
     wiring = setup.conditions.slowed(setup.fabric.lay(layout, placement, endpoint))
     surroundings = setup.conditions.surroundings(wiring)
-    wires = Wires(setup.topology, setup.fabric, wiring, setup.fidelity, surroundings)
+    wires = Wires(setup.topology, setup.fabric, wiring, setup.fidelity, surroundings, not setup.conditions.links)
     meets = bool(surroundings.changes or beside)
     plan = _plan(setup, wires, None, meets)
     others = []
     for item, seat in zip(beside, seats, strict=True):
-        own = replace(wires, topology=item.setup.topology, wiring=replace(wiring, layout=item.setup.layout))
+        there, layout = Placement(placement.node[seat], placement.rank[seat]), item.setup.layout
+        local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
+        own = replace(wires, topology=item.setup.topology, wiring=local)
         others.append((_plan(item.setup, own, seat, True), item.start))
     return plan, others
 
@@ -108,7 +111,7 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
     topology, runtime, wiring = setup.topology, setup.runtime, wires.wiring
     layout = wiring.layout
     work = prepare(setup, layout.workers, wires)
-    each = [(item, prepare(replace(setup, gpu=item.gpu), layout.workers, wires)) for item in setup.others]
+    each = [(item, prepare(replace(setup, gpu=item.gpu), layout.workers, wires, work.buckets)) for item in setup.others]
     pace, selection, spread = _by_worker(setup, work, each)
     work = _slowest(work, [other for _, other in each])
     live = topology.concurrent or meets
@@ -146,6 +149,9 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
 def _order(setup: Setup, buckets: int) -> list[int]:
     """The buckets in the order of their collectives; push and pull need nobody else's turn."""
     made = None
+    if setup.orders and setup.scheduler.by_priority:
+        hint = "a scheduler by priority sets the order of collectives itself"
+        raise expected("a scheduler that goes first in, first out", setup.scheduler.kind, hint)
     if setup.orders and setup.topology.style == "collective":
         made = common_order(setup.orders, setup.layout.workers, buckets)
     return list(range(buckets)) if made is None else made

@@ -62,13 +62,17 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Wires:
-    """What steps are priced on: the topology, the fabric laid out, what else happens on it, and the interpreter."""
+    """What steps are priced on: the topology, the fabric laid out, what else happens on it, and the interpreter.
+
+    `healthy`: every link is as the fabric says, so that what was measured on it applies.
+    """
 
     topology: Topology
     fabric: Fabric
     wiring: Wiring
     fidelity: Fidelity = "auto"
     surroundings: Surroundings = NOTHING_ELSE
+    healthy: bool = True
 
 
 def price(steps: Sequence[Communication], uses: Sequence[tuple[int, int]], wires: Wires, live: bool = False) -> Prices:
@@ -128,7 +132,7 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
-    if measured is not None and wires.surroundings is NOTHING_ELSE:
+    if measured is not None and wires.surroundings is NOTHING_ELSE and wires.healthy:
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))

@@ -59,7 +59,7 @@ def serial(plan: Plan, ready: list[float]) -> tuple[list[float], list[Busy]]:
                     clock = end
             done[index] = max(clock, ready[index])
     if plan.scheduler.decoupled:
-        _second_halves(plan, done, busy)
+        _second_halves(plan, done, busy, software)
     return done, busy
 
 
@@ -125,10 +125,12 @@ class _Credit:
         self.out = self.out - nbytes if self.count else 0.0
 
 
-def _second_halves(plan: Plan, done: list[float], busy: list[Busy]) -> None:
+def _second_halves(plan: Plan, done: list[float], busy: list[Busy], software: _Software) -> None:
     """The all-gathers of decoupled exchanges, in forward order, once everything is reduced."""
-    clock = max(done, default=0.0)
+    reduced = clock = max(done, default=0.0)
     for index in sorted(range(len(done)), key=lambda index: (plan.priority[index], index)):
+        if plan.second_halves[index] and software.any:
+            clock = max(clock, software.issued(reduced))
         for stage in plan.second_halves[index]:
             busy.append((clock, clock + stage.seconds, stage.label, index, stage.collective))
             clock += stage.seconds
@@ -185,6 +187,8 @@ class Live:
         self.stream = simpy.Resource(env, capacity=count if plan.concurrent else 1)
         self.links = np.zeros((1, len(plan.wiring.capacity)))
         self.slowed: Slowed | None = None
+        self.since: dict[int, float] = {}
+        self.handing = False
         self.turn = {index: turn for turn, index in enumerate(plan.order)}
         self.next_turn = 0
 
@@ -195,19 +199,35 @@ class Live:
         yield self.finished
         if self.plan.scheduler.decoupled:
             order = sorted(range(len(self.done_at)), key=lambda index: (self.plan.priority[index], index))
+            reduced = self.env.now - self.base
             for index in order:
-                yield from self._stages(index, self.plan.second_halves[index])
+                if self.plan.second_halves[index]:
+                    issued = self.software.issued(reduced) if self.software.any else reduced
+                    yield self.env.timeout(max(0.0, self.base + issued - self.env.now))
+                    yield from self._stages(index, self.plan.second_halves[index])
 
     def admit(self, index: int) -> None:
         """A bucket is ready everywhere."""
         first = self.plan.priority[index] if self.plan.scheduler.by_priority else self.turn[index]
         heappush(self.waiting, (first, index))
+        self.since[index] = self.env.now - self.base
+        if not self.handing:
+            # Not before all that are ready at this instant have come.
+            self.handing = True
+            self.env.process(self._soon())
+
+    def _soon(self) -> Process:
+        yield self.env.timeout(0.0)
+        self.handing = False
         self._hand_over()
 
     def _arrivals(self, ready: Sequence[float]) -> Process:
         for index in sorted(range(len(ready)), key=lambda index: (ready[index], index)):
-            yield self.env.timeout(max(0.0, self.base + ready[index] - self.env.now))
+            wait = self.base + ready[index] - self.env.now
+            if wait > 0:
+                yield self.env.timeout(wait)
             self.admit(index)
+        yield self.env.timeout(0.0)
 
     def _hand_over(self) -> None:
         in_turn = not (self.plan.concurrent or self.plan.scheduler.by_priority)
@@ -221,11 +241,11 @@ class Live:
 
     def _exchange(self, index: int) -> Process:
         stages = self.plan.exchanges[index]
+        since = self.env.now - self.base if self.plan.scheduler.by_priority else self.since[index]
+        issued = self.software.issued(since) if stages and self.software.any else since
         with self.stream.request() as turn:
             yield turn
-            if stages and self.software.any:
-                since = self.env.now - self.base
-                yield self.env.timeout(max(0.0, self.software.issued(since) - since))
+            yield self.env.timeout(max(0.0, self.base + issued - self.env.now))
             yield from self._stages(index, stages)
         self.credit.back(self.plan.nbytes[index])
         self._hand_over()

@@ -74,7 +74,9 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
 
     def beside(item: Neighbour) -> Process:
         yield env.timeout(item.start)
-        while True:
+        began = -1.0
+        while env.now > began:  # one that takes no time is in nobody's way
+            began = env.now
             yield env.process(_Job(item.plan, env, network).iterate(ALIKE))
 
     for item in neighbours:
@@ -173,11 +175,14 @@ class _Job:
         combine, update = work.per_layer(work.combine), work.update_shares()
         needed = work.needed_at(self.done_at)
         clock = at[:, -1] + work.input_time
-        gaps, inside = np.zeros(len(clock)), 0.0
+        # Until the slowest has computed, all wait for it rather than for the wires.
+        computed = float(clock.max())
+        gaps, inside, waited = np.zeros(len(clock)), 0.0, np.zeros(len(clock))
         for layer, forward in enumerate(work.layer_forward.tolist()):
             late = np.maximum(needed[layer] - clock, 0.0)
             if late.any():
                 gaps += late
+                waited += np.clip(min(float(needed[layer]), computed) - clock, 0.0, None)
                 slowest = float(clock.max())
                 self.gaps.append((slowest, max(slowest, needed[layer])))
                 inside += self._kernels_inside(self.gaps[-1:])
@@ -186,15 +191,16 @@ class _Job:
         spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
         backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
         time, own = float(clock.max()), float(clock.mean())
-        exposed, inside = float(gaps.mean()), min(inside, float(gaps.mean()))
+        exposed, alone = float(gaps.mean()), float(waited.mean())
+        inside = min(inside, exposed - alone)
         terms = {"backward": backward, "selection": selection, "combine": float(combine.sum()), "update": work.update}
         forward = own - exposed - work.input_time - sum(terms.values())
         breakdown = {
             **terms,
             "forward": forward,
-            "communication_exposed": exposed - inside,
+            "communication_exposed": exposed - alone - inside,
             "combine": terms["combine"] + inside,
-            "idle": work.input_time + time - own,
+            "idle": work.input_time + alone + time - own,
         }
         return self._iteration(time, breakdown)
 

@@ -81,34 +81,37 @@ class Work:
 _prepared: OrderedDict[tuple[object, ...], Work] = OrderedDict()
 
 
-def prepare(setup: Setup, workers: int, wires: Wires) -> Work:
+def prepare(setup: Setup, workers: int, wires: Wires, buckets: Sequence[Bucket] | None = None) -> Work:
     """The part of the plan that the network does not touch; the latest ones are remembered, as sweeps repeat them.
 
-    A scheduler that reads costs looks at the network; its work is remembered with the network.
+    A scheduler that reads costs looks at the network; its work is remembered with the network. `buckets`, where they
+    are given, are not planned anew.
     """
     if setup.selections is not None:
-        return _prepare(setup, workers, wires)
+        return _prepare(setup, workers, wires, buckets)
     specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.scheduler)
     if setup.scheduler.reads_costs:
         specs = (*specs, setup.topology, setup.fabric)
     kinds = tuple(type(spec) for spec in specs)
-    shape = (setup.nodes, setup.gpus_per_node) if setup.scheduler.reads_costs else (workers,)
+    shape: tuple[object, ...] = (workers, None if buckets is None else tuple(buckets))
+    if setup.scheduler.reads_costs:
+        shape = (*shape, setup.nodes, wires.wiring.node.tobytes(), setup.conditions)
     key = (*(spec.fingerprint for spec in specs), kinds, shape, setup.topology.style, setup.concentration)
     known = _prepared.get(key)
     if known is None:
-        known = _prepared[key] = _prepare(setup, workers, wires)
+        known = _prepared[key] = _prepare(setup, workers, wires, buckets)
         if len(_prepared) > _REMEMBERED:
             _prepared.popitem(last=False)
     return known
 
 
-def _prepare(setup: Setup, workers: int, wires: Wires) -> Work:
+def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket] | None) -> Work:
     gpu, runtime, sparsifier = setup.gpu, setup.runtime, setup.sparsifier
     update = update_time(setup.workload, gpu, runtime)
     workload = setup.workload.stretched(update)
-    priced = workers > 1 and setup.scheduler.reads_costs
+    priced = workers > 1 and setup.scheduler.reads_costs and planned is None
     costs = costs_of(setup, workload, workers, wires) if priced else FREE
-    buckets = setup.scheduler.plan(workload.layers, costs)
+    buckets = setup.scheduler.plan(workload.layers, costs) if planned is None else list(planned)
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)

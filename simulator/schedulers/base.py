@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from simulator.component import Component
+from simulator.component import Component, expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import VALUE_BYTES, Layer
@@ -18,14 +18,19 @@ from simulator.models.layers import VALUE_BYTES, Layer
 class Costs:
     """What a bucket of so many elements would take in the scenario at hand, in seconds, alone on the network.
 
-    `exchange`: its communication, software included, at the sparsifier's `density` (1 where it selects nothing);
-    `selection`: the kernels before it, on the compute stream. Arguments may be arrays.
+    `exchange`: its communication, software included, by `method` at its `density` (None: it has none); `selection`:
+    the kernels before it, on the compute stream, of one tensor; `by_tensor`: those of a merged bucket are its tensors'
+    in turn. Arguments may be arrays.
     """
 
     exchange: Callable[[Floats | float], Floats]
     selection: Callable[[Floats | float], Floats]
-    density: float = 1.0
+    density: float | None = None
+    by_tensor: bool = False
+    method: str = ""
 
+
+MAX_SLICES = 100_000
 
 FREE = Costs(np.zeros_like, np.zeros_like)
 """Nothing costs anything: what a plan is made with where the network is not known."""
@@ -96,6 +101,9 @@ def fuse(layers: Sequence[Layer], limits: Sequence[float]) -> list[list[int]]:
 def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
     """Cut buckets of one tensor into slices of at most `limit` bytes; fused ones stay whole."""
     most = max(1, int(limit // VALUE_BYTES))
+    count = sum(-(-bucket.numel // most) for bucket in buckets if len(bucket.pieces) == 1)
+    if count > MAX_SLICES:
+        raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
     slices: list[Bucket] = []
     for bucket in buckets:
         sizes = [bucket.pieces]

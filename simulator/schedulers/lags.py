@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from simulator.component import expected
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, singles
@@ -17,7 +18,8 @@ class LayerwiseAdaptive(Scheduler, kind="lags"):
 
     One bucket per tensor. Each gets the largest density, between the sparsifier's own and `highest_density`, at which
     its exchange ends before the next tensor is ready; where not even the sparsifier's own density fits, that one. The
-    time of an exchange is taken as that of as many selected elements in a bucket of another size.
+    time of an exchange is taken as that of as many selected elements in a bucket of another size. Raises an
+    expected-error for a sparsifier without a density.
     """
 
     reads_costs: ClassVar[bool] = True
@@ -27,6 +29,11 @@ class LayerwiseAdaptive(Scheduler, kind="lags"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor in backward order, with its density."""
         buckets, made = singles(layers), []
+        if costs is FREE:
+            return buckets
+        if costs.density is None:
+            raise expected("a sparsifier with a density", costs.method, "lags sets the density of every layer")
+        own = costs.density
         clock = busy = 0.0
         for bucket in buckets:
             layer = layers[bucket.ready_layer]
@@ -35,21 +42,21 @@ class LayerwiseAdaptive(Scheduler, kind="lags"):
             if bucket.ready_layer:
                 after = layers[bucket.ready_layer - 1]
                 following += after.backward + float(costs.selection(float(after.numel)))
-            density = self._fitting(float(layer.numel), following - start, costs)
-            busy = start + float(costs.exchange(layer.numel * density / costs.density))
-            made.append(replace(bucket, density=density if costs.density < 1 else None))
+            density = self._fitting(float(layer.numel), following - start, costs, own)
+            busy = start + float(costs.exchange(layer.numel * density / own))
+            made.append(replace(bucket, density=density))
         return made
 
-    def _fitting(self, numel: float, room: float, costs: Costs) -> float:
+    def _fitting(self, numel: float, room: float, costs: Costs, own: float) -> float:
         """The largest density whose exchange takes at most `room`, by bisection on the density's logarithm."""
-        low, high = costs.density, max(costs.density, self.highest_density)
+        low, high = own, max(own, self.highest_density)
         if float(costs.exchange(numel)) >= room:
             return low
-        if float(costs.exchange(numel * high / costs.density)) <= room:
+        if float(costs.exchange(numel * high / own)) <= room:
             return high
         for _ in range(40):
             middle = (low * high) ** 0.5
-            if float(costs.exchange(numel * middle / costs.density)) <= room:
+            if float(costs.exchange(numel * middle / own)) <= room:
                 low = middle
             else:
                 high = middle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -20,11 +21,11 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     """Wait-free back-propagation with merged gradients (Shi, Chu and Li, INFOCOM 2019): fewer start-ups, some waiting.
 
     `optimal`: the merge that ends the last exchange soonest, by dynamic programming over where to cut the tensors in
-    backward order: f(j) = min over i of max(f(i), r_j) + t(n_i + ... + n_j), with r_j when tensor j is ready and t what
-    a bucket takes. `greedy`: the authors' rule, one pass: the next tensor joins where the exchange of what there is
-    could not start before it is ready, or less than a start-up before, or while there are fewer than `smallest`
-    elements. t is the scenario's own network, or `startup` + bytes * `per_byte` where both are given (a fit by the
-    user).
+    backward order: f(j) = min over i of max(f(i), r_j) + t(n_i + ... + n_j), with r_j when tensor j is ready (and
+    selected from) and t what a bucket takes. `greedy`: the authors' rule, one pass: the next tensor joins where the
+    exchange of what there is could not start before it is ready, or less than a start-up before, or while there are
+    fewer than `smallest` elements. t is the scenario's own network, or `startup` + bytes * `per_byte` where both are
+    given (a fit by the user).
     """
 
     reads_costs: ClassVar[bool] = True
@@ -44,7 +45,7 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
         """Merged buckets in backward order."""
         order = np.arange(len(layers))[::-1]
         numel = np.array([layers[layer].numel for layer in order], dtype=float)
-        ready = np.cumsum([layers[layer].backward for layer in order])
+        ready = np.cumsum([layers[layer].backward for layer in order] + costs.selection(numel))
         costs = self._cost(costs)
         cuts = best_cuts(numel, ready, costs) if self.rule == "optimal" else self._greedy(numel, ready, costs)
         return buckets_of([order[i:j].tolist() for i, j in cuts], layers)
@@ -67,7 +68,7 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
         if self.startup is None or self.per_byte is None:
             return costs
         a, b = self.startup, self.per_byte * VALUE_BYTES
-        return Costs(lambda numel: a + b * np.asarray(numel), costs.selection, costs.density)
+        return replace(costs, exchange=lambda numel: a + b * np.asarray(numel))
 
 
 def best_cuts(numel: Floats, ready: Floats, costs: Costs) -> list[tuple[int, int]]:

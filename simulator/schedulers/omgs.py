@@ -31,6 +31,7 @@ class OptimalMergedSparse(Scheduler, kind="omgs"):
             more, backward = float(layers[layer].numel), layers[layer].backward
             slack = max(0.0, busy - clock)
             s, s_more, s_both = (float(costs.selection(n)) for n in (size, more, size + more))
+            s_both = s + s_more if costs.by_tensor else s_both
             e, e_more, e_both = (float(costs.exchange(n)) for n in (size, more, size + more))
             if backward + s_both - s - s_more - slack < e + e_more - e_both:
                 groups[-1].append(layer)
