@@ -342,6 +342,10 @@ def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) ->
         items.append(
             _evidence("collective", f"{scenario.cluster.network.name}/{name}", measured.held_out_mape, inside, exposed)
         )
+    runtime = scenario.cluster.runtime
+    if runtime.held_out_mape is not None and scenario.cluster.workers > 1:
+        whole = math.fsum(breakdown.values())
+        items.append(_evidence("runtime terms", runtime.name, runtime.held_out_mape, True, whole))
     if plan.prices.folded or plan.prices.flowed or plan.live:
         network = scenario.cluster.network
         share = 0.0 if plan.prices.curves else exposed

@@ -30,6 +30,8 @@ from simulator.models.timeline import LinkUse
 _SAME = 1e-13
 _NOTHING = 1e-15
 """Bytes that are rounding, whatever the rate."""
+_NEVER = 1e30
+"""More bytes, and seconds, than anything has."""
 _MOST = 2_000_000
 """Messages, alike ones counted once, that one exchange may have: about a gigabyte."""
 
@@ -122,7 +124,7 @@ class Network:
         self.classes, self.sharing, self.steady = _laid(wiring, list(structures), colours, surroundings)
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
-        self.next = np.full(types, np.inf)
+        self.next = np.full(types, _NEVER)
         self.queues: list[list[tuple[float, int, _Flow]]] = [[] for _ in range(types)]
         self.starting: deque[_Flow] = deque()
         self.queued: dict[int, deque[_Flow]] = {}
@@ -137,6 +139,8 @@ class Network:
         self.changes = len(surroundings.changes)
         for change in surroundings.changes:
             heappush(self.timers, (change.time, next(self.order), change))
+        if self.steady:
+            self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
         if self.timers or self.steady:
             self._settle()
 
@@ -232,10 +236,10 @@ class Network:
     def _due(self) -> float:
         """When the next flow ends or starts."""
         timer = self.timers[0][0] if self.timers else np.inf
-        busy = self.rate > 0
-        if not busy.any():
+        if not len(self.rate):
             return timer
-        return min(timer, self.now + float(((self.next[busy] - self.served[busy]) / self.rate[busy]).min()))
+        left = float(((self.next - self.served) / np.where(self.rate > 0, self.rate, 1 / _NEVER)).min())
+        return min(timer, self.now + left) if left < _NEVER else timer
 
     def _advance(self, time: float) -> None:
         if time > self.now:
@@ -259,9 +263,8 @@ class Network:
 
     def _process(self) -> None:
         """Start and end flows until nothing more is due now."""
-        changed = True
-        while changed:
-            changed = False
+        changed = False
+        while True:
             near = self.now * (1 + _SAME)
             while self.timers and self.timers[0][0] <= near:
                 item = heappop(self.timers)[2]
@@ -274,15 +277,17 @@ class Network:
                     self.queued[item.pair] = deque()
                     self.starting.append(item)
             while self.starting:
-                changed = True
                 self._start(self.starting.popleft())
-            if changed:
-                self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
             # A remainder that the clock can't resolve is rounding.
-            over = self.next - self.served <= self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
-            for number in np.flatnonzero(over & np.isfinite(self.next)).tolist():
+            slack = self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
+            over = np.flatnonzero(self.next - self.served <= slack)
+            for number in over.tolist():
                 changed = True
                 self._finish(number)
+            if not (len(over) or self.starting or (self.timers and self.timers[0][0] <= near)):
+                break
+        if not changed:
+            return
         self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
         if not self.changes and ((self.active > 0) & (self.rate <= 0)).any():
             raise Stalled(self.stuck())
@@ -309,7 +314,7 @@ class Network:
             flow = heappop(queue)[2]
             self.active[number] -= 1
             self._end(flow)
-        self.next[number] = queue[0][0] if queue else np.inf
+        self.next[number] = queue[0][0] if queue else _NEVER
 
     def _end(self, flow: _Flow) -> None:
         exchange, arrived = flow.exchange, self.now + flow.latency

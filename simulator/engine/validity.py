@@ -31,7 +31,7 @@ def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, rout
         if shared:
             return shared
     if not _one_to_one(route.last, route.latency):
-        return "messages come to one link over different distances"
+        return "messages reach a link with different start-ups, so that they can overtake"
     return _narrow(rounds, wiring, src, route)
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simulator.component import Spec
 from simulator.models.curves import Affine, Curve, Floats
-from simulator.units import BytesPerSecond, Ratio, Seconds
+from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
 
 KERNEL_TRAFFIC = {
     "elementwise": 12.0,  # two fp32 reads, one write
@@ -89,6 +89,9 @@ class Runtime(Spec):
     - `message_overhead`: endpoint seconds per pushed or pulled message.
     - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
+
+    `held_out_mape`: mean absolute relative error of whole iterations that the terms were not fitted to, where they were
+    fitted to whole iterations.
     """
 
     name: str = "ideal"
@@ -103,3 +106,4 @@ class Runtime(Spec):
     message_overhead: Seconds = 0.0
     host_element: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)
+    held_out_mape: Fraction | None = None

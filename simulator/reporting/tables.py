@@ -20,6 +20,7 @@ _LABELS = {
     "data_loading": "waiting for data",
 }
 _BAR = 28
+_ERRORS = ("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage")
 
 
 def print_run(document: dict[str, Any], console: Console) -> None:
@@ -30,7 +31,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     rows = [
         (
             "iteration time",
-            f"{show_time(time)}   (90 % interval {show_time(interval[0])} to {show_time(interval[1])})",
+            f"{show_time(time)}   ({_interval(interval)})",
         )
     ]
     if document["throughput_samples_per_s"] is not None:
@@ -55,6 +56,13 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         if document.get("question"):
             console.print(f"\n[bold]{_plain(document['question'])}[/bold]", highlight=False)
         console.print(_plain(document["comparison"]["answer"]), highlight=False)
+
+
+def _interval(interval: list[float]) -> str:
+    low, high = interval
+    if low == high:
+        return "no interval: nothing that it rests on states its error"
+    return f"90 % interval {show_time(low)} to {show_time(high)}"
 
 
 def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -126,12 +134,10 @@ def print_validation(document: dict[str, Any], console: Console) -> None:
     console.print(table, highlight=False)
     summary = Table(box=None, pad_edge=False, title="rows not used in fitting", title_justify="left")
     summary.add_column("group")
-    for name in ("n", "MAPE", "median", "p95", "max", "bias"):
+    for name in ("n", "MAPE", "median", "p95", "max", "bias", "inside the interval"):
         summary.add_column(name, justify="right")
     for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
-        cells = [
-            _percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")
-        ]
+        cells = [_percent(errors[key], sign=key == "bias") for key in _ERRORS]
         summary.add_row(name, str(errors["n"]), *cells, style="bold" if name == "overall" else None)
     console.print(summary, highlight=False)
 
@@ -213,11 +219,9 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
 
 def accuracy_markdown(document: dict[str, Any]) -> str:
     """The errors per group as a Markdown table, for the README: never typed, always computed."""
-    lines = ["| set-up | rows | MAPE | median | p95 | max | bias |", "|---|---|---|---|---|---|---|"]
+    lines = ["| set-up | rows | MAPE | median | p95 | max | bias | in interval |", "|---|---|---|---|---|---|---|---|"]
     for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
-        cells = [
-            _percent(errors[key], sign=key == "bias") for key in ("mape", "median_ape", "p95_ape", "max_ape", "bias")
-        ]
+        cells = [_percent(errors[key], sign=key == "bias") for key in _ERRORS]
         lines.append(f"| {name} | {errors['n']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -24,6 +24,8 @@ def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
     time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
     terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in _TERMS}
     name, against = method(candidate), method(baseline)
+    if name == against:
+        name, against = "this set-up", f"the same with {_changes(candidate.scenario.versus)}"
     speed_up = other / time
     return {
         "baseline": against,
@@ -34,6 +36,15 @@ def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
         "difference_s": terms,
         "answer": _answer(name, against, time, other, terms),
     }
+
+
+def _changes(versus: dict[str, Any] | None) -> str:
+    """What `versus` changes, in words."""
+    parts = []
+    for key, value in (versus or {}).items():
+        shown = ", ".join(f"{name} {item}" for name, item in value.items()) if isinstance(value, dict) else value
+        parts.append(f"no {key}" if value in ([], {}, None) else f"{key} {shown}")
+    return " and ".join(parts) or "other inputs"
 
 
 def method(prediction: Prediction) -> str:

@@ -120,11 +120,15 @@ def trivial_sum(prediction: Prediction) -> float:
 
 
 def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions."""
+    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions.
+
+    `coverage`: share of the rows with an interval whose measured value lies inside.
+    """
     signed = np.array([row["signed_error"] for row in rows])
     if not len(signed):
-        return {"n": 0} | dict.fromkeys(("mape", "median_ape", "p95_ape", "max_ape", "bias"))
+        return {"n": 0} | dict.fromkeys(("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage"))
     absolute = np.abs(signed)
+    inside = [low <= row["measured"] <= high for row in rows if row["interval"] for low, high in [row["interval"]]]
     return {
         "n": len(rows),
         "mape": float(absolute.mean()),
@@ -132,4 +136,5 @@ def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "p95_ape": float(np.percentile(absolute, 95)),
         "max_ape": float(absolute.max()),
         "bias": float(signed.mean()),
+        "coverage": float(np.mean(inside)) if inside else None,
     }
