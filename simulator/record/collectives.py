@@ -1,0 +1,171 @@
+"""Collectives of torch.distributed, timed over sizes: under torchrun, or by processes started here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed
+
+from simulator.errors import InputError, Problem, SparsimError
+from simulator.record.environment import device_of, environment
+from simulator.record.rows import RowFile
+from simulator.record.timing import Spread, clock_of
+
+COLUMNS = (
+    *("backend", "world_size", "nodes", "collective", "nbytes", "median_s", "p5_s", "p95_s", "repeats"),
+    *("device", "pytorch", "date"),
+)
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+SIZES = tuple(2**i for i in range(10, 29, 2))
+VALUE_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to measure: sizes in bytes of the whole result (of an all-gather) or input (of the others)."""
+
+    out: Path
+    sizes: tuple[int, ...] = SIZES
+    collectives: tuple[str, ...] = COLLECTIVES
+    repeats: int = 20
+    warm_up: int = 5
+    backend: str = "auto"
+    device: str = "auto"
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """One process among `world` on `nodes`: its number, and that on its own node."""
+
+    number: int
+    world: int
+    local: int
+    nodes: int
+
+
+_NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+"""What torchrun tells every process."""
+
+
+def under_torchrun() -> bool:
+    """Whether this process is one of torchrun's."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def record_collectives(settings: Settings, processes: int | None = None) -> None:
+    """Measure, and let rank 0 write the table: as one of torchrun's ranks, or in `processes` processes started here.
+
+    Raises InputError where neither is the case, or where the table is there already.
+    """
+    if processes is None:
+        if not under_torchrun():
+            hint = "run it under torchrun, or give --processes N for processes on this machine"
+            raise InputError(Problem("sparsim record collectives", "ranks", "a process on its own", hint))
+        known = {name: int(value) for name, value in os.environ.items() if name in _NUMBERS and value.isdecimal()}
+        rank, world = known["RANK"], known["WORLD_SIZE"]
+        nodes = max(1, world // known.get("LOCAL_WORLD_SIZE", world))
+        _join(_Rank(rank, world, known.get("LOCAL_RANK", rank), nodes), settings)
+        return
+    with RowFile(settings.out, COLUMNS, settings.resume):
+        settings = replace(settings, resume=True)  # the table is there, and fit to be written
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (processes, settings, f"file://{folder}/rendezvous")
+        torch.multiprocessing.spawn(_started, arguments, processes)
+
+
+def _started(rank: int, world: int, settings: Settings, rendezvous: str) -> None:
+    """One of the processes started here."""
+    if sys.platform.startswith("linux"):
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    _join(_Rank(rank, world, rank, 1), settings, rendezvous)
+
+
+def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
+    """Meet the others, measure everything, and write it where this is rank 0."""
+    cuda = settings.device != "cpu" and torch.cuda.is_available()
+    device = device_of(f"cuda:{me.local}" if cuda else settings.device)
+    backend = settings.backend if settings.backend != "auto" else "gloo" if device == "cpu" else "nccl"
+    distributed.init_process_group(backend, init_method=rendezvous, rank=me.number, world_size=me.world)
+    try:
+        place = environment(device)
+        common = {"backend": backend, "world_size": str(me.world), "nodes": str(me.nodes)}
+        common |= {name: asdict(place)[name] for name in ("device", "pytorch", "date")}
+        with RowFile(settings.out, COLUMNS, settings.resume) if me.number == 0 else nullcontext() as table:
+            done = [{_identity(row) for row in table.done} if table else set()]
+            distributed.broadcast_object_list(done, 0, device=torch.device(device))
+            for nbytes, name in product(settings.sizes, settings.collectives):
+                elements = me.world * max(1, round(nbytes / VALUE_BYTES / me.world))
+                row = common | {"collective": name, "nbytes": str(VALUE_BYTES * elements)}
+                if _identity(row) not in done[0]:
+                    spread = measure(name, elements, device, settings)
+                    if table is not None:
+                        table.append(row | spread.cells())
+    finally:
+        distributed.destroy_process_group()
+
+
+def _identity(row: Mapping[str, str]) -> tuple[str, ...]:
+    """What makes two rows measurements of the same."""
+    return tuple(row[name] for name in COLUMNS[:5])
+
+
+def measure(name: str, elements: int, device: str, settings: Settings) -> Spread:
+    """Seconds of one collective on `elements` fp32 numbers, the slowest rank's in every repeat.
+
+    Raises SparsimError where the result is wrong.
+    """
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    call, result, right = _prepared(name, elements, rank, world, device)
+    call()
+    if not torch.equal(result, right):
+        raise SparsimError(f"{name} of {elements} numbers over {world} ranks came out wrong")
+    clock = clock_of(device)
+    seconds = torch.zeros(settings.repeats, dtype=torch.float32, device=device)
+    for number in range(-settings.warm_up, settings.repeats):
+        distributed.barrier()
+        clock.settle()
+        begin = clock.mark()
+        call()
+        end = clock.mark()
+        clock.settle()
+        if number >= 0:
+            seconds[number] = clock.seconds(begin, end)
+    distributed.all_reduce(seconds, distributed.ReduceOp.MAX)
+    return Spread.of(seconds.tolist())
+
+
+def _prepared(name: str, elements: int, rank: int, world: int, device: str) -> tuple[Callable[[], Any], Any, Any]:
+    """The call, the tensor that it fills, and what must be in there after the first one."""
+    share = elements // world
+    whole = torch.full((elements,), float(rank + 1), device=device)
+    part = torch.full((share,), float(rank + 1), device=device)
+    ranks = torch.arange(1, world + 1, dtype=torch.float32, device=device)
+    total = float(ranks.sum())
+    if name == "all_reduce":
+        return lambda: distributed.all_reduce(whole), whole, torch.full_like(whole, total)
+    if name == "broadcast":
+        return lambda: distributed.broadcast(whole, 0), whole, torch.ones_like(whole)
+    # Their names before PyTorch 2.13.
+    gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+    scatter = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
+    if name == "all_gather":
+        return lambda: gather(whole, part), whole, ranks.repeat_interleave(share)
+    return lambda: scatter(part, whole), part, torch.full_like(part, total)
+
+
+def checked_collectives(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of collectives. Raises InputError for others."""
+    unknown = sorted(set(names) - set(COLLECTIVES))
+    if unknown:
+        raise InputError(Problem("--collectives", f"some of {', '.join(COLLECTIVES)}", ", ".join(unknown)))
+    return tuple(names)

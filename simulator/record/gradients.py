@@ -1,0 +1,326 @@
+"""Recording gradients from a training loop, in one process or in many."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import platform
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from simulator.errors import InputError, Problem, SparsimError, nearest, shown
+from simulator.models.gradients import Block
+from simulator.models.layers import Layer
+from simulator.record.environment import environment
+from simulator.record.merging import merge, rank_folder, rank_folders
+from simulator.record.tasks import Task, batch_size_of, trained
+from simulator.traces.format import TraceSpec
+from simulator.traces.texts import read_layers
+from simulator.traces.writer import TraceWriter
+
+WHOLE = 64
+"""Tensors of at most so many elements are kept whole, of larger ones at least so many."""
+
+
+class GradientRecorder:
+    """Writes the gradients of a training loop as a trace; a context manager.
+
+        with GradientRecorder(model, "traces/mine", every=100, block=8, sample=0.01) as recorder:
+            for inputs, targets in data:
+                optimiser.zero_grad()
+                loss = criterion(model(inputs), targets)
+                loss.backward()
+                recorder.step(loss)
+                optimiser.step()
+
+    Of every `every` iterations the first `block` are recorded (replay with error feedback goes over consecutive ones),
+    at the same coordinates each time: the share `sample` of every tensor, drawn uniformly from `seed`, but all of a
+    tensor of at most 64 elements. What is recorded is each parameter's gradient at the end of its backward pass, as it
+    stands before it is averaged over ranks: DistributedDataParallel may wrap the model. Iterations with a gradient that
+    is not finite are left out.
+
+    Under `torchrun` each rank writes a trace of its own, `OUT/rank-00000` and so on, and at the end rank 0 merges them
+    into OUT, if it sees all of them (`sparsim record merge OUT` does the same). `rank` and `world` say so where neither
+    `torch.distributed` nor the environment does. `workers`: so many steps in a row are the workers of one iteration,
+    for data-parallel training in one process; gradients must be set to zero between them.
+
+    `layers`: the layers.csv of `sparsim record layers` for this model, whose order and times the trace takes over;
+    without it tensors stand in the order of the model's parameters and have no times. `about`: other fields of
+    trace.yaml, such as `model` and `data_licence`. `batch_size`: samples per worker.
+
+    Raises InputError for arguments that cannot be, and where OUT holds a recording of more ranks.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        out: Path | str,
+        *,
+        every: int = 1,
+        block: int = 1,
+        sample: float = 1.0,
+        batch_size: int = 1,
+        workers: int = 1,
+        layers: Path | str | None = None,
+        seed: int = 0,
+        rank: int | None = None,
+        world: int | None = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        if not 1 <= block <= every:
+            raise InputError(Problem("GradientRecorder: block", f"a number from 1 to every = {every}", shown(block)))
+        if not 0 < sample <= 1:
+            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", shown(sample)))
+        self.out, self.every, self.block, self.workers = Path(out), every, block, workers
+        self.rank, self.world = _rank_and_world(rank, world)
+        self._parameters = trained(model)
+        self._layers = _ordered(self._parameters, layers)
+        self._draw(sample, seed)
+        first = next(iter(self._parameters.values()))
+        held = f"the share {sample:g} of each tensor, but at least {WHOLE} elements or all of them"
+        own: dict[str, Any] = {
+            "model": type(getattr(model, "module", model)).__name__,
+            "batch_size": batch_size,
+            "workers": workers,
+            "sampling": f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}",
+        }
+        self._spec = _described(str(first.device), own | (about or {}))
+        self.folder = self.out
+        if self.world > 1:
+            self.folder = rank_folder(self.out, self.rank)
+            extra = [path for path in rank_folders(self.out) if path >= rank_folder(self.out, self.world)]
+            if extra:
+                got, hint = f"{extra[0].name}, too", "another recording's: remove it, or record elsewhere"
+                raise InputError(Problem(str(self.out), f"room for {self.world} ranks", got, hint))
+        self._writer = TraceWriter(self.folder, self._spec, self._layers)
+        self.iteration, self.recorded, self.left_out = 0, 0, 0
+        self._losses: dict[int, float] = {}
+        self._rows: list[np.ndarray] = []
+        self._step_losses: list[float] = []
+        self._captured: dict[str, Any] = {}
+        self._hooks: list[Any] = []
+
+    def __enter__(self) -> Self:
+        for layer in self._layers:
+            parameter = self._parameters[layer.name]
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(layer.name)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for hook in self._hooks:
+            hook.remove()
+        if kind is not None and not self.recorded:
+            return
+        # What was recorded is kept, also where training ended early.
+        self._writer.spec = self._spec.model_copy(update={"loss": self._losses})
+        self._writer.close()
+        if kind is None and self.world > 1:
+            self._merge()
+
+    def step(self, loss: Any = None, scale: float = 1.0) -> None:
+        """After `backward` and before the optimiser: one worker of this iteration is done.
+
+        `loss`: a number or a tensor of one, noted in trace.yaml. `scale`: what the loss was multiplied by (GradScaler's
+        `get_scale()`); gradients are stored divided by it.
+        """
+        if self._wanted:
+            self._rows.append(self._row(scale))
+            if loss is not None:
+                self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
+            if len(self._rows) < self.workers:
+                return
+            self._append(np.stack(self._rows))
+            self._rows, self._step_losses = [], []
+            self.iteration += 1
+        else:
+            self._rows.append(np.empty(0))
+            if len(self._rows) == self.workers:
+                self._rows, self.iteration = [], self.iteration + 1
+
+    @property
+    def _wanted(self) -> bool:
+        return self.iteration % self.every < self.block
+
+    def _draw(self, sample: float, seed: int) -> None:
+        """The coordinates of every tensor, and what each stands for."""
+        random = np.random.default_rng(seed)
+        places, weights = [], []
+        for layer in self._layers:
+            count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
+            kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
+            places.append(kept if count < layer.numel else np.arange(layer.numel))
+            weights.append(np.full(count, layer.numel / count))
+        numels = tuple(layer.numel for layer in self._layers)
+        offsets = np.concatenate([[0], np.cumsum(numels)[:-1]]).astype(np.int64)
+        self._coordinate = np.concatenate([start + kept for start, kept in zip(offsets, places, strict=True)])
+        self._weight, self._numels = np.concatenate(weights), numels
+        self._piece = np.repeat(np.arange(len(numels)), [len(kept) for kept in places])
+        self._shapes = tuple(tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers)
+        self._places = {
+            layer.name: None
+            if len(kept) == layer.numel
+            else torch.from_numpy(kept).to(self._parameters[layer.name].device)
+            for layer, kept in zip(self._layers, places, strict=True)
+        }
+
+    def _capture(self, name: str) -> Any:
+        def hook(parameter: Any) -> None:
+            if self._wanted:
+                gradient = parameter.grad.detach()
+                flat = (gradient.to_dense() if gradient.is_sparse else gradient).reshape(-1)
+                places = self._places[name]
+                self._captured[name] = flat.clone() if places is None else flat.index_select(0, places)
+
+        return hook
+
+    def _row(self, scale: float) -> np.ndarray:
+        """The captured gradients at the coordinates, (m,); 0 where no gradient came."""
+        row = np.zeros(len(self._coordinate), dtype=np.float32)
+        start = 0
+        counts = np.bincount(self._piece, minlength=len(self._layers)).tolist()
+        for layer, count in zip(self._layers, counts, strict=True):
+            values = self._captured.get(layer.name)
+            if values is not None:
+                row[start : start + count] = values.float().cpu().numpy()
+            start += count
+        self._captured = {}
+        return row / np.float32(scale)
+
+    def _append(self, values: np.ndarray) -> None:
+        if not np.isfinite(values).all():
+            self.left_out += 1
+            return
+        block = Block(values, self._piece, self._coordinate, self._weight, self._numels, self.iteration, self._shapes)
+        self._writer.append(block)
+        self.recorded += 1
+        if self._step_losses:
+            mean = math.fsum(self._step_losses) / len(self._step_losses)
+            if math.isfinite(mean):
+                self._losses[self.iteration] = float(f"{mean:.6g}")
+
+    def _merge(self) -> None:
+        """Wait for the other ranks and merge, on rank 0, where all folders can be seen."""
+        distributed = torch.distributed
+        if not (distributed.is_available() and distributed.is_initialized()):
+            return
+        distributed.barrier()
+        if self.rank == 0 and len(rank_folders(self.out)) == self.world:
+            merge(self.out)
+
+
+def record_training(
+    task: Task,
+    out: Path,
+    *,
+    workers: int,
+    iterations: int,
+    every: int = 1,
+    block: int = 1,
+    sample: float = 1.0,
+    learning_rate: float = 0.01,
+    momentum: float = 0.9,
+    layers: Path | None = None,
+    seed: int = 0,
+) -> int:
+    """Train data-parallel in this process, every worker on batches of its own, and record; iterations written.
+
+    Synchronous SGD with momentum on the mean gradient. Raises InputError where batches run out.
+    """
+    parameters = list(trained(task.model).values())
+    optimiser = torch.optim.SGD(parameters, learning_rate, momentum)
+    first = next(task.batches)
+    batches = chain([first], task.batches)
+    about = {"model": task.name, "source": f"recorded by `sparsim record gradients {task.name}`"}
+    with GradientRecorder(
+        task.model,
+        out,
+        every=every,
+        block=block,
+        sample=sample,
+        batch_size=batch_size_of(first),
+        workers=workers,
+        layers=layers,
+        seed=seed,
+        rank=0,
+        world=1,
+        about=about,
+    ) as recorder:
+        for iteration in range(iterations):
+            mean = [torch.zeros_like(parameter) for parameter in parameters]
+            for _ in range(workers):
+                batch = next(batches, None)
+                if batch is None:
+                    what = f"{workers * iterations} batches"
+                    raise InputError(Problem(task.name, what, f"no more than {iteration * workers}"))
+                optimiser.zero_grad()
+                loss = task.loss(task.model, batch)
+                loss.backward()
+                recorder.step(loss)
+                for total, parameter in zip(mean, parameters, strict=True):
+                    if parameter.grad is not None:
+                        total.add_(parameter.grad, alpha=1 / workers)
+            for total, parameter in zip(mean, parameters, strict=True):
+                parameter.grad = total
+            optimiser.step()
+    return recorder.recorded
+
+
+def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
+    """This process's number and how many there are: as told, as torch.distributed knows, or as torchrun says."""
+    distributed = torch.distributed
+    if rank is None and world is None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+    world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
+    if not 0 <= rank < world:
+        raise InputError(Problem("GradientRecorder", f"a rank below the {world} of them", str(rank)))
+    return rank, world
+
+
+def _ordered(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
+    """The tensors, in the order and with the times of a layers.csv where there is one."""
+    if path is None:
+        return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
+    problems: list[Problem] = []
+    layers, _ = read_layers(Path(path), problems)
+    sizes = {layer.name: layer.numel for layer in layers}
+    for name, item in parameters.items():
+        if sizes.get(name) != item.numel():
+            got = f"{sizes[name]}" if name in sizes else f"no such row; {nearest(name, sizes)}"
+            problems.append(Problem(f"{path}: {name}", f"{item.numel()} elements", got))
+    problems += [
+        Problem(f"{path}: {name}", "a parameter of the model", "none") for name in sizes if name not in parameters
+    ]
+    if problems:
+        raise InputError(problems[:20])
+    return layers
+
+
+def _described(device: str, fields: dict[str, Any]) -> TraceSpec:
+    """What trace.yaml says, but for the iterations: what is known of the machine, and `fields`."""
+    wrong = sorted(set(fields) - set(TraceSpec.model_fields))
+    if wrong:
+        hint = nearest(wrong[0], TraceSpec.model_fields)
+        raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
+    place = environment(device)
+    known: dict[str, Any] = {
+        "format": 1,
+        "framework": f"PyTorch {place.pytorch}",
+        "device": place.device,
+        "date": datetime.date.fromisoformat(place.date),
+        "versions": {"python": platform.python_version(), "torch": place.pytorch, "numpy": np.__version__},
+        "iterations": (0,),
+        "source": "recorded by GradientRecorder from a training loop",
+    }
+    try:
+        return TraceSpec.model_validate(known | fields)
+    except ValueError as error:
+        raise SparsimError(f"GradientRecorder: {error}") from None

@@ -1,0 +1,87 @@
+"""Traces that ranks wrote each on its own, made into one."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.models.gradients import Block
+from simulator.traces.format import Trace
+from simulator.traces.writer import TraceWriter
+
+
+def rank_folder(out: Path, rank: int) -> Path:
+    """Where a rank writes its own trace."""
+    return out / f"rank-{rank:05d}"
+
+
+def rank_folders(out: Path) -> list[Path]:
+    """The ranks' traces that are there, in their order."""
+    return sorted(path for path in out.glob("rank-*") if re.fullmatch(r"rank-\d{5}", path.name))
+
+
+def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
+    """Write the trace of all ranks' workers from `folder`/rank-00000, ... to `out` (default: `folder` itself).
+
+    Iterations that not every rank holds are left out. The ranks' own traces stay. Memory: one iteration of all ranks.
+
+    Raises InputError where a rank is missing or damaged, or holds other tensors or coordinates than the first.
+    """
+    folders = rank_folders(folder)
+    expected = [rank_folder(folder, rank) for rank in range(len(folders))]
+    if not folders or folders != expected:
+        got = ", ".join(path.name for path in folders[:8]) or "none of them"
+        raise InputError(Problem(str(folder), "folders rank-00000, rank-00001, ... without a gap", got))
+    traces = [Trace.open(path) for path in folders]
+    first = traces[0]
+    for trace in traces[1:]:
+        _same(first, trace)
+    common = set(first.spec.iterations).intersection(*(trace.spec.iterations for trace in traces))
+    if not common:
+        raise InputError(Problem(str(folder), "an iteration that every rank recorded", "none"))
+    spec = first.spec.model_copy(
+        update={
+            "workers": sum(trace.spec.workers for trace in traces),
+            "loss": _mean_loss(traces, common),
+            "gradient_scale": min(trace.spec.gradient_scale for trace in traces),
+        }
+    )
+    with ExitStack() as stack:
+        writer = stack.enter_context(TraceWriter(out or folder, spec, first.layers))
+        streams = [
+            (
+                (number, block)
+                for number, block in zip(trace.spec.iterations, trace.blocks(), strict=True)
+                if number in common
+            )
+            for trace in traces
+        ]
+        for parts in zip(*streams, strict=True):
+            number, block = parts[0]
+            values = np.concatenate([part.values for _, part in parts])
+            keys = (block.piece, block.coordinate, block.weight, block.numels)
+            writer.append(Block(values, *keys, number, block.shapes), number)
+    return spec.workers, len(common)
+
+
+def _same(first: Trace, other: Trace) -> None:
+    """Raises InputError where two ranks recorded different tensors or coordinates."""
+    if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
+        raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "others"))
+    if not (
+        np.array_equal(first.keys.layer, other.keys.layer)
+        and np.array_equal(first.keys.coordinate, other.keys.coordinate)
+    ):
+        hint = "give every rank the same `sample` and `seed`"
+        raise InputError(Problem(str(other.folder), f"the coordinates of {first.folder.name}", "others", hint))
+
+
+def _mean_loss(traces: list[Trace], iterations: set[int]) -> dict[int, float]:
+    """Mean over the ranks, where all of them noted it."""
+    losses = [trace.spec.loss for trace in traces]
+    noted = sorted(iterations.intersection(*losses))
+    return {number: float(f"{np.mean([loss[number] for loss in losses]):.6g}") for number in noted}

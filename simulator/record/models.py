@@ -1,0 +1,208 @@
+"""Networks to record where no own one is at hand, in plain PyTorch, with the sizes of the published ones."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+Batches = Callable[[int, torch.Generator], Any]
+
+
+class Bottleneck(nn.Module):
+    """1x1, 3x3 (which carries the stride) and 1x1 convolution with batch norm, and a shortcut."""
+
+    def __init__(self, inputs: int, width: int, stride: int) -> None:
+        super().__init__()
+        outputs = 4 * width
+        self.conv1, self.bn1 = nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv3, self.bn3 = nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
+        self.downsample = nn.Sequential()
+        if inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Any) -> Any:
+        """Map (batch, inputs, h, w) to (batch, 4 width, h / stride, w / stride)."""
+        y = F.relu(self.bn1(self.conv1(x)))
+        y = F.relu(self.bn2(self.conv2(y)))
+        return F.relu(self.bn3(self.conv3(y)) + self.downsample(x))
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention; `fused`: one projection for queries, keys and values, as GPT-2 has it."""
+
+    def __init__(self, width: int, heads: int, fused: bool, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.inputs = nn.ModuleList(
+            [nn.Linear(width, 3 * width)] if fused else [nn.Linear(width, width) for _ in range(3)]
+        )
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: Any) -> Any:
+        """Map (batch, length, width) to the same shape."""
+        batch, length, width = x.shape
+        projected = torch.cat([layer(x) for layer in self.inputs], -1) if len(self.inputs) > 1 else self.inputs[0](x)
+        query, key, value = (
+            part.view(batch, length, self.heads, -1).transpose(1, 2) for part in projected.split(width, -1)
+        )
+        attended = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
+        return self.output(attended.transpose(1, 2).reshape(batch, length, width))
+
+
+class Block(nn.Module):
+    """Attention and a GELU network four times as wide, both residual, with norms before (GPT-2) or after (BERT)."""
+
+    def __init__(self, width: int, heads: int, before: bool) -> None:
+        super().__init__()
+        self.before = before
+        self.norm1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, fused=before, causal=before)
+        self.norm2 = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Any) -> Any:
+        """Map (batch, length, width) to the same shape."""
+        if self.before:
+            x = x + self.dropout(self.attention(self.norm1(x)))
+            return x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)))))
+        x = self.norm1(x + self.dropout(self.attention(x)))
+        return self.norm2(x + self.dropout(self.down(F.gelu(self.up(x)))))
+
+
+class Bert(nn.Module):
+    """BERT-Base with its pooler and without a head: 109,482,240 parameters."""
+
+    def __init__(self, vocabulary: int = 30522, length: int = 512, width: int = 768, depth: int = 12) -> None:
+        super().__init__()
+        self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.token_type, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
+        self.dropout = nn.Dropout(0.1)
+        self.layers = nn.ModuleList([Block(width, width // 64, before=False) for _ in range(depth)])
+        self.pooler = nn.Linear(width, width)
+
+    def forward(self, tokens: Any) -> Any:
+        """Map tokens (batch, length) to what the pooler makes of the first one, (batch, width)."""
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.word(tokens) + self.position(places) + self.token_type(torch.zeros_like(tokens))
+        x = self.dropout(self.norm(x))
+        for layer in self.layers:
+            x = layer(x)
+        return torch.tanh(self.pooler(x[:, 0]))
+
+
+class Gpt(nn.Module):
+    """GPT-2 small, its decoder tied to the word embedding: 124,439,808 parameters."""
+
+    def __init__(self, vocabulary: int = 50257, length: int = 1024, width: int = 768, depth: int = 12) -> None:
+        super().__init__()
+        self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.dropout = nn.Dropout(0.1)
+        self.layers = nn.ModuleList([Block(width, width // 64, before=True) for _ in range(depth)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens: Any) -> Any:
+        """Map tokens (batch, length) to logits (batch, vocabulary, length)."""
+        x = self.dropout(self.word(tokens) + self.position(torch.arange(tokens.shape[1], device=tokens.device)))
+        for layer in self.layers:
+            x = layer(x)
+        return F.linear(self.norm(x), self.word.weight).transpose(1, 2)
+
+
+def mlp() -> Any:
+    """784-256-256-10: 269,322 parameters."""
+    return nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def cnn() -> Any:
+    """Three 3x3 convolutions with batch norm and a linear layer, for 32x32 images in 10 classes: 94,986 parameters."""
+    parts: list[Any] = []
+    for inputs, outputs in ((3, 32), (32, 64), (64, 128)):
+        parts += [nn.Conv2d(inputs, outputs, 3, 2, 1), nn.BatchNorm2d(outputs), nn.ReLU()]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+
+
+def resnet50() -> Any:
+    """ResNet-50 for 224x224 images in 1000 classes, stride in the 3x3 convolutions: 25,557,032 parameters."""
+    parts: dict[str, Any] = {"conv1": nn.Conv2d(3, 64, 7, 2, 3, bias=False), "bn1": nn.BatchNorm2d(64)}
+    parts |= {"relu": nn.ReLU(), "maxpool": nn.MaxPool2d(3, 2, 1)}
+    inputs = 64
+    for stage, (width, blocks, stride) in enumerate(((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)), 1):
+        first = Bottleneck(inputs, width, stride)
+        inputs = 4 * width
+        parts[f"layer{stage}"] = nn.Sequential(first, *(Bottleneck(inputs, width, 1) for _ in range(blocks - 1)))
+    parts |= {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": nn.Linear(inputs, 1000)}
+    return nn.Sequential(OrderedDict(parts))
+
+
+def vgg16() -> Any:
+    """VGG-16 without batch norm, for 224x224 images in 1000 classes: 138,357,544 parameters."""
+    parts: list[Any] = []
+    inputs = 3
+    for outputs in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0):
+        if outputs:
+            parts += [nn.Conv2d(inputs, outputs, 3, 1, 1), nn.ReLU()]
+            inputs = outputs
+        else:
+            parts.append(nn.MaxPool2d(2))
+    hidden = [nn.Linear(25088, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout()]
+    classifier = nn.Sequential(*hidden, nn.Linear(4096, 1000))
+    named = {"features": nn.Sequential(*parts), "flatten": nn.Flatten(), "classifier": classifier}
+    return nn.Sequential(OrderedDict(named))
+
+
+def _labelled(*shape: int, classes: int) -> Batches:
+    return lambda size, random: (
+        torch.randn(size, *shape, generator=random),
+        torch.randint(classes, (size,), generator=random),
+    )
+
+
+def _tokens(vocabulary: int, length: int) -> Batches:
+    return lambda size, random: torch.randint(vocabulary, (size, length), generator=random)
+
+
+def classified(model: Any, batch: Any) -> Any:
+    """Mean cross-entropy of labelled inputs."""
+    inputs, labels = batch
+    return F.cross_entropy(model(inputs), labels)
+
+
+def next_token(model: Any, tokens: Any) -> Any:
+    """Mean cross-entropy of every token but the first, given those before it."""
+    return F.cross_entropy(model(tokens)[:, :, :-1], tokens[:, 1:])
+
+
+def pooled(model: Any, tokens: Any) -> Any:
+    """Mean square of what the pooler returns: a loss without a head, which reaches every parameter."""
+    return model(tokens).float().square().mean()
+
+
+MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
+    "mlp": (mlp, 64, _labelled(784, classes=10), classified),
+    "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
+    "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
+    "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
+    "bert-base": (Bert, 16, _tokens(30522, 128), pooled),
+    "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
+}
+"""By name: the network, the samples of a batch unless another number is given, its random batches, its loss."""
+
+
+def example(name: str, batch_size: int | None, seed: int) -> tuple[Any, Iterator[Any], Callable[[Any, Any], Any]]:
+    """A network of MODELS with endless random batches (labels too are random) and its loss; all from the seed."""
+    build, size, batches, loss = MODELS[name]
+    torch.manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)
+
+    def endless() -> Iterator[Any]:
+        while True:
+            yield batches(batch_size or size, random)
+
+    return build(), endless(), loss

@@ -1,0 +1,77 @@
+"""Files that recordings leave: tables written row by row, and whole texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from simulator.errors import InputError, Problem, shown
+
+
+class RowFile:
+    """A CSV table that is on disk up to its last row at any moment; a context manager.
+
+    With `resume` a table that is there is read into `done` and goes on; a last row that was cut short is dropped.
+    Raises InputError where the file exists (without `resume`), has other columns, or can't be written.
+    """
+
+    def __init__(self, path: Path, columns: Sequence[str], resume: bool = False) -> None:
+        self.path, self.columns = path, tuple(columns)
+        self.done: list[dict[str, str]] = []
+        known = path.exists() and path.stat().st_size > 0
+        if known and not resume:
+            raise InputError(Problem(str(path), "a file that is not there yet", "one that is", "go on with --resume"))
+        try:
+            if known:
+                self._read()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a" if known else "w", newline="", encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(Problem(str(path), "a CSV file that can be written", shown(str(error)))) from None
+        self._out = csv.DictWriter(self._file, self.columns, lineterminator="\n")
+        if not known:
+            self._out.writeheader()
+            self._file.flush()
+
+    def append(self, row: Mapping[str, str]) -> None:
+        """Write one row, with a cell for every column, to disk."""
+        self._out.writerow(dict(row))
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def _read(self) -> None:
+        """Take over what is there, whole rows only."""
+        text = self.path.read_text(encoding="utf-8")
+        whole = text[: text.rfind("\n") + 1]
+        reader = csv.reader(io.StringIO(whole))
+        header = tuple(next(reader, []))
+        if header != self.columns:
+            what = f"the columns {', '.join(self.columns)}"
+            raise InputError(Problem(f"{self.path}:1", what, shown(", ".join(header)), "is it another table?"))
+        for cells in reader:
+            if len(cells) != len(header):
+                where = f"{self.path}:{reader.line_num}"
+                raise InputError(Problem(where, f"{len(header)} cells", str(len(cells))))
+            self.done.append(dict(zip(header, cells, strict=True)))
+        if whole != text:
+            self.path.write_text(whole, encoding="utf-8", newline="")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file. Raises InputError where it can't be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None

@@ -1,0 +1,194 @@
+"""Measuring kernels over a grid of sizes, into a table that an interruption leaves sound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+from simulator.record.environment import Environment, cache_bytes, free_bytes
+from simulator.record.inputs import Inputs
+from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
+from simulator.record.rows import RowFile
+from simulator.record.timing import Spread, clock_of
+
+COLUMNS = (
+    *("device", "driver", "cuda", "pytorch", "clock_policy", "date", "kernel", "dtype", "elements", "k"),
+    *("contributions", "order", "median_s", "p5_s", "p95_s", "repeats", "checked"),
+)
+SMALLEST, LARGEST = 10, 28
+"""Exponents of two: the range of sizes."""
+QUICK_SIZES = (2**10, 2**14, 2**18)
+BYTES_PER_ELEMENT = 128
+"""Memory that a point needs at most per element: pools of inputs of each type, and a check's own arrays in float64."""
+UNABLE = ("out of memory", "allocate memory", "not implemented")
+"""What PyTorch says where a device can't run a point."""
+BATCH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure: seconds per point, and at least and at most so many repeats after the warm-up."""
+
+    budget: float = 0.2
+    least: int = 5
+    most: int = 400
+    warm_up: int = 3
+
+
+QUICK = Effort(budget=0.02, least=3, most=50, warm_up=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a sweep came to: rows written, rows that were there, points that failed their check or could not run."""
+
+    written: int
+    kept: int
+    wrong: tuple[Point, ...]
+    skipped: tuple[tuple[Point, str], ...]
+
+
+def largest_elements(device: str) -> int:
+    """The largest power of two, up to 2**28, whose measurement fits into half of the free memory."""
+    most = free_bytes(device) // 2 // BYTES_PER_ELEMENT
+    return int(2 ** min(LARGEST, max(SMALLEST, int(math.log2(max(most, 1))))))
+
+
+def sizes_up_to(largest: int, quick: bool = False) -> tuple[int, ...]:
+    """Powers of two from 2**10 to `largest`; three of them for a quick look."""
+    sizes = QUICK_SIZES if quick else tuple(2**i for i in range(SMALLEST, LARGEST + 1))
+    return tuple(n for n in sizes if n <= largest)
+
+
+def grid(
+    sizes: Sequence[int], dtypes: Sequence[str], kernels: Sequence[str] = tuple(KERNELS), quick: bool = False
+) -> list[Point]:
+    """Every point to measure, small sizes first. Raises InputError for a kernel that is not known."""
+    unknown = sorted(set(kernels) - set(KERNELS))
+    if unknown:
+        raise InputError(Problem("--kernels", f"some of {', '.join(KERNELS)}", ", ".join(unknown)))
+    points = {
+        Point(kernel, dtype, n, *rest): None
+        for n in sizes
+        for kernel in kernels
+        for dtype in (("int64",) if kernel in INDEX_KERNELS else dtypes)
+        for rest in _parameters(kernel, n, quick)
+    }
+    return list(points)
+
+
+def _parameters(kernel: str, n: int, quick: bool) -> Iterator[tuple[int | None, int | None, str]]:
+    """k, contributions and order of a kernel's points at one size."""
+
+    def counts(*shares: float) -> list[int]:
+        return [max(1, round(share * n)) for share in ((0.01,) if quick else shares)]
+
+    orders = ("sorted", "random")
+    if kernel == "topk":
+        yield from ((k, None, "") for k in counts(1e-4, 1e-3, 1e-2, 0.1, 0.5))
+    elif kernel in ("threshold_scan", "nonzero", "masked_select"):
+        yield from ((k, None, "") for k in counts(1e-3, 1e-2, 0.1))
+    elif kernel in ("gather", "residual_clear"):
+        yield from ((k, None, order) for k, order in itertools.product(counts(1e-3, 1e-2, 0.1), orders))
+    elif kernel == "scatter_add":
+        lists = (1, 8) if quick else (1, 2, 4, 8, 16, 32, 64)
+        yield from itertools.product(counts(1e-3, 1e-2), lists, orders)
+    elif kernel == "random_indices":
+        yield from ((k, None, "") for k in counts(1e-3, 1e-2, 0.1))
+    else:
+        yield None, None, ""
+
+
+def measure(point: Point, source: Inputs, effort: Effort) -> Spread:
+    """Seconds of one call, by the device's own clock, on inputs that rotate past the cache.
+
+    On a GPU calls are queued behind a wait, so that the host's launches are not part of it (unless the kernel itself
+    waits for the device, as `nonzero` does).
+    """
+    kernel, clock = KERNELS[point.kernel], clock_of(source.device)
+    for _ in range(effort.warm_up):
+        kernel.call(*kernel.arguments(source, point))
+    clock.settle()
+    seconds: list[float] = []
+    begin = time.perf_counter()
+    while len(seconds) < effort.least or (len(seconds) < effort.most and time.perf_counter() - begin < effort.budget):
+        batch = [kernel.arguments(source, point) for _ in range(min(BATCH, effort.most - len(seconds)))]
+        if time.perf_counter() - begin > effort.budget:
+            batch = batch[: effort.least - len(seconds)]
+        clock.settle()
+        clock.head_start()
+        moments = []
+        for arguments in batch:
+            before = clock.mark()
+            kernel.call(*arguments)
+            moments.append((before, clock.mark()))
+        clock.settle()
+        seconds += [clock.seconds(*pair) for pair in moments]
+    return Spread.of(seconds)
+
+
+def record_kernels(
+    path: Path,
+    points: Sequence[Point],
+    device: str,
+    place: Environment,
+    *,
+    effort: Effort = Effort(),
+    rotate: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    report: Callable[[str], None] = lambda text: None,
+) -> Done:
+    """Measure and check every point, and write one row each; those that are there already stay.
+
+    `rotate`: bytes of inputs that calls go through (default: twice the last-level cache, at most a sixteenth of the
+    free memory). Points that the device can't run, for want of memory or of an implementation, are skipped.
+
+    Raises InputError where the table can't be gone on with: other columns, device or PyTorch.
+    """
+    if rotate is None:
+        rotate = min(2 * cache_bytes(device), free_bytes(device) // 16)
+    source = Inputs(device, rotate, seed)
+    wrong: list[Point] = []
+    skipped: list[tuple[Point, str]] = []
+    written = 0
+    with RowFile(path, COLUMNS, resume) as table:
+        _same_place(table, place)
+        known = {tuple(row[name] for name in Point("", "", 0).cells()) for row in table.done}
+        left = [point for point in points if tuple(point.cells().values()) not in known]
+        for number, point in enumerate(left, 1):
+            try:
+                right = KERNELS[point.kernel].checked(source, point)
+                spread = measure(point, source, effort)
+            except RuntimeError as error:  # PyTorch's errors for want of memory are among them
+                if not any(text in str(error) for text in UNABLE):
+                    raise
+                skipped.append((point, str(error).splitlines()[0]))
+                report(f"{_shown(point)}: skipped, {skipped[-1][1]}")
+                continue
+            if not right:
+                wrong.append(point)
+            row = asdict(place) | point.cells() | spread.cells() | {"checked": str(right).lower()}
+            table.append(row)
+            written += 1
+            verdict = "" if right else ", WRONG OUTPUT"
+            report(f"[{number}/{len(left)}] {_shown(point)}: {spread.median:.3g} s x {spread.repeats}{verdict}")
+        return Done(written, len(table.done), tuple(wrong), tuple(skipped))
+
+
+def _shown(point: Point) -> str:
+    return " ".join(f"{name}={cell}" for name, cell in point.cells().items() if cell)
+
+
+def _same_place(table: RowFile, place: Environment) -> None:
+    """Raises InputError where rows that are there come from another device or another PyTorch."""
+    for row in table.done:
+        for name in ("device", "pytorch"):
+            if row[name] != getattr(place, name):
+                got = f"rows from {row[name]!r}"
+                raise InputError(Problem(str(table.path), f"{name} {getattr(place, name)!r}", got, "use another file"))

@@ -1,0 +1,66 @@
+"""Rows as a table, and the table on disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from simulator.errors import InputError, Problem
+
+_WHOLE = ("workers", "seed")
+
+
+def table(varied: Mapping[str, list[Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row a point: varied keys, then the outcome, last `error` (missing where the point came out).
+
+    Numbers are floats, but for varied whole numbers, `workers` and `seed`; the rest is text.
+    """
+    columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
+    names = dict.fromkeys(name for row in rows for name in row)
+    for name in [name for name in names if name != "error"] + ["error"]:
+        if name not in columns:
+            columns[name] = _column([row.get(name) for row in rows], whole=name in _WHOLE, text=name == "error")
+    return pd.DataFrame(columns)
+
+
+def _column(values: Iterable[Any], *, whole: bool, text: bool = False) -> pd.Series:
+    held = list(values)
+    present = [value for value in held if value is not None]
+    if not text and present and all(isinstance(value, bool) for value in present):
+        return pd.Series(held, dtype="bool" if len(present) == len(held) else "boolean")
+    if not text and present and all(isinstance(v, int | float) and not isinstance(v, bool) for v in present):
+        exact = whole and len(present) == len(held) and all(isinstance(v, int) and abs(v) < 2**63 for v in present)
+        return pd.Series(held, dtype="int64" if exact else "float64")
+    return pd.Series([None if value is None else str(value) for value in held], dtype="string")
+
+
+def write_table(folder: Path, name: str, frame: pd.DataFrame) -> None:
+    """Write `name`.parquet and `name`.csv, each whole or not at all. Raises InputError where that can't be done."""
+    replace_file(folder / f"{name}.parquet", lambda path: frame.to_parquet(path, engine="pyarrow", index=False))
+    replace_file(folder / f"{name}.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
+
+
+def replace_file(path: Path, write: Callable[[str], object]) -> None:
+    """Let `write` make a file beside `path`, flush it to the disk and put it in place.
+
+    Raises InputError where the folder can't be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            write(name)
+            os.fsync(handle)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None

@@ -1,0 +1,73 @@
+"""Speed of sweeps: `pytest tests/benchmarks/test_sweep_speed.py -o addopts=`. The bars assume two free cores."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from simulator.loading import read_document
+from simulator.studies.points import Points
+from simulator.studies.sweep_plan import planned
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def family(pid):
+    """A process, those it started, and theirs."""
+    found = [pid]
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [other for child in path.read_text().split() for other in family(int(child))]
+    return found
+
+
+def resident(pid):
+    """Bytes in memory of a process and all below it; what they share is counted for each."""
+    total = 0
+    for member in family(pid):
+        try:
+            total += PAGE * int(Path(f"/proc/{member}/statm").read_text().split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return total
+
+
+def measured(out, *options):
+    """Wall seconds, CPU seconds of all processes, and the most bytes in memory, of a sweep of 5,720 points."""
+    command = [sys.executable, "-m", "simulator", "sweep", "big", "--out", str(out), *options]
+    before, began, most = os.times(), time.perf_counter(), 0
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                most = max(most, resident(process.pid))
+            time.sleep(0.1)
+    wall, after = time.perf_counter() - began, os.times()
+    assert process.returncode == 0
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return wall, cpu, most
+
+
+def test_5720_points_on_two_cores_take_30_s_and_1_gib(tmp_path):
+    wall, cpu, most = measured(tmp_path / "out", "--workers", "2")
+    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["evaluated"] == 5720
+    print(f"\n{wall:.1f} s, {1e3 * cpu / 5720:.2f} ms of CPU per point, {most / 2**20:.0f} MiB")
+    assert wall <= 30
+    assert most <= 2**30
+    again, _, _ = measured(tmp_path / "out", "--workers", "2")
+    print(f"with everything there: {again:.1f} s")
+    assert again <= 10
+
+
+def test_a_point_is_built_and_identified_in_150_us():
+    path = ROOT / "scenarios" / "sweeps" / "big.yaml"
+    best = float("inf")
+    for _ in range(3):
+        points = Points(read_document(path), path.parent, strict=True)
+        began = time.perf_counter()
+        plan = planned(points, None)
+        best = min(best, time.perf_counter() - began)
+    print(f"\n{1e6 * best / len(plan.rows):.0f} us per point")
+    assert best / len(plan.rows) <= 150e-6

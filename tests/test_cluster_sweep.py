@@ -1,0 +1,138 @@
+"""Sweeps on a Dask cluster: a scheduler and two workers as processes of their own, on the loopback interface."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.studies.sweep import run_sweep
+
+pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # what other packages deprecate is theirs to mend
+
+SWEEP = """base:
+  name: small
+  workload: {batch_size: 1, layers: [{name: a, numel: 100000, backward: 1 ms}, {name: b, numel: 10}]}
+  cluster: {nodes: 4, gpu: gpus/ideal, network: {kind: single_switch, bandwidth: 10 Gbit/s, latency: 50 us}}
+  topology: ring
+  scheduler: wfbp
+vary:
+  sparsifier: [topk, randomk, dgc, gtopk]
+  sparsifier.density: {from: 1e-4, to: 0.5, scale: log, points: 10}
+  cluster.nodes: [1, 2, 3, 4, 8]
+  cluster.network.bandwidth: {from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}
+"""
+POINTS = 1000
+
+
+def started(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture
+def cluster():
+    """The address of a scheduler, and its two worker processes."""
+    scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+    processes = [scheduler]
+    try:
+        for line in scheduler.stderr:
+            if "Scheduler at:" in line:
+                address = line.split()[-1]
+                break
+        for _ in range(2):
+            options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+            processes.append(started("worker", address, *options))
+        yield address, processes[1:]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+@pytest.fixture
+def sweep_file(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SWEEP)
+    return path
+
+
+def results(out):
+    return (out / "results.parquet").read_bytes(), (out / "results.csv").read_bytes()
+
+
+def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp_path):
+    address, workers = cluster
+    at = []
+
+    def kill_one(progress):
+        if not at and progress.evaluated >= POINTS / 4:
+            workers[0].send_signal(signal.SIGKILL)
+            at.append(progress.evaluated)
+
+    there = run_sweep(sweep_file, tmp_path / "there", cluster=address, observe=kill_one)
+    assert POINTS / 4 <= at[0] < POINTS
+    assert workers[0].wait(timeout=10) == -signal.SIGKILL
+    assert workers[1].poll() is None
+    here = run_sweep(sweep_file, tmp_path / "here", workers=1)
+    assert there.manifest["evaluated"] == here.manifest["evaluated"] == POINTS
+    assert there.failed == here.failed == 4 * 10 * 5 // 4  # gTop-k on three workers
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+
+
+def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file, tmp_path):
+    address, workers = cluster
+    for process in workers:
+        process.kill()
+        process.wait()
+    late = []
+
+    def bring_one():
+        time.sleep(1)
+        late.append(
+            started("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        )
+
+    import threading
+
+    thread = threading.Thread(target=bring_one)
+    thread.start()
+    try:
+        made = run_sweep(sweep_file, tmp_path / "out", cluster=address, shard=(1, 20))
+        assert made.manifest["evaluated"] == POINTS // 20
+    finally:
+        thread.join()
+        late[0].kill()
+        late[0].wait()
+        late[0].stderr.close()
+
+
+def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):
+    from simulator.studies import dask_executor
+
+    monkeypatch.setattr(dask_executor, "_CONNECT_SECONDS", 1)
+    with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: expected a Dask scheduler that answers"):
+        run_sweep(sweep_file, tmp_path / "out", cluster="tcp://127.0.0.1:9")
+    assert not (tmp_path / "out" / "results.parquet").exists()
+
+
+def test_without_the_package_there_is_a_hint(sweep_file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    options = ["--out", str(tmp_path / "out"), "--cluster", "tcp://127.0.0.1:9"]
+    result = CliRunner().invoke(main, ["sweep", str(sweep_file), *options])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "--cluster: expected the package `distributed`, got none installed: pip install 'sparsim[cluster]'\n"
+    )
