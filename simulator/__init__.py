@@ -1,1 +1,45 @@
-"""Simulator of data-parallel training with gradient sparsification."""
+"""Simulator of data-parallel training with gradient sparsification.
+
+    import simulator
+
+    scenario = simulator.load("quickstart", ("cluster.nodes=16",))
+    simulator.run(scenario).document["iteration_time_s"]
+    simulator.explain(scenario)["terms"]
+    simulator.advise(scenario)["ranking"]
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from simulator.prediction import run
+    from simulator.scenario import Scenario, load
+    from simulator.studies.advice import advise
+    from simulator.studies.explanation import explain
+    from simulator.studies.sweep import sweep
+
+__all__ = ["Scenario", "advise", "explain", "load", "run", "sweep"]
+
+_PLACES = {
+    "Scenario": "simulator.scenario",
+    "advise": "simulator.studies.advice",
+    "explain": "simulator.studies.explanation",
+    "load": "simulator.scenario",
+    "run": "simulator.prediction",
+    "sweep": "simulator.studies.sweep",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """One of the functions above, imported when it is first asked for."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

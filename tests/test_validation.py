@@ -37,7 +37,7 @@ def test_all_reduce_rows(document):
 
 
 def test_median_of_every_block(document):
-    assert len(document["groups"]) == 6
+    assert len(document["groups"]) == 7
     for name, errors in document["groups"].items():
         assert errors["n"] >= 3
         assert errors["median_ape"] <= 0.08, name

@@ -1,0 +1,65 @@
+"""Answers from many runs: where the time goes, and what to use."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import click
+
+from simulator.cli.root import AS_JSON, OVERRIDE, main
+
+
+@main.command()
+@click.argument("scenario")
+@OVERRIDE
+@AS_JSON
+def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Where one iteration's time goes, term by term: formulas, numbers, evidence, and what would change it."""
+    from simulator.scenario import load
+    from simulator.studies.explanation import explain as study
+
+    _show(study(load(scenario, overrides)), as_json, "print_explanation")
+
+
+@main.command()
+@click.argument("scenario")
+@OVERRIDE
+@click.option(
+    "--iterations-to-target",
+    metavar="FILE",
+    help="YAML that maps methods to the iterations your training takes with them: rank by time to target.",
+)
+@AS_JSON
+def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
+    """What to use here, where compression starts to pay, and why.
+
+    \b
+    sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+    """
+    from simulator.scenario import load
+    from simulator.studies.advice import advise as study
+    from simulator.studies.advice import read_iterations
+    from simulator.studies.wording import quoted
+
+    loaded = load(scenario, overrides)
+    targets = read_iterations(iterations_to_target) if iterations_to_target else None
+    document = study(loaded, targets)
+    given = [f"--set {quoted(item)}" for item in overrides]
+    document["command"] = " ".join(["sparsim run", quoted(scenario), *given, document["settings"]]).strip()
+    _show(document, as_json, "print_advice")
+
+
+def _show(document: dict[str, Any], as_json: bool, printer: str) -> None:
+    if as_json:
+        click.echo(json.dumps(document, indent=2, allow_nan=False))
+        return
+    from rich.console import Console
+
+    from simulator.reporting import answers
+
+    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
+    getattr(answers, printer)(document, Console(width=width, soft_wrap=False))

@@ -1,0 +1,158 @@
+"""Large text files as they come, plain or gzip: lines with their numbers, and JSON one value at a time."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from simulator.errors import InputError, Problem, shown
+
+CHUNK = 2**20
+MAX_VALUE = 2**26
+"""Characters that one JSON value may take: anything longer is taken for damage."""
+_BLANK = " \t\r\n"
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+def open_text(path: Path) -> TextIO:
+    """A text file, unpacked where it starts as gzip does; bytes that are not UTF-8 come as replacement characters.
+
+    Raises InputError where the file can't be opened.
+    """
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        opener: Callable[..., Any] = gzip.open if packed else open
+        opened: TextIO = opener(path, "rt", encoding="utf-8-sig", errors="replace")
+        return opened
+    except OSError as error:
+        raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+
+
+def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
+    """Lines from 1 on, without their ends; a file that is cut short ends in a problem with its place."""
+    number = 0
+    with open_text(path) as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                yield number, line.rstrip("\r\n")
+        except _BROKEN:
+            problems.append(Problem(f"{path}:{number + 1}", "the rest of a gzip file", "its end", "is it cut short?"))
+        except OSError as error:
+            raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+
+
+class JsonReader:
+    """Pulls JSON values out of a file, with one chunk and one value in memory at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._file, self._text, self._at, self._line = path, open_text(path), "", 0, 1
+        self._decoder = json.JSONDecoder(strict=False)
+        self._ended = False
+
+    def __enter__(self) -> JsonReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def place(self) -> str:
+        """File and line of what comes next."""
+        return f"{self.path}:{self._line + self._text.count(chr(10), 0, self._at)}"
+
+    def peek(self) -> str:
+        """The next character that is not blank; empty at the end of the file."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _BLANK:
+                self._at += 1
+            if self._at < len(self._text) or not self._fill():
+                return self._text[self._at : self._at + 1]
+
+    def take(self, wanted: str) -> str:
+        """The next character, one of `wanted`. Raises InputError with its line where it is another."""
+        found = self.peek()
+        if not found or found not in wanted:
+            names = " or ".join(repr(character) for character in wanted)
+            raise InputError(Problem(self.place, names, repr(found) if found else "the end of the file"))
+        self._at += 1
+        return found
+
+    def value(self) -> Any:
+        """The next whole value. Raises InputError with its line where there is none."""
+        self.peek()
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except (json.JSONDecodeError, RecursionError) as error:
+                # Cut off by the chunk's end, or damaged: more text tells.
+                if len(self._text) - self._at < MAX_VALUE and self._fill():
+                    continue
+                got = "the end of the file" if self._ended else shown(self._text[self._at : self._at + 40])
+                raise InputError(Problem(self.place, "a JSON value", got, str(error).split(":")[0])) from None
+            if end == len(self._text) and self._fill():
+                continue  # a number may go on in the next chunk
+            self._at = end
+            return value
+
+    def _fill(self) -> bool:
+        """Read one more chunk; False at the end."""
+        if self._ended:
+            return False
+        self._line += self._text.count("\n", 0, self._at)
+        try:
+            more = self._file.read(CHUNK)
+        except _BROKEN:
+            more = ""
+        self._ended = not more
+        self._text, self._at = self._text[self._at :] + more, 0
+        return bool(more)
+
+
+def json_members(path: Path, streamed: Container[str], problems: list[Problem]) -> Iterator[tuple[str, Any]]:
+    """Pairs (key, value) of a JSON object; arrays under a key in `streamed` come item by item, as (key, item).
+
+    Items of a bare array, and values that follow the first object, come under the empty key. Damage ends it: what came
+    before stands, and the place where the rest is missing is added to `problems`.
+    """
+    with JsonReader(path) as reader:
+        try:
+            if reader.peek() == "[":
+                yield from _items(reader, "")
+            else:
+                yield from _members(reader, streamed)
+            while reader.peek():
+                yield "", reader.value()
+        except InputError as error:
+            problems.extend(error.problems)
+
+
+def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str, Any]]:
+    reader.take("{")
+    if reader.peek() == "}":
+        reader.take("}")
+        return
+    while True:
+        key = str(reader.value())
+        reader.take(":")
+        if key in streamed and reader.peek() == "[":
+            yield from _items(reader, key)
+        else:
+            yield key, reader.value()
+        if reader.take(",}") == "}":
+            return
+
+
+def _items(reader: JsonReader, key: str) -> Iterator[tuple[str, Any]]:
+    reader.take("[")
+    if reader.peek() == "]":
+        reader.take("]")
+        return
+    while True:
+        yield key, reader.value()
+        if reader.take(",]") == "]":
+            return

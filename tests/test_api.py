@@ -1,0 +1,35 @@
+"""The package as a library: light to import, and the same functions as the command line."""
+
+import subprocess
+import sys
+
+import pytest
+
+import simulator
+from simulator.scenario import Scenario
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, simulator; print([m for m in ('numpy', 'pydantic', 'simpy', 'pandas') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_every_name_is_there():
+    assert set(simulator.__all__) <= set(dir(simulator))
+    for name in simulator.__all__:
+        assert callable(getattr(simulator, name))
+    assert simulator.Scenario is Scenario
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'advice_on_life'"):
+        _ = simulator.advice_on_life
+
+
+def test_load_run_and_explain_work_together():
+    scenario = simulator.load("ring_check", ("cluster.nodes=4",))
+    time = simulator.run(scenario).document["iteration_time_s"]
+    document = simulator.explain(scenario)
+    assert document["iteration_time_s"] == time
+    assert sum(term["seconds"] for term in document["terms"]) == pytest.approx(time)

@@ -1,0 +1,100 @@
+"""Chakra execution traces in their three JSON forms."""
+
+import json
+
+import pytest
+from synthetic_logs import write
+
+from simulator.traces.chakra import read_chakra
+
+CONVERTED = [
+    {"attr": [{"name": "schema", "stringVal": "1.1.0"}]},
+    {"id": "1", "name": "gemm", "type": "COMP_NODE", "durationMicros": "125", "dataDeps": ["0"]},
+    {"id": "2", "name": "load", "type": "MEM_LOAD_NODE"},
+    {
+        "id": "3",
+        "name": "all-reduce",
+        "type": "COMM_COLL_NODE",
+        "ctrlDeps": ["1"],
+        "attr": [{"name": "comm_type", "int64Val": "0"}, {"name": "comm_size", "int64Val": "1048576"}],
+    },
+    {"id": "4", "type": "COMM_COLL_NODE", "attr": [{"name": "comm_type", "int64Val": "7"}]},
+    {"id": "5", "name": "p", "type": "COMM_SEND_NODE", "attr": [{"name": "comm_size", "int64Val": "64"}]},
+]
+FED = {
+    "workload_graph": [
+        {"Id": 0, "Name": "c", "NodeType": 4, "runtime": 7, "data_deps": []},
+        {"Id": 1, "Name": "g", "NodeType": 7, "comm_type": 2, "comm_size": 4096, "data_deps": [0]},
+    ]
+}
+OBSERVED = {
+    "schema": "1.1.0-chakra.0.0.4",
+    "pid": 1,
+    "nodes": [
+        {"id": 1, "name": "[pytorch|profiler|execution_trace|thread]", "ctrl_deps": 0, "attrs": []},
+        {
+            "id": 2,
+            "name": "record_param_comms",
+            "ctrl_deps": 1,
+            "inputs": {"values": [], "shapes": [], "types": []},
+            "exclusive_dur": 30,
+            "attrs": [
+                {"name": "collective_name", "type": "string", "value": "_allgather_base"},
+                {"name": "dtype", "type": "string", "value": "Float"},
+                {"name": "in_msg_nelems", "type": "uint64", "value": 100},
+                {"name": "out_msg_nelems", "type": "uint64", "value": 400},
+                {"name": "pg_size", "type": "uint64", "value": 4},
+            ],
+        },
+        {"id": 3, "name": "gemm", "ctrl_deps": 1, "cat": "kernel", "exclusive_dur": 12.5, "attrs": []},
+    ],
+}
+
+
+def test_objects_one_after_another_as_the_jsonizer_writes_them(tmp_path):
+    path = write(tmp_path / "t.json", "".join(json.dumps(item, indent=2) for item in CONVERTED))
+    trace = read_chakra(path)
+    assert trace.problems == ()
+    assert [(node.id, node.kind, node.collective, node.nbytes) for node in trace.nodes] == [
+        (1, "compute", "", 0),
+        (3, "collective", "all_reduce", 1_048_576),
+        (4, "collective", "reduce_scatter", 0),
+        (5, "send", "", 64),
+    ]
+    assert trace.nodes[0].seconds == pytest.approx(125e-6)
+    assert (trace.nodes[0].waits_for, trace.nodes[1].waits_for) == ((0,), (1,))
+
+
+def test_a_first_object_that_is_a_node_counts(tmp_path):
+    path = write(tmp_path / "t.json.gz", "".join(json.dumps(item) for item in CONVERTED[1:]))
+    assert len(read_chakra(path).nodes) == 4
+
+
+def test_the_feeders_graph(tmp_path):
+    nodes = read_chakra(write(tmp_path / "t.json", json.dumps(FED))).nodes
+    assert [(node.kind, node.collective, node.nbytes, node.waits_for) for node in nodes] == [
+        ("compute", "", 0, ()),
+        ("collective", "all_gather", 4096, (0,)),
+    ]
+
+
+def test_what_pytorch_observes(tmp_path):
+    gather, kernel = read_chakra(write(tmp_path / "t.json", json.dumps(OBSERVED))).nodes
+    assert (gather.collective, gather.nbytes, gather.group) == ("all_gather", 1600, 4)
+    assert gather.seconds == pytest.approx(30e-6)
+    assert (kernel.kind, kernel.seconds) == ("compute", pytest.approx(12.5e-6))
+
+
+def test_damage_is_named_and_the_rest_stays(tmp_path):
+    nodes = [*FED["workload_graph"], {"NodeType": 4, "Id": "x"}, {"NodeType": 7, "Id": 3, "comm_type": 99}, 5]
+    trace = read_chakra(write(tmp_path / "t.json", json.dumps({"workload_graph": nodes})))
+    assert len(trace.nodes) == 2
+    assert [problem.where.split(": ")[1] for problem in trace.problems] == ["node 3", "node 4", "node 5"]
+    text = json.dumps(FED, indent=1)
+    cut = read_chakra(write(tmp_path / "cut.json", text[:-40]))
+    assert len(cut.nodes) == 1
+    assert cut.problems[0].where.startswith(f"{tmp_path / 'cut.json'}:")
+
+
+def test_other_json_holds_no_nodes(tmp_path):
+    assert read_chakra(write(tmp_path / "t.json", '{"a": 1}')).problems
