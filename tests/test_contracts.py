@@ -4,12 +4,12 @@ import dataclasses
 
 import numpy as np
 import pytest
-from examples import PRIMITIVES, example, mapping, supported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
+from examples import PRIMITIVES, example, mapping, supported
 from simulator.component import build, discover
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Layout

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import simpy
-from examples import example, pairs, switch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import example, pairs, switch
 from simulator.engine.classes import classify, structure
 from simulator.engine.flows import flows
 from simulator.engine.fold import fold

@@ -5,11 +5,11 @@ from math import ceil, log2
 
 import numpy as np
 import pytest
-from examples import example, pairs, switch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import interpret
 
+from examples import example, pairs, switch
 from simulator.engine.fold import fold
 from simulator.engine.pricing import Wires, price
 from simulator.fabrics.single_switch import SingleSwitch

@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from examples import mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import mapping
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.prediction import run

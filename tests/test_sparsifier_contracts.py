@@ -4,11 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from examples import example
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
+from examples import example
 from simulator.component import discover
 from simulator.models.exchange import AllGather, Bucket, Compute, Layout, Messages, PushPull
 from simulator.models.gradients import Block

@@ -4,11 +4,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from examples import example, switch
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from examples import example, switch
 from simulator.component import build
 from simulator.engine.fold import fold
 from simulator.errors import InputError
