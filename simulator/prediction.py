@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,10 +224,16 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    seeds = np.random.SeedSequence(scenario.seed).spawn(2 * p)
-    normal = np.array([np.random.default_rng(seed).standard_normal(count) for seed in seeds])
+    normal = _normal(scenario.seed, p, count)
     compute = fixed[:, None] * _factors(stragglers, normal[:p])
     return [Draws(compute[:, i], normal[p:, i]) for i in range(first, count)]
+
+
+@lru_cache(maxsize=4)  # a sweep draws the same numbers again and again
+def _normal(seed: int, workers: int, count: int) -> Floats:
+    """Standard normal draws (2p, count), each row a stream of its own: compute of every worker, then selection."""
+    seeds = np.random.SeedSequence(seed).spawn(2 * workers)
+    return np.array([np.random.default_rng(item).standard_normal(count) for item in seeds])
 
 
 def _factors(stragglers: Stragglers, normal: Floats) -> Floats:

@@ -19,6 +19,8 @@ from pydantic import ValidationError
 
 from simulator.cli import main
 from simulator.cluster import Stragglers
+from simulator.engine import training
+from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError
 from simulator.prediction import _factors, _plans, run
 from simulator.scenario import Scenario, load
@@ -630,3 +632,27 @@ def test_an_order_is_followed_or_refused(scheduler):
     except InputError:
         return
     assert [bucket for bucket, _, _ in exchanges(made)] == [2, 0, 1]
+
+
+@given(st.integers(0, 99), st.sampled_from([0.01, 0.3]), st.sampled_from(["wfbp", "sequential", "bucketed"]))
+@settings(max_examples=20, deadline=None)
+def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler):
+    plan, _ = _plans(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")), None)
+    rng = np.random.default_rng(seed)
+    draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
+    few = simulate(plan, draws)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training._Job, "_straight", lambda self, draws: False)
+        every = simulate(plan, draws)
+    assert few.time == pytest.approx(every.time, rel=1e-12)
+    assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)
+    assert few.breakdown == pytest.approx(every.breakdown, rel=1e-9, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
+def test_nobody_exceeds_a_foremost_worker_in_both(pairs):
+    values = np.array(pairs, dtype=float)
+    kept = [tuple(pair) for pair in values[training.front(values[:, 0], values[:, 1])]]
+    for pair in pairs:
+        assert any(one[0] >= pair[0] and one[1] >= pair[1] for one in kept)
+    assert all(not (a[0] >= b[0] and a[1] >= b[1]) for a in kept for b in kept if a is not b)

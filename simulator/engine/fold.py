@@ -119,8 +119,8 @@ def _repeat(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
     regular clusters, and where it does not, every round is stepped.
     """
     remaining = routed.item.repeat
-    used = np.unique(np.concatenate([routed.first, routed.last]))
-    places = np.unique(np.concatenate([routed.item.src, routed.item.dst]))
+    used = np.flatnonzero(np.bincount(np.concatenate([routed.first, routed.last])))
+    places = np.flatnonzero(np.bincount(np.concatenate([routed.item.src, routed.item.dst])))
     before: tuple[Floats, Floats] | None = None
     while remaining:
         for _ in range(min(period, remaining)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,27 +41,37 @@ class Kernels:
     def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
         self.gpu, self.runtime = gpu, runtime
         self.used: dict[str, KernelUse] = {}
+        self._known: dict[Compute, tuple[float, float, float]] = {}
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two."""
         if not item.elements:
             return 0.0
-        sizes = np.array(item.elements)
-        seconds = self._seconds(item, sizes)
+        if item not in self._known:
+            sizes = np.array(item.elements)
+            self._known[item] = self._seconds(item, sizes), float(sizes.min()), float(sizes.max())
+        seconds, smallest, largest = self._known[item]
         known = self.used.get(item.kernel, KernelUse(np.inf, 0.0, 0.0))
-        smallest, largest = min(known.smallest, float(sizes.min())), max(known.largest, float(sizes.max()))
-        self.used[item.kernel] = KernelUse(smallest, largest, known.seconds + seconds)
+        self.used[item.kernel] = KernelUse(
+            min(known.smallest, smallest), max(known.largest, largest), known.seconds + seconds
+        )
         return seconds
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel == "host_merge":
-            return float(sizes.sum()) * self.runtime.host_element
-        return max(float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls)
+            return item.times * float(sizes.sum()) * self.runtime.host_element
+        return max(
+            item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls
+        )
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
-        return spread * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements))) if spread else 0.0
+        return (
+            spread * math.sqrt(item.times) * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements)))
+            if spread
+            else 0.0
+        )
 
 
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -91,17 +91,40 @@ def price(steps: Sequence[Communication], uses: Sequence[tuple[int, int]], wires
         return prices
     times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
     groups: dict[type, list[int]] = defaultdict(list)
+    patterns: dict[Any, list[int]] = {}
     for place, step in enumerate(steps):
         if isinstance(step, Messages):
-            rounds = step.pattern(step.nbytes, layout)
-            prices.seconds[place] = _law(rounds, wires, prices, times[place : place + 1])[0]
+            patterns.setdefault(step.pattern, []).append(place)
             prices.algorithms["messages", step.label] += int(times[place])
         else:
             groups[type(step)].append(place)
+    for pattern, places in patterns.items():
+        for alike, rounds in _stacked(pattern, places, steps, layout):
+            prices.seconds[alike] = _law(rounds, wires, prices, times[alike])
     for places in groups.values():
         members = [steps[place] for place in places]
         prices.seconds[places] = _price_group(members, times[places], wires, prices)
     return prices
+
+
+def _stacked(
+    pattern: Callable[[tuple[float, ...], Layout], Rounds],
+    places: Sequence[int],
+    steps: Sequence[Communication],
+    layout: Layout,
+) -> Iterator[tuple[list[int], Rounds]]:
+    """Payloads of one pattern whose messages go the same ways, as one batch: their places, and the rounds (b, m)."""
+    alike: dict[tuple[tuple[bytes, bytes, int], ...], list[tuple[int, Rounds]]] = defaultdict(list)
+    for place in places:
+        step = steps[place]
+        rounds = pattern(step.nbytes, layout) if isinstance(step, Messages) else []
+        alike[tuple((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)].append((place, rounds))
+    for members in alike.values():
+        made = [
+            Round(one[0].src, one[0].dst, np.concatenate([item.nbytes for item in one]), one[0].repeat)
+            for one in zip(*(rounds for _, rounds in members), strict=True)
+        ]
+        yield [place for place, _ in members], made
 
 
 def on_the_wire(

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import simpy
 
 from simulator.engine.network import Network, Stalled
@@ -92,6 +93,15 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
     return made
 
 
+def front(compute: Floats, selection: Floats) -> npt.NDArray[np.int64]:
+    """Workers whom no other one exceeds in both draws: whoever is slowest at any time is among them."""
+    order = np.lexsort((-selection, -compute))
+    ahead = np.maximum.accumulate(selection[order])
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = selection[order][1:] > ahead[:-1]
+    return order[keep]
+
+
 class _Job:
     """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker."""
 
@@ -102,6 +112,11 @@ class _Job:
     def iterate(self, draws: Draws) -> Process:
         """Compute, exchange, combine, update; the process's value is the Iteration."""
         base = self.env.now
+        mean: Floats | None = None
+        if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._straight(draws):
+            every, few = draws, front(draws.compute, draws.selection)
+            mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
+            draws = Draws(every.compute[few], every.selection[few])
         self.segments = self._segments(draws)
         slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
         # A collective starts when the slowest has come.
@@ -115,9 +130,16 @@ class _Job:
                 self.segments = self.segments * slowest.stretch()
         else:
             self.done_at, self.busy = serial(self.plan, ready)
+        self.mean = self.segments.mean(axis=0) if mean is None else mean
         iteration = self._gated(draws, slowdown) if self.plan.scheduler.gated else self._barrier()
         yield self.env.timeout(max(0.0, base + iteration.time - self.env.now))
         return iteration
+
+    def _straight(self, draws: Draws) -> bool:
+        """Whether every time is linear in a worker's two draws, so that only the foremost can be the slowest."""
+        selection, spread = self.plan.selection, self.plan.selection_spread
+        alike = len(draws.compute) > 2 and len(selection) == 1 and len(self.plan.pace) == 1
+        return alike and bool((float(draws.selection.min()) * spread >= -selection / 2).all())
 
     def _segments(self, draws: Draws) -> Floats:
         """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
@@ -144,7 +166,7 @@ class _Job:
         The terms are means over workers and sum to the iteration's seconds.
         """
         work, at = self.work, self.segments
-        mean = at.mean(axis=0) if len(at) > 1 else at[0]
+        mean = self.mean
         parts = np.diff(mean)
         computed = now = float(at[:, -1].max())
         for done, combine in zip(self.done_at, work.combine.tolist(), strict=True):
@@ -235,7 +257,7 @@ class _Job:
         # Only exchanges that are many at a time can overlap.
         total = covered(busy, 0.0, time) if self.plan.concurrent else sum(end - start for start, end in busy)
         ready = at[:, 2::2]
-        waiting = float((ready.max(axis=0) - ready).mean(axis=0).sum()) if len(at) > 1 else 0.0
+        waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
         return Iteration(time, breakdown, total, waiting, self._spans)
 
     def _spans(self) -> list[Span]:

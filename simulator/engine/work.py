@@ -27,6 +27,7 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Workload
 from simulator.schedulers.base import FREE
+from simulator.sparsifiers.base import Sparsifier
 
 _REMEMBERED = 64
 
@@ -105,30 +106,66 @@ def prepare(setup: Setup, workers: int, wires: Wires, buckets: Sequence[Bucket] 
     return known
 
 
+_CUTS_REMEMBERED = 8
+_cut: OrderedDict[tuple[str, str, float], tuple[Workload, Sequence[Bucket]]] = OrderedDict()
+
+
+def _planned(setup: Setup, workers: int, wires: Wires, update: float) -> tuple[Workload, Sequence[Bucket]]:
+    """The stretched workload and its buckets; where the scheduler asks for no costs, the same all through a sweep."""
+    if workers > 1 and setup.scheduler.reads_costs:
+        workload = setup.workload.stretched(update)
+        return workload, setup.scheduler.plan(workload.layers, costs_of(setup, workload, workers, wires))
+    key = (setup.workload.fingerprint, f"{type(setup.scheduler)} {setup.scheduler.fingerprint}", update)
+    if key not in _cut:
+        workload = setup.workload.stretched(update)
+        _cut[key] = workload, setup.scheduler.plan(workload.layers, FREE)
+        if len(_cut) > _CUTS_REMEMBERED:
+            _cut.popitem(last=False)
+    return _cut[key]
+
+
+def _expected(
+    setup: Setup, methods: Sequence[Sparsifier], buckets: Sequence[Bucket], workers: int
+) -> tuple[Selection, ...]:
+    """The closed form of each bucket's selection; buckets of the same pieces share one."""
+    known: dict[object, Selection] = {}
+    for method, bucket in zip(methods, buckets, strict=True):
+        alike = bucket.pieces, bucket.density
+        if alike not in known:
+            known[alike] = method.expect(bucket, workers, setup.concentration)
+    return tuple(known[bucket.pieces, bucket.density] for bucket in buckets)
+
+
 def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket] | None) -> Work:
     gpu, runtime, sparsifier = setup.gpu, setup.runtime, setup.sparsifier
     update = update_time(setup.workload, gpu, runtime)
-    workload = setup.workload.stretched(update)
-    priced = workers > 1 and setup.scheduler.reads_costs and planned is None
-    costs = costs_of(setup, workload, workers, wires) if priced else FREE
-    buckets = setup.scheduler.plan(workload.layers, costs) if planned is None else list(planned)
+    if planned is None:
+        workload, buckets = _planned(setup, workers, wires, update)
+    else:
+        workload, buckets = setup.workload.stretched(update), planned
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
     methods = [sparsifier.at_density(bucket.density) for bucket in buckets]
-    selections = list(setup.selections or ())
-    if setup.selections is None:
-        selections = [
-            method.expect(bucket, workers, setup.concentration) for method, bucket in zip(methods, buckets, strict=True)
-        ]
+    selections = setup.selections or _expected(setup, methods, buckets, workers)
     pricing = Kernels(gpu, runtime)
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     chains: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
     halves: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
+    first: dict[object, int] = {}
+    asked: list[list[Compute]] = []
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
             break
+        same = first.setdefault((bucket.pieces, bucket.density, id(selection)), i)
+        if same < i:  # tensors of one size: the same steps and prices
+            select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
+            chains[i], halves[i] = chains[same], halves[same]
+            asked.append(asked[same])
+            for item in asked[same]:
+                pricing.cost(item)
+            continue
         chosen = methods[i].compute(selection, bucket, workers)
         select[i] = sum(pricing.cost(item) for item in chosen)
         spread[i] = sum(pricing.spread(item) for item in chosen)
@@ -138,6 +175,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
             exchange, second = _decoupled(exchange, workers)
         chains[i], combine[i] = chained(exchange, pricing, steps)
         halves[i] = chained(second, pricing, steps)[0]
+        asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
@@ -145,7 +183,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         forward=workload.forward_time,
         update=update,
         buckets=tuple(buckets),
-        selections=tuple(selections),
+        selections=selections,
         backward=_backward_times(workload, buckets),
         selection=select,
         selection_spread=spread,

@@ -112,12 +112,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """GPU work: `calls` launches in all, and one kernel of each size in `elements`."""
+    """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over."""
 
     kernel: str
     elements: tuple[float, ...]
     calls: int
     phase: Phase
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,9 @@ class AllGather:
 
     def sizes(self, workers: int) -> Floats:
         """Bytes that each worker contributes on the wire, (p,)."""
-        sizes = np.broadcast_to(np.asarray(self.nbytes, dtype=float), (workers,))
+        if not isinstance(self.nbytes, tuple):
+            return np.full(workers, self.nbytes, dtype=float)
+        sizes = np.asarray(self.nbytes, dtype=float)
         return np.full(workers, sizes.max()) if self.padded else sizes
 
 

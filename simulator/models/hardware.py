@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
@@ -59,7 +61,7 @@ class Gpu(Spec):
         sizes = np.asarray(elements, dtype=float)
         if self.ideal:
             return np.zeros_like(sizes)
-        curve = self.kernels.get(kernel) or self._memory_bound(kernel)
+        curve = self.kernels.get(kernel) or self.floor[kernel]
         return np.where(sizes > 0, curve.time(sizes), 0.0)
 
     def spread(self, kernel: str) -> float:
@@ -67,12 +69,15 @@ class Gpu(Spec):
         curve = self.curve(kernel)
         return curve.spread if curve is not None else 0.0
 
-    def _memory_bound(self, kernel: str) -> Affine:
-        nbytes = KERNEL_TRAFFIC[kernel]
+    @cached_property
+    def floor(self) -> dict[str, Affine]:
+        """What each kernel costs at least, by the bytes it moves."""
         base = self.kernels.get("elementwise")
         if isinstance(base, Affine):
-            return Affine(intercept=base.intercept, slope=base.slope * nbytes / KERNEL_TRAFFIC["elementwise"])
-        return Affine(slope=nbytes / self.memory_bandwidth if self.memory_bandwidth else 0.0)
+            start, per_byte = base.intercept, base.slope / KERNEL_TRAFFIC["elementwise"]
+        else:
+            start, per_byte = 0.0, 1 / self.memory_bandwidth if self.memory_bandwidth else 0.0
+        return {name: Affine(intercept=start, slope=per_byte * nbytes) for name, nbytes in KERNEL_TRAFFIC.items()}
 
 
 class Runtime(Spec):

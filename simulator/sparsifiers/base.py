@@ -173,9 +173,11 @@ class LocalSelection(Selective):
         ]
 
 
-def per_call(kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection") -> Compute:
+def per_call(
+    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
+) -> Compute:
     """One kernel per entry of `elements`, each with `launches` framework calls around it."""
-    return Compute(kernel, elements, launches * len(elements), phase)
+    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
 
 
 def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: int, style: Style) -> list[Step]:
@@ -193,10 +195,17 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
             PushPull(pair * mean, pair * selection.aggregated),
             per_call("scatter_add", per_unit, 3, "combine"),
         ]
-    per_unit = (selection.largest / units,) * (units * workers)
-    values = tuple(VALUE_BYTES * selection.selected)
-    indices = tuple(INDEX_BYTES * selection.selected)
-    return [AllGather(values), AllGather(indices), per_call("scatter_add", per_unit, 3, "combine")]
+    per_unit = (selection.largest / units,) * units
+    return [
+        AllGather(each_sends(VALUE_BYTES * selection.selected)),
+        AllGather(each_sends(INDEX_BYTES * selection.selected)),
+        per_call("scatter_add", per_unit, 3, "combine", workers),
+    ]
+
+
+def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
+    """Bytes per worker (p,) as an all-gather takes them: one number where all send alike, which is quicker to price."""
+    return float(nbytes[0]) if (nbytes == nbytes[0]).all() else tuple(nbytes)
 
 
 def refuse(method: str, what: str, hint: str) -> Exception:

@@ -8,7 +8,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from simulator.engine.work import _prepared
 from simulator.loading import read_document
+from simulator.prediction import run
 from simulator.studies.points import Points
 from simulator.studies.sweep_plan import planned
 
@@ -71,3 +73,28 @@ def test_a_point_is_built_and_identified_in_150_us():
         best = min(best, time.perf_counter() - began)
     print(f"\n{1e6 * best / len(plan.rows):.0f} us per point")
     assert best / len(plan.rows) <= 150e-6
+
+
+def test_a_point_is_predicted_in_half_of_what_calculon_takes():
+    path = ROOT / "scenarios" / "sweeps" / "big.yaml"
+    points = Points(read_document(path), path.parent, strict=True)
+    groups = planned(points, None).groups
+    numbers = [number for group in groups[:: len(groups) // 200] for number in group]
+    scenarios = [points.scenario(number) for number in numbers]
+    run(scenarios[0])
+    best = {"predicted": float("inf"), "evaluated": float("inf")}
+    for _ in range(3):
+        _prepared.clear()
+        began = time.process_time()
+        for scenario in scenarios:
+            run(scenario)
+        best["predicted"] = min(best["predicted"], time.process_time() - began)
+        _prepared.clear()
+        began = time.process_time()
+        for number in numbers:
+            points.evaluate(number)
+        best["evaluated"] = min(best["evaluated"], time.process_time() - began)
+    for what, seconds in best.items():
+        print(f"\n{what}: {1e3 * seconds / len(numbers):.2f} ms of CPU per point", end="")
+        # Calculon takes 2.44 ms of one core per configuration.
+        assert seconds / len(numbers) <= 1.22e-3
