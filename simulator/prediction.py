@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -23,6 +23,7 @@ from simulator.engine.replay import added, mean_selection, replay_trace, replaye
 from simulator.engine.setup import Beside, OtherGpu, Setup
 from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
 from simulator.errors import InputError, Problem
+from simulator.evidence import Evidence, evidence_of, interval, warnings_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
 from simulator.models.overlap import Overlap, ScaleMixture
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 _LISTED = 16
 PRIMITIVES = frozenset(PRIMITIVE.values())
-NORMAL_95 = 1.6449
-"""Standard deviations between the median and the 95th percentile of a normal distribution."""
 
 
 @dataclass(slots=True)
@@ -46,6 +45,8 @@ class Prediction:
     document: dict[str, Any]
     iteration: Iteration
     plan: Plan = field(repr=False)
+    times: Floats = field(repr=False)
+    evidence: list[Evidence] = field(repr=False)
 
 
 def run(scenario: Scenario) -> Prediction:
@@ -71,8 +72,9 @@ def run(scenario: Scenario) -> Prediction:
     iterations = _simulated(scenario, plan, neighbours)
     times = np.array([item.time for item in iterations])
     breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
+    evidence = evidence_of(scenario, plan, breakdown)
     communication = _mean([item.communication_total for item in iterations])
-    document = _document(scenario, plan, times, breakdown, communication)
+    document = _document(scenario, plan, times, breakdown, communication, evidence=evidence)
     if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
         by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
         document["warnings"].append(f"more workers than the trace recorded: closed form{by}")
@@ -87,7 +89,7 @@ def run(scenario: Scenario) -> Prediction:
     ]
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = _mean([item.waiting for item in iterations])
-    return Prediction(scenario, document, iterations[-1], plan)
+    return Prediction(scenario, document, iterations[-1], plan, times, evidence)
 
 
 def _mean(values: list[float]) -> float:
@@ -253,11 +255,16 @@ def _factors(stragglers: Stragglers, normal: Floats) -> Floats:
 
 
 def _document(
-    scenario: Scenario, plan: Plan, times: np.ndarray, breakdown: dict[str, float], communication: float
+    scenario: Scenario,
+    plan: Plan,
+    times: Floats,
+    breakdown: dict[str, float],
+    communication: float,
+    *,
+    evidence: Sequence[Evidence],
 ) -> dict[str, Any]:
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
     time = float(times.mean())
-    calibration = _calibration(scenario, plan, breakdown)
     return {
         "scenario": scenario.name,
         "digest": scenario.digest,
@@ -265,7 +272,7 @@ def _document(
         "seed": scenario.seed,
         "workers": workers,
         "iteration_time_s": time,
-        "iteration_time_interval_s": _interval(times, calibration),
+        "iteration_time_interval_s": interval(times, evidence),
         "throughput_samples_per_s": workers * batch / time if time else None,
         "scaling_efficiency": plan.single_gpu_time / time if time else None,
         "breakdown_s": breakdown,
@@ -273,8 +280,8 @@ def _document(
         "traffic": _traffic(plan, time, workers),
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
-        "calibration": [{k: v for k, v in item.items() if k != "seconds"} for item in calibration],
-        "warnings": _warnings(scenario, plan, calibration),
+        "calibration": [item.shown() for item in evidence],
+        "warnings": warnings_of(scenario, plan, evidence),
     }
 
 
@@ -332,65 +339,3 @@ def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
         }
         for i in order
     ]
-
-
-def _calibration(scenario: Scenario, plan: Plan, breakdown: dict[str, float]) -> list[dict[str, Any]]:
-    """What the prediction rests on: each curve with its held-out error, and the seconds that hang on it."""
-    gpu = scenario.cluster.gpu
-    items: list[dict[str, Any]] = []
-    for kernel, use in sorted(plan.work.kernels.items()):
-        curve = gpu.curve(kernel)
-        if curve is None:
-            continue
-        mape, inside = curve.held_out_mape, curve.in_range((use.smallest, use.largest))
-        items.append(_evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", mape, inside, use.seconds))
-    exposed = breakdown["communication_exposed"]
-    for name, (measured, inside) in plan.prices.curves.items():
-        items.append(
-            _evidence("collective", f"{scenario.cluster.network.name}/{name}", measured.held_out_mape, inside, exposed)
-        )
-    runtime = scenario.cluster.runtime
-    if runtime.held_out_mape is not None and scenario.cluster.workers > 1:
-        whole = math.fsum(breakdown.values())
-        items.append(_evidence("runtime terms", runtime.name, runtime.held_out_mape, True, whole))
-    if plan.prices.folded or plan.prices.flowed or plan.live:
-        network = scenario.cluster.network
-        share = 0.0 if plan.prices.curves else exposed
-        items.append(_evidence("link law", network.name, network.held_out_mape, True, share))
-    return items
-
-
-def _evidence(what: str, name: str, mape: float | None, inside: bool, seconds: float) -> dict[str, Any]:
-    return {"what": what, "id": name, "held_out_mape": mape, "in_range": inside, "seconds": seconds}
-
-
-def _interval(times: np.ndarray, calibration: list[dict[str, Any]]) -> list[float]:
-    """[p5, p95]: spread over the iterations, and each curve's held-out error on the seconds that hang on it.
-
-    A mean absolute error m of a normal error means a standard deviation of m sqrt(pi/2); the curves' errors are taken
-    as independent.
-    """
-    sigma = math.sqrt(math.pi / 2) * math.hypot(
-        *((item["held_out_mape"] or 0.0) * item["seconds"] for item in calibration)
-    )
-    mean = float(times.mean())
-    low, high = np.percentile(times, (5, 95)).tolist() if len(times) > 1 else (mean, mean)
-    below, above = math.hypot(mean - low, NORMAL_95 * sigma), math.hypot(high - mean, NORMAL_95 * sigma)
-    return [max(0.0, mean - below), mean + above]
-
-
-def _warnings(scenario: Scenario, plan: Plan, calibration: list[dict[str, Any]]) -> list[str]:
-    warnings = [
-        f"{item['what']} {item['id']}: evaluated outside its measured range"
-        for item in calibration
-        if not item["in_range"]
-    ]
-    network, gpu = scenario.cluster.network, scenario.cluster.gpu
-    foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
-    if foreign:
-        warnings.append(f"curves {', '.join(foreign)} were measured at another bandwidth or latency: link law used")
-    if not gpu.ideal:
-        bare = sorted(kernel for kernel in plan.work.kernels if gpu.curve(kernel) is None)
-        if bare:
-            warnings.append(f"no measured curve for {', '.join(bare)} on {gpu.name}: priced by memory traffic")
-    return warnings

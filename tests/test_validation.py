@@ -1,11 +1,16 @@
 """The accuracy bars, on rows that no constant was fitted to; and the fits themselves, redone."""
 
+import math
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from simulator.cli import main
+from simulator.evidence import DEVIATION, NORMAL_95
 from simulator.reporting.tables import accuracy_markdown
 from simulator.scenario import load
+from simulator.studies.model_error import fit_model_error, model_error_yaml
 from simulator.studies.runtime_fit import fit_runtime
 from simulator.studies.validation import scenario_files, validate
 
@@ -121,3 +126,43 @@ def test_runtime_terms_are_what_the_fit_gives(folder, runtime, term):
 
 def test_the_readme_table_is_what_validate_prints(document):
     assert accuracy_markdown(document) in (ROOT / "README.md").read_text()
+
+
+def test_intervals_hold_what_they_say(document):
+    """90 % intervals, whose model error was taken from other set-ups, hold 80-97 % of whole iterations."""
+    assert 0.80 <= document["overall"]["coverage"] <= 0.97
+
+
+def test_the_models_own_error_is_what_the_rows_give(document):
+    assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(document["rows"])
+
+
+def test_a_model_error_by_hand():
+    """Normal errors of 2 %, 4 %, 6 % beside none stated: 68 % of one set-up's rows lie within the third."""
+    rows = [
+        {"group": group, "predicted": 1.0, "measured": 1 + sign * DEVIATION * error, "stated_interval": [1.0, 1.0]}
+        for group, sign in (("a", 1), ("b", -1))
+        for error in (0.02, 0.04, 0.06)
+    ]
+    made = fit_model_error(rows)
+    assert made.rows == 6
+    assert made.error == pytest.approx(0.06)
+    assert made.without == {"a": pytest.approx(0.06), "b": pytest.approx(0.06)}
+    stated = [{**row, "stated_interval": [1 - NORMAL_95 * 0.05, 1 + NORMAL_95 * 0.05]} for row in rows]
+    assert fit_model_error(stated).error == pytest.approx(math.sqrt((DEVIATION * 0.06) ** 2 - 0.05**2) / DEVIATION)
+
+
+def test_a_set_up_of_many_rows_weighs_no_more_than_one_of_few():
+    def rows(group, error, count):
+        one = {"group": group, "predicted": 1.0, "measured": 1 + DEVIATION * error, "stated_interval": [1.0, 1.0]}
+        return [one] * count
+
+    assert fit_model_error([*rows("a", 0.01, 50), *rows("b", 0.08, 2)]).error == pytest.approx(0.08)
+    made = fit_model_error([*rows("a", 0.01, 50), *rows("b", 0.08, 2), *rows("c", 0.02, 1), *rows("d", 0.03, 1)])
+    assert made.error == pytest.approx(0.03)
+
+
+def test_a_model_error_needs_two_set_ups():
+    result = CliRunner().invoke(main, ["validate", str(FOLDER / "vgg16-8xv100-nvlink"), "--model-error"])
+    assert result.exit_code == 2
+    assert "two set-ups" in result.output

@@ -40,11 +40,17 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
 @click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
 @AS_JSON
 @click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
-def validate(places: tuple[str, ...], as_json: bool, markdown: bool) -> None:
+@click.option("--model-error", is_flag=True, help="Print the model's own error, as configs/model_error.yaml holds it.")
+def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
     """Predicted against measured, for every scenario that says what was measured."""
     from simulator.studies.validation import validate as check
 
     document = check(places)
+    if model_error:
+        from simulator.studies.model_error import model_error_yaml
+
+        click.echo(model_error_yaml(document["rows"]), nl=False)
+        return
     if markdown:
         from simulator.reporting.tables import accuracy_markdown
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
+from simulator.evidence import interval, model_error
 from simulator.loading import find
 from simulator.prediction import Prediction, run
 from simulator.scenario import Measured, Scenario, load
@@ -75,7 +77,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
     measured = scenario.measured
     if measured is None:
         return
-    interval = prediction.document["iteration_time_interval_s"]
+    stated, judged = _intervals(prediction, group)
     for quantity in QUANTITIES:
         value = getattr(measured, quantity)
         if value is None:
@@ -89,11 +91,22 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
             "quantity": quantity,
             "measured": value,
             "predicted": predicted,
-            "interval": interval if whole else None,
+            "interval": judged if whole else None,
+            "stated_interval": stated if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
             "used_in_fit": _used(measured, quantity),
         }
+
+
+def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[float]]:
+    """[p5, p95] from stated errors alone, and with the model's own, taken from other set-ups than the one it judges."""
+    stated = [item for item in prediction.evidence if item.what != "model"]
+    own = [item for item in prediction.evidence if item.what == "model"]
+    error = model_error()
+    if error is not None:
+        own = [replace(item, held_out_mape=error.without.get(group, error.error)) for item in own]
+    return interval(prediction.times, stated), interval(prediction.times, [*stated, *own])
 
 
 def _used(measured: Measured, quantity: str) -> bool:
