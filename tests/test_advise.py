@@ -90,13 +90,11 @@ WORLDS = {
 def test_the_staged_winner_is_that_of_all_combinations(world):
     spec = scenario(**WORLDS[world])
     every = search(spec, SMALL, exhaustive=SMALL.points)
-    staged = search(spec, SMALL, exhaustive=0, worth=0)
+    staged = search(spec, SMALL, exhaustive=0)
     assert every.unseen == 0
     assert len(every.outcomes) + sum(every.refused.values()) == SMALL.points
     assert staged.best.time == pytest.approx(every.best.time, rel=1e-9)
     assert staged.unseen > 0
-    quick = search(spec, SMALL, exhaustive=0)
-    assert quick.best.time <= every.best.time * 1.005
 
 
 def test_what_refuses_to_work_together_is_counted_with_its_reason():
