@@ -1,7 +1,7 @@
 """Golden results: what every scenario in scenarios/ and every validation row gives.
 
-`python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE` it
-writes all results to the last digit, for comparing processes, versions of Python and of numpy: they are the same bytes.
+`python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
+it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
 import json
