@@ -314,6 +314,35 @@ def test_top_k_pays_at_1_gbit_only_on_eight_v100_with_horovod_over_mpi(bandwidth
     assert half > dense
 
 
+def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10():
+    """Zhang et al. 2020, 2006.10103: 8 nodes of 8 V100; to compress r times at no cost is a wire r times faster."""
+    inside = {"bandwidth": "130 GB/s", "latency": "3 us"}  # NVLink: more than any NIC here
+
+    def efficiency(gbit):
+        network = {"kind": "single_switch", "bandwidth": f"{gbit} Gbit/s", "latency": "10 us", "intra_node": inside}
+        spec = {
+            "name": "64 V100",
+            "workload": "workloads/resnet50-v100",
+            "cluster": {
+                "nodes": 8,
+                "gpus_per_node": 8,
+                "gpu": "gpus/v100-pytorch2",
+                "network": network,
+                "runtime": "runtimes/pytorch-ddp",
+            },
+            "topology": "nccl",
+            "scheduler": "bucketed",
+            "sparsifier": "dense",
+        }
+        return run(Scenario.model_validate(spec)).document["scaling_efficiency"]
+
+    assert efficiency(100) > 0.97
+    assert efficiency(10) < 0.6
+    assert efficiency(2 * 10) > 0.8
+    assert efficiency(5 * 10) > 0.95
+    assert efficiency(100) - efficiency(5 * 10) < 0.02
+
+
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     spec = load(GRACE / "topk1-8-10gbe.yaml")
     dense = Candidate({"kind": "dense"}).of(spec)
