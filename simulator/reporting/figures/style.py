@@ -1,0 +1,219 @@
+"""One style for all figures: colours, marks, units on the axes, and files that are the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import matplotlib as mpl
+from matplotlib import ticker
+
+from simulator.errors import InputError, Problem
+from simulator.models.timeline import BREAKDOWN
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from simulator.reporting.figures.base import Figure
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, RED, PURPLE, GREY = "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
+PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, YELLOW)
+"""Told apart by colour-blind readers: M. Okabe and K. Ito, Color Universal Design (2002, revised 2008); black is dense.
+"""
+PHASES = dict(zip(BREAKDOWN, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, GREY), strict=True))
+"""The colour of each term of an iteration."""
+PHASE_WORDS = {"communication_exposed": "exposed communication", "idle": "waiting and input"}
+METHODS = (
+    *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),
+    *("exdyna", "micro", "cltk", "omnireduce", "zen", "qsgd", "terngrad", "signsgd", "powersgd", "skip_reduce"),
+)
+"""Colours and strokes are given out in this order, once for ever, so that a method looks the same in all figures."""
+STROKES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+FORMATS = (".png", ".svg", ".pdf")
+DPI = 200
+
+_RULES: Any = {
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters everywhere
+    "font.size": 12,
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "legend.fontsize": 11,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E5E5E5",
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.5,
+    "figure.constrained_layout.h_pad": 0.06,
+    "figure.constrained_layout.w_pad": 0.06,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "sparsim",
+    "savefig.facecolor": "white",
+}
+_UNDATED: dict[str, dict[str, None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""What would make two files of the same figure differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the line of a method is drawn."""
+
+    colour: str
+    stroke: str
+    marker: str
+
+    def line(self) -> dict[str, Any]:
+        """As keywords of `plot`; marks are hollow where the stroke is not solid."""
+        face = self.colour if self.stroke == "-" else "white"
+        return {"color": self.colour, "linestyle": self.stroke, "marker": self.marker, "markerfacecolor": face}
+
+
+def _look(place: int) -> Look:
+    colours = len(PALETTE)
+    return Look(PALETTE[place % colours], STROKES[place // colours % len(STROKES)], MARKERS[place % len(MARKERS)])
+
+
+def looks(labels: Iterable[str]) -> dict[str, Look]:
+    """A look for each label, told apart from each other; a label's first word is the method's kind.
+
+    The first label of a kind has the kind's own look; further ones, and kinds that are not known, take what is free.
+    """
+    made: dict[str, Look] = {}
+    labels = list(dict.fromkeys(labels))
+    for label in labels:
+        kind = label.split(" ", maxsplit=1)[0].rstrip(",")
+        own = Look(BLACK, "-", "o") if kind == "dense" else _look(METHODS.index(kind)) if kind in METHODS else None
+        if own is not None and own not in made.values():
+            made[label] = own
+    free = (look for look in map(_look, range(len(PALETTE) * len(STROKES))) if look not in made.values())
+    for label in labels:
+        if label not in made:
+            made[label] = next(free, _look(0))
+    return {label: made[label] for label in labels}
+
+
+def rules() -> AbstractContextManager[None]:
+    """The style, for as long as something is drawn."""
+    return mpl.rc_context(_RULES)
+
+
+def drawn(member: Figure, data: pd.DataFrame) -> Canvas:
+    """The figure of a table, with its title."""
+    from matplotlib.figure import Figure as Canvas
+
+    with rules():
+        canvas = Canvas(figsize=(member.width, member.height), layout="constrained")
+        canvas.suptitle(member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
+        member.draw(data, canvas)
+    return canvas
+
+
+def save(canvas: Canvas, path: Path, dpi: float = DPI) -> None:
+    """Write a figure as PNG, SVG or PDF, by the file's name; the same bytes for the same figure.
+
+    Raises InputError for another format or a place that can't be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(Problem(str(path), f"a file name that ends in {', '.join(FORMATS)}", path.suffix or "none"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with rules():
+            canvas.savefig(path, dpi=dpi, metadata=_UNDATED[suffix])
+    except OSError as error:
+        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None
+
+
+Which = Literal["x", "y"]
+
+
+def axis_seconds(axes: Axes, label: str, which: Which = "y") -> None:
+    """An axis in seconds, with prefixes."""
+    _axis(axes, which, label, ticker.EngFormatter(unit="s", sep=" "))
+
+
+def axis_bytes(axes: Axes, label: str, which: Which = "y") -> None:
+    """An axis in bytes, with decimal prefixes."""
+    _axis(axes, which, label, ticker.EngFormatter(unit="B", sep=" "))
+
+
+def axis_bits_per_second(axes: Axes, label: str, which: Which = "x") -> None:
+    """An axis of bandwidths in bit/s, as networks are sold: drawn values are 8 times those in bytes/s."""
+    _axis(axes, which, label, ticker.EngFormatter(unit="bit/s", sep=" "))
+
+
+def axis_share(axes: Axes, label: str, which: Which = "y") -> None:
+    """An axis of fractions, shown in percent; also on a logarithmic scale."""
+    _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: share(value)))
+
+
+def axis_number(axes: Axes, label: str, which: Which = "y") -> None:
+    """An axis of plain numbers, such as ratios."""
+    _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def axis_count(axes: Axes, label: str, values: Iterable[float], which: Which = "x") -> None:
+    """A logarithmic axis of whole numbers (workers), with ticks at the values themselves, thinned where many."""
+    ticks = sorted({float(value) for value in values})
+    if len(ticks) > 1:
+        getattr(axes, f"set_{which}scale")("log", base=2)
+    most = 9
+    step = -(-len(ticks) // most)
+    _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(ticker.FixedLocator(ticks[::-1][::step][::-1]))
+
+
+def _axis(axes: Axes, which: Which, label: str, formatter: ticker.Formatter) -> None:
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(formatter)
+    axis.set_minor_formatter(ticker.NullFormatter())
+    axis.set_label_text(label)
+
+
+def share(value: float) -> str:
+    """A fraction in percent.
+
+    >>> share(0.001), share(0.25), share(-0.03)
+    ('0.1 %', '25 %', '-3 %')
+    """
+    return f"{100 * value:.3g} %"
+
+
+def words(phase: str) -> str:
+    """A term of the breakdown as it stands in a legend."""
+    return PHASE_WORDS.get(phase, phase)
+
+
+def legend_below(canvas: Any, axes: Axes, columns: int = 3) -> None:
+    """The legend of `axes` under everything, where it can hide nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        canvas.legend(handles, labels, loc="outside lower left", ncols=columns)
+
+
+def log_ticks(axes: Axes, which: Which = "y") -> None:
+    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    low, high = sorted(axis.get_view_interval())
+    ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    powers = inside if len(inside) < 6 else [tick for tick in inside if f"{tick:e}".startswith("1.0")]
+    if len(powers) > 1:
+        step = -(-len(powers) // 7)
+        axis.set_major_locator(ticker.FixedLocator(powers[::step]))
