@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.replays import build_up_rows
+from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_count, axis_number, axis_share, legend_below, log_ticks, looks
+from simulator.reporting.figures.style import axis_count, axis_share, legend_below, log_ticks, looks
+from simulator.studies.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 
 class BuildUp(Figure, kind="build_up"):
-    """Aggregated density K/d against workers (mean over iterations), and over iterations, method by method."""
+    """Aggregated density K/d against workers (mean over iterations), and over iterations, method by method.
+
+    `methods`: sparsifiers to replay where a trace is given.
+    """
 
     title: ClassVar[str] = "Gradient build-up"
     question: ClassVar[str] = "How many coordinates are summed once every worker has chosen its own?"
@@ -31,30 +35,28 @@ class BuildUp(Figure, kind="build_up"):
         "independent": "the same, if workers chose independently of each other",
     }
 
+    methods: tuple[dict[str, Any] | str, ...] = DEFAULT_METHODS
+
     def collect(self, source: Source) -> pd.DataFrame:
-        """Rows of the replay; of a trace, those of Top-k by layer and over the whole model."""
-        return build_up_rows(source, list(self.columns))
+        """Rows of the replay."""
+        return build_up_rows(source, list(self.columns), self.methods)
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers; right: over the iterations at the most workers."""
-        left, right = figure.subplots(1, 2)
-        most = int(data["workers"].max())
+        left, runs = panels(figure, data)
         for method, look in looks(data["method"]).items():
-            mine = data[data["method"] == method]
-            mean = mine.groupby("workers")[["aggregated", "independent"]].mean()
+            mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
             left.plot(mean.index, mean["aggregated"], label=method, **look.line())
             left.plot(mean.index, mean["independent"], ":", color=look.colour, linewidth=1.2)
-            last = mine[mine["workers"] == most]
-            # Iterations that do not follow each other are not joined: nothing was recorded between them.
-            for _, run in last.groupby((last["iteration"].diff() != 1).cumsum()):
-                right.plot(run["iteration"], run["aggregated"], **look.line())
-        for axes in (left, right):
-            axes.set_yscale("log")
-            axis_share(axes, "aggregated density")
-            log_ticks(axes, "y")
+        left.set_yscale("log")
+        axis_share(left, "aggregated density")
+        log_ticks(left, "y")
         axis_count(left, "workers", data["workers"])
-        axis_number(right, "iteration", "x")
-        right.margins(x=0.08)
         left.set_title("dotted: independent choices")
-        right.set_title(f"{most} workers")
+        for axes, run in runs:
+            draw_iterations(axes, run, "aggregated", data["method"])
+        first = runs[0][0]
+        first.set_ylim(bottom=0)
+        axis_share(first, "")
+        first.set_title(f"{data['workers'].max()} workers, over iterations")
         legend_below(figure, left, 2)

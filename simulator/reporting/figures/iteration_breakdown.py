@@ -91,7 +91,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, 1.14 * float(left.max()))
         axis_seconds(axes, "iteration time", "x")
-        legend_below(figure, axes, 3)
+        legend_below(figure, axes)
 
 
 def _wrapped(text: str, width: int = 26) -> str:

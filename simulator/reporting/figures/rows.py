@@ -7,12 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.sources import Source
 from simulator.reporting.figures.style import share
+from simulator.units import show_bytes, show_time
 
 _METHOD = "sparsifier"
 DENSITY = "sparsifier.density"
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
-_OUTCOME = ("digest", "iteration_time_s", "seed", "workers")
 
 
 def varied(table: pd.DataFrame) -> list[str]:
@@ -48,31 +50,51 @@ def methods(table: pd.DataFrame) -> pd.Series[str]:
     return pd.Series("as in the base", index=table.index)
 
 
+def one_point_each(figure: Figure, source: Source, keys: pd.DataFrame) -> None:
+    """Raise InputError where rows that `keys` does not tell apart are different points, naming what else varies."""
+    table = source.table
+    if "digest" not in table:
+        raise figure.refused(source, "a column digest", "none")
+    groups = [keys[name] for name in keys]
+    several = table.groupby(groups, dropna=False)["digest"].transform("nunique") > 1
+    if not several.any():
+        return
+    others = [
+        column
+        for column in varied(table)
+        if table[column].groupby(groups, dropna=False).nunique(dropna=False).max() > 1 and column not in keys
+    ]
+    example = table.loc[several, others[0]].iloc[0] if others else ""
+    raise figure.refused(
+        source,
+        f"one point for each {' and '.join(map(str, keys))}",
+        f"several, which differ in {', '.join(others) or 'the base'}",
+        f"choose with --where '{others[0]}={method_name(example)}'" if others else "",
+    )
+
+
 def point_labels(table: pd.DataFrame) -> list[str]:
     """Each row in words: its method, then whatever else takes more than one value in these rows."""
     parts = [methods(table)] if _METHOD in table else []
     for column in varied(table):
         values = table[column]
-        if column == _METHOD or values.nunique(dropna=False) < 2:
-            continue
-        parts.append(values.map(lambda value, column=column: _shown(column, value)))
+        if column != _METHOD and values.nunique(dropna=False) > 1:
+            parts.append(values.map(lambda value, column=column: _shown(column, value)))
     if not parts:
         return [str(number) for number in range(len(table))]
     return [", ".join(item for item in each if item) for each in zip(*parts, strict=True)]
 
 
 def _shown(column: str, value: Any) -> str:
-    from simulator.units import show_bytes, show_time
-
     if pd.isna(value):
         return ""
     name = column.rpartition(".")[2]
-    for suffix, word in (("_bytes_per_s", "bit/s"), ("_bytes", "B"), ("_s", "s")):
-        if name.endswith(suffix):
-            base = name.removesuffix(suffix).replace("_", " ")
-            if word == "bit/s":
-                return f"{8 * value / 1e9:.3g} Gbit/s"
-            return f"{base} {show_bytes(value) if word == 'B' else show_time(value)}"
     if name == "density":
         return share(value)
-    return f"{name.replace('_', ' ')} {value:g}" if isinstance(value, int | float) else str(method_name(value))
+    if name.endswith("_bytes_per_s"):
+        return f"{8 * value / 1e9:.3g} Gbit/s"
+    if name.endswith("_bytes"):
+        return f"{name.removesuffix('_bytes').replace('_', ' ')} {show_bytes(value)}"
+    if name.endswith("_s"):
+        return f"{name.removesuffix('_s').replace('_', ' ')} {show_time(value)}"
+    return f"{name.replace('_', ' ')} {value:g}" if isinstance(value, int | float) else method_name(value)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib import ticker
 
 from simulator.errors import InputError, Problem
@@ -195,12 +196,34 @@ def share(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
+def short_bits(bytes_per_s: float) -> str:
+    """A bandwidth in bit/s as a tick label, where the axis says the unit.
+
+    >>> short_bits(12.5e6), short_bits(12.5e9)
+    ('100 M', '100 G')
+    """
+    return ticker.EngFormatter(places=None, sep=" ")(float(f"{8 * bytes_per_s:.2g}"))
+
+
+def tinted(colour: str, strength: float) -> tuple[tuple[float, float, float], str]:
+    """A colour from a light tint (0) to itself (1), and black or white, whichever is read more easily on it.
+
+    Contrast by relative luminance (W3C, WCAG 2.1).
+    """
+    full = np.array(mpl.colors.to_rgb(colour))
+    part = 0.2 + 0.8 * min(max(strength, 0.0), 1.0)
+    mixed = 1 - part * (1 - full)
+    linear = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ (0.2126, 0.7152, 0.0722))
+    return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"
+
+
 def words(phase: str) -> str:
     """A term of the breakdown as it stands in a legend."""
     return PHASE_WORDS.get(phase, phase)
 
 
-def legend_below(canvas: Any, axes: Axes, columns: int = 3) -> None:
+def legend_below(canvas: Any, axes: Axes, columns: int = 4) -> None:
     """The legend of `axes` under everything, where it can hide nothing."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:

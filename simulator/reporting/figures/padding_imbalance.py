@@ -1,0 +1,63 @@
+"""What equal-size gathers and uneven selections cost: padding and imbalance over workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import axis_count, axis_number, legend_below, looks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+class PaddingImbalance(Figure, kind="padding_imbalance"):
+    """Padding (bytes gathered over bytes selected) and imbalance (largest over mean selection) of workers.
+
+    `methods`: sparsifiers to replay where a trace is given.
+    """
+
+    title: ClassVar[str] = "Padding and imbalance of the selections"
+    question: ClassVar[str] = "How unevenly do workers select, and how much of a padded gather is padding?"
+    takes: ClassVar[tuple[str, ...]] = ("build_up", "trace")
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density and granularity",
+        "workers": "number of workers",
+        "iteration": "recorded iteration",
+        "padding": "coordinates that a padded gather carries per worker, over those selected (mean over workers)",
+        "imbalance": "coordinates that the busiest worker selects, over the mean of workers",
+    }
+
+    methods: tuple[dict[str, Any] | str, ...] = (
+        {"kind": "gaussiank", "density": 0.01},
+        {"kind": "dgc", "density": 0.01, "warmup": []},
+        {"kind": "micro", "density": 0.01},
+    )
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """Rows of the replay."""
+        return build_up_rows(source, list(self.columns), self.methods)
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
+        left, runs = panels(figure, data)
+        for method, look in looks(data["method"]).items():
+            over = data[data["method"] == method].groupby("workers")[["padding", "imbalance"]]
+            mean, low, high = over.mean(), over.min(), over.max()
+            left.plot(mean.index, mean["padding"], label=method, **look.line())
+            left.plot(mean.index, mean["imbalance"], ":", color=look.colour, linewidth=1.5)
+            left.fill_between(mean.index, low["padding"], high["padding"], color=look.colour, alpha=0.15, linewidth=0)
+        axis_number(left, "padding (sent / selected)")
+        axis_count(left, "workers", data["workers"])
+        left.set_title("dotted: imbalance; shaded: range")
+        for axes, run in runs:
+            draw_iterations(axes, run, "padding", data["method"])
+            draw_iterations(axes, run, "imbalance", data["method"], dotted=True)
+        axis_number(runs[0][0], "")
+        runs[0][0].set_title(f"{data['workers'].max()} workers, over iterations")
+        legend_below(figure, left, 3)
