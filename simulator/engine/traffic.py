@@ -16,8 +16,8 @@ def traffic_between(
 ) -> Floats:
     """Bytes (P, P) that each place (row) sends to each other (column) in one iteration.
 
-    `uses` are pairs (slot of the bucket, place in `steps`) and `live` is as for `price`: its traffic, by sender, is what
-    the rows of this matrix sum to.
+    `uses` are pairs (slot of the bucket, place in `steps`) and `live` is as for `price`: its traffic, by sender, is
+    what the rows of this matrix sum to.
     """
     layout = wires.wiring.layout
     matrix = np.zeros(layout.places**2)

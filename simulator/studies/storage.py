@@ -13,7 +13,6 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.prediction import Prediction
 
-
 _PAIRS = 100_000
 
 

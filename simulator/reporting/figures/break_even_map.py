@@ -10,7 +10,7 @@ import pandas as pd
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.rows import BANDWIDTH, methods, one_point_each
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import looks, short_bits, tinted
+from simulator.reporting.figures.style import below, looks, short_bits, tinted
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -78,7 +78,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
             image[y, x], ink = tinted(styles[str(row.winner)].colour, float(row.margin) / _FULL)
             if written:
-                text = f"{100 * row.margin:.0f}" if row.margin < 9.995 else f"{1 + row.margin:.0f}×"
+                text = f"+{100 * row.margin:.0f} %" if row.margin < 0.995 else f"{_two(1 + row.margin)}×"
                 axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
@@ -89,14 +89,18 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         axes.set_yticks(range(0, len(counts), step), [f"{counts[place]:,}" for place in range(0, len(counts), step)])
         axes.set_xlabel("network bandwidth (bit/s)")
         axes.set_ylabel("workers")
-        note = "number: how much longer the iteration takes " + (
-            "with dense, or the next best where dense wins (%)"
-            if DENSE in set(data["over"])
-            else "with the next best (%)"
-        )
-        axes.set_title(note, fontsize=11)
-        handles = [Patch(color=look.colour, label=name) for name, look in styles.items()]
-        figure.legend(handles=handles, loc="outside lower left", ncols=4)
+        other = "dense (of the next best where dense wins)" if DENSE in set(data["over"]) else "the next best"
+        axes.set_title(f"number: how much longer an iteration of {other} takes", fontsize=11)
+        shades = {
+            name: tuple(Patch(color=tinted(look.colour, part)[0]) for part in (0, 0.5, 1))
+            for name, look in styles.items()
+        }
+        below(figure, list(shades.values()), list(shades))
+
+
+def _two(ratio: float) -> str:
+    """A ratio in two digits: 1.5, 15, 150."""
+    return f"{float(f'{ratio:.2g}'):g}"
 
 
 def _won(times: pd.Series[float]) -> tuple[str, float, str, float, float]:

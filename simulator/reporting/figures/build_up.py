@@ -9,7 +9,7 @@ import pandas as pd
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_count, axis_share, legend_below, log_ticks, looks
+from simulator.reporting.figures.style import axis_count, axis_share, front, legend_below, log_ticks, looks
 from simulator.studies.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
@@ -44,9 +44,10 @@ class BuildUp(Figure, kind="build_up"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers; right: over the iterations at the most workers."""
         left, runs = panels(figure, data)
-        for method, look in looks(data["method"]).items():
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
             mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
-            left.plot(mean.index, mean["aggregated"], label=method, **look.line())
+            left.plot(mean.index, mean["aggregated"], label=method, **look.line(front(place, len(styles))))
             left.plot(mean.index, mean["independent"], ":", color=look.colour, linewidth=1.2)
         left.set_yscale("log")
         axis_share(left, "aggregated density")
@@ -59,4 +60,4 @@ class BuildUp(Figure, kind="build_up"):
         first.set_ylim(bottom=0)
         axis_share(first, "")
         first.set_title(f"{data['workers'].max()} workers, over iterations")
-        legend_below(figure, left, 2)
+        legend_below(figure, left)

@@ -9,7 +9,15 @@ import pandas as pd
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.rows import DENSITY, methods, one_point_each
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_bytes, axis_seconds, axis_share, legend_below, log_ticks, looks
+from simulator.reporting.figures.style import (
+    axis_bytes,
+    axis_seconds,
+    axis_share,
+    front,
+    legend_below,
+    log_ticks,
+    looks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -63,15 +71,17 @@ class DensitySweep(Figure, kind="density_sweep"):
         """Left: time, with its interval where few lines share the panel; right: bytes."""
         left, right = figure.subplots(1, 2)
         few = data["method"].nunique() <= 3
-        for method, look in looks(data["method"]).items():
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            line = look.line(front(place, len(styles)))
             mine = data[data["method"] == method].sort_values("density")
             if len(mine) == 1 and mine["density"].iloc[0] == 1:
                 row = mine.iloc[0]
                 left.axhline(row["iteration_time_s"], color=look.colour, linestyle="--", label=method)
                 right.axhline(row["sent_bytes"], color=look.colour, linestyle="--")
                 continue
-            left.plot(mine["density"], mine["iteration_time_s"], label=method, **look.line())
-            right.plot(mine["density"], mine["sent_bytes"], **look.line())
+            left.plot(mine["density"], mine["iteration_time_s"], label=method, **line)
+            right.plot(mine["density"], mine["sent_bytes"], **line)
             if few:
                 left.fill_between(
                     mine["density"], mine["p5_s"], mine["p95_s"], color=look.colour, alpha=0.15, linewidth=0
@@ -85,4 +95,4 @@ class DensitySweep(Figure, kind="density_sweep"):
         right.set_yscale("log")
         axis_bytes(right, "sent per worker and iteration")
         log_ticks(right, "y")
-        legend_below(figure, left, 6)
+        legend_below(figure, left)

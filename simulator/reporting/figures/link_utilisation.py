@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_seconds, share
+from simulator.reporting.figures.style import axis_seconds, intensities, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -40,7 +40,9 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         """One row per link and period; the busiest links first."""
         table = source.beside("links.csv")
         if table is None:
-            hint = "written by `sparsim run --out DIR` where exchanges meet on links: parameter servers, other jobs, changing links"
+            hint = (
+                "`sparsim run --out` writes it where exchanges meet on links: parameter servers, other jobs, slow links"
+            )
             raise self.refused(source, "links.csv beside the run", "none", hint)
         if not set(_COLUMNS) <= set(table.columns):
             raise self.refused(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
@@ -68,20 +70,15 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         for place, link in enumerate(lanes):
             mine = data[data["link"] == link]
             edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
-            mesh = axes.pcolormesh(
-                edges,
-                (place - 0.42, place + 0.42),
-                mine["utilisation"].to_numpy()[None, :],
-                cmap="cividis_r",
-                vmin=0,
-                vmax=1,
-            )
+            used = mine["utilisation"].mask(mine["utilisation"] == 0).to_numpy()[None, :]
+            lane = (place - 0.42, place + 0.42)
+            mesh = axes.pcolormesh(edges, lane, used, cmap=intensities(), vmin=0, vmax=1, rasterized=len(edges) > 500)
         count = data.groupby("link")["alike"].first()
         names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
         axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(data["start_s"].min(), data["end_s"].max())
+        axes.set_xlim(0, data["end_s"].max())
         axis_seconds(axes, "time since the start", "x")
         if mesh is not None:
             bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: share(value), pad=0.02)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import GREY, axis_seconds, axis_share, log_ticks, looks
+from simulator.reporting.figures.style import GREY, axis_seconds, axis_share, log_ticks, looks, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,12 +51,12 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: seconds on logarithmic axes; right: errors, one line a group. Hollow: used in fitting."""
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1))
+        left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
         low = 0.8 * float(data[["measured_s", "predicted_s"]].min().min())
         high = 1.25 * float(data[["measured_s", "predicted_s"]].max().max())
-        for share, style in ((0.0, "-"), (self.band, "--"), (-self.band, "--")):
-            left.plot((low, high), ((1 + share) * low, (1 + share) * high), style, color=GREY, linewidth=1.5, zorder=1)
-            right.axvline(share, color=GREY, linestyle=style, linewidth=1.5, zorder=1)
+        for wide, style in ((0.0, "-"), (self.band, "--"), (-self.band, "--")):
+            left.plot((low, high), ((1 + wide) * low, (1 + wide) * high), style, color=GREY, linewidth=1.5, zorder=1)
+            right.axvline(wide, color=GREY, linestyle=style, linewidth=1.5, zorder=1)
         groups = list(dict.fromkeys(data["group"]))
         for place, look in enumerate(looks(groups).values()):
             mine = data[data["group"] == groups[place]]
@@ -69,9 +69,10 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
                     axes.scatter(
                         x, y, s=34, c=face, edgecolors=look.colour, marker=look.marker, linewidths=1.4, zorder=2
                     )
-        self._label(left, right, groups, (low, high))
+        self._label(left, right, data, (low, high))
 
-    def _label(self, left: Axes, right: Axes, groups: list[str], limits: tuple[float, float]) -> None:
+    def _label(self, left: Axes, right: Axes, data: pd.DataFrame, limits: tuple[float, float]) -> None:
+        groups = list(dict.fromkeys(data["group"]))
         left.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
         axis_seconds(left, f"measured {self.quantity.replace('_', ' ')}", "x")
         axis_seconds(left, f"predicted {self.quantity.replace('_', ' ')}", "y")
@@ -80,5 +81,9 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
         left.set_title(f"dashed: ±{100 * self.band:g} %; hollow: used in fit", fontsize=11)
         right.set_yticks(range(len(groups)), groups, fontsize=10.5)
         right.invert_yaxis()
+        errors = data.loc[~data["used_in_fit"].astype(bool), "signed_error"].abs()
+        if len(errors):
+            text = f"{len(errors)} predictions: mean error {share(errors.mean())}, median {share(errors.median())}"
+            right.set_title(text, fontsize=11)
         right.margins(x=0.1)
         axis_share(right, "predicted / measured − 1", "x")

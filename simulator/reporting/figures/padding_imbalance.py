@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
+from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels, unbroken
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_count, axis_number, legend_below, looks
+from simulator.reporting.figures.style import axis_count, axis_number, front, legend_below, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):
-    """Padding (bytes gathered over bytes selected) and imbalance (largest over mean selection) of workers.
+    """Padding (bytes gathered over bytes selected) and imbalance (largest and least over mean selection) of workers.
 
     `methods`: sparsifiers to replay where a trace is given.
     """
@@ -31,6 +31,7 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         "iteration": "recorded iteration",
         "padding": "coordinates that a padded gather carries per worker, over those selected (mean over workers)",
         "imbalance": "coordinates that the busiest worker selects, over the mean of workers",
+        "smallest": "coordinates that the least busy worker selects, over the mean of workers",
     }
 
     methods: tuple[dict[str, Any] | str, ...] = (
@@ -46,18 +47,21 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
         left, runs = panels(figure, data)
-        for method, look in looks(data["method"]).items():
-            over = data[data["method"] == method].groupby("workers")[["padding", "imbalance"]]
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            over = data[data["method"] == method].groupby("workers")["padding"]
             mean, low, high = over.mean(), over.min(), over.max()
-            left.plot(mean.index, mean["padding"], label=method, **look.line())
-            left.plot(mean.index, mean["imbalance"], ":", color=look.colour, linewidth=1.5)
-            left.fill_between(mean.index, low["padding"], high["padding"], color=look.colour, alpha=0.15, linewidth=0)
+            left.plot(mean.index, mean, label=method, **look.line(front(place, len(styles))))
+            left.fill_between(mean.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
         axis_number(left, "padding (sent / selected)")
         axis_count(left, "workers", data["workers"])
-        left.set_title("dotted: imbalance; shaded: range")
+        left.set_title("padding; shaded: all iterations")
         for axes, run in runs:
             draw_iterations(axes, run, "padding", data["method"])
-            draw_iterations(axes, run, "imbalance", data["method"], dotted=True)
+            for method, look in styles.items():
+                for part in unbroken(run, method):
+                    reach = (part["iteration"], part["smallest"], part["imbalance"])
+                    axes.fill_between(*reach, color=look.colour, alpha=0.2, linewidth=0)
         axis_number(runs[0][0], "")
-        runs[0][0].set_title(f"{data['workers'].max()} workers, over iterations")
-        legend_below(figure, left, 3)
+        runs[0][0].set_title(f"{data['workers'].max()} workers; shaded: least to most")
+        legend_below(figure, left)

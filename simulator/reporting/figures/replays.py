@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_number, looks
+from simulator.reporting.figures.style import axis_number, front, looks
 from simulator.studies.trace_study import build_up
 
 if TYPE_CHECKING:
@@ -53,10 +53,16 @@ def panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axe
     return axes[0], list(zip(axes[1:], runs, strict=True))
 
 
-def draw_iterations(axes: Axes, run: pd.DataFrame, column: str, labels: Sequence[str], dotted: bool = False) -> None:
+def draw_iterations(axes: Axes, run: pd.DataFrame, column: str, labels: Iterable[str]) -> None:
     """A column over the iterations of a run, method by method with the looks of `labels`."""
-    for method, look in looks(labels).items():
-        mine = run[run["method"] == method].sort_values("iteration")
-        for _, part in mine.groupby(mine["iteration"].diff().ne(1).cumsum()):
-            line = {"color": look.colour, "linestyle": ":"} if dotted else look.line() | {"markersize": 4}
+    styles = looks(labels)
+    for place, (method, look) in enumerate(styles.items()):
+        line = look.line(front(place, len(styles))) | {"markersize": 4}
+        for part in unbroken(run, method):
             axes.plot(part["iteration"], part[column], **line)
+
+
+def unbroken(run: pd.DataFrame, method: str) -> list[pd.DataFrame]:
+    """The rows of a method, cut where an iteration was not recorded."""
+    mine = run[run["method"] == method].sort_values("iteration")
+    return [part for _, part in mine.groupby(mine["iteration"].diff().ne(1).cumsum())]

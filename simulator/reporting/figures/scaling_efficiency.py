@@ -14,6 +14,7 @@ from simulator.reporting.figures.style import (
     axis_count,
     axis_number,
     axis_share,
+    front,
     legend_below,
     log_ticks,
     looks,
@@ -61,10 +62,12 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         ideal = data.groupby("workers")["ideal_samples_per_s"].max()
         left.axhline(1.0, color=GREY, linewidth=3, label="ideal")
         right.plot(ideal.index, ideal, color=GREY, linewidth=3)
-        for method, look in looks(data["method"]).items():
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            line = look.line(front(place, len(styles)))
             mine = data[data["method"] == method].sort_values("workers")
-            left.plot(mine["workers"], mine["efficiency"], label=method, **look.line())
-            right.plot(mine["workers"], mine["throughput_samples_per_s"], **look.line())
+            left.plot(mine["workers"], mine["efficiency"], label=method, **line)
+            right.plot(mine["workers"], mine["throughput_samples_per_s"], **line)
         left.set_ylim(0, 1.08 * max(1.0, float(data["efficiency"].max())))
         axis_share(left, "scaling efficiency")
         right.set_yscale("log")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import matplotlib as mpl
 import numpy as np
 from matplotlib import ticker
+from matplotlib.legend_handler import HandlerTuple
 
 from simulator.errors import InputError, Problem
 from simulator.models.timeline import BREAKDOWN
@@ -18,14 +19,18 @@ from simulator.models.timeline import BREAKDOWN
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.figure import FigureBase
 
     from simulator.reporting.figures.base import Figure
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, RED, PURPLE, GREY = "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
-PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY, YELLOW)
-"""Told apart by colour-blind readers: M. Okabe and K. Ito, Color Universal Design (2002, revised 2008); black is dense.
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
+PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
+"""Told apart by colour-blind readers: M. Okabe and K. Ito, Color Universal Design (2002, revised 2008).
+
+Their black is kept for dense, and their yellow left out: thin lines of it are hard to see on white.
 """
 PHASES = dict(zip(BREAKDOWN, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, GREY), strict=True))
 """The colour of each term of an iteration."""
@@ -78,10 +83,20 @@ class Look:
     stroke: str
     marker: str
 
-    def line(self) -> dict[str, Any]:
-        """As keywords of `plot`; marks are hollow where the stroke is not solid."""
+    def line(self, front: float = 1.0) -> dict[str, Any]:
+        """As keywords of `plot`; marks are hollow where the stroke is not solid.
+
+        `front`, from 0 to 1: lines further back are drawn wider, so that one under another is still seen.
+        """
         face = self.colour if self.stroke == "-" else "white"
-        return {"color": self.colour, "linestyle": self.stroke, "marker": self.marker, "markerfacecolor": face}
+        return {
+            "color": self.colour,
+            "linestyle": self.stroke,
+            "linewidth": 4.2 - 2.6 * front,
+            "marker": self.marker,
+            "markersize": 9.5 - 4.5 * front,
+            "markerfacecolor": face,
+        }
 
 
 def _look(place: int) -> Look:
@@ -165,7 +180,7 @@ def axis_share(axes: Axes, label: str, which: Which = "y") -> None:
 
 def axis_number(axes: Axes, label: str, which: Which = "y") -> None:
     """An axis of plain numbers, such as ratios."""
-    _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def axis_count(axes: Axes, label: str, values: Iterable[float], which: Which = "x") -> None:
@@ -218,16 +233,45 @@ def tinted(colour: str, strength: float) -> tuple[tuple[float, float, float], st
     return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"
 
 
+def intensities() -> Colormap:
+    """A map of amounts, pale to dark blue (ColorBrewer's Blues, for colour-blind readers too); white: none."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = mpl.colormaps["Blues"](np.linspace(0.15, 1.0, 128))
+    return LinearSegmentedColormap.from_list("amount", shades).with_extremes(bad="white")
+
+
 def words(phase: str) -> str:
     """A term of the breakdown as it stands in a legend."""
     return PHASE_WORDS.get(phase, phase)
 
 
-def legend_below(canvas: Any, axes: Axes, columns: int = 4) -> None:
+def legend_below(canvas: FigureBase, axes: Axes) -> None:
     """The legend of `axes` under everything, where it can hide nothing."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
-        canvas.legend(handles, labels, loc="outside lower left", ncols=columns)
+        below(canvas, handles, labels)
+
+
+def below(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """A legend under everything, in as many columns as fit."""
+    area: Any = getattr(canvas, "bbox")  # noqa: B009 - figures and their parts have one, their base has not
+    for columns in range(min(6, len(labels)), 0, -1):
+        legend = canvas.legend(
+            handles,
+            labels,
+            loc="outside lower left",
+            ncols=columns,
+            handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
+        )
+        if columns == 1 or legend.get_window_extent().width < 0.97 * area.width:
+            return
+        legend.remove()
+
+
+def front(place: int, count: int) -> float:
+    """How far in front (0 to 1) one of several lines is drawn, in the order they are drawn."""
+    return (place + 1) / count
 
 
 def log_ticks(axes: Axes, which: Which = "y") -> None:
@@ -236,7 +280,7 @@ def log_ticks(axes: Axes, which: Which = "y") -> None:
     low, high = sorted(axis.get_view_interval())
     ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
     inside = [tick for tick in ticks if low <= tick <= high]
-    powers = inside if len(inside) < 6 else [tick for tick in inside if f"{tick:e}".startswith("1.0")]
-    if len(powers) > 1:
-        step = -(-len(powers) // 7)
-        axis.set_major_locator(ticker.FixedLocator(powers[::step]))
+    powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
+    chosen = powers if len(powers) > 2 else inside
+    if len(chosen) > 1:
+        axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // 8)]))

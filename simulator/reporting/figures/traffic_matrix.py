@@ -9,6 +9,7 @@ import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import intensities
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -51,7 +52,7 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
         place = {name: number for number, name in enumerate(names)}
         matrix = np.full((len(names), len(names)), np.nan)
         matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
-        image = axes.imshow(matrix, cmap="cividis_r", vmin=0, interpolation="nearest")
+        image = axes.imshow(matrix, cmap=intensities(), vmin=0, interpolation="nearest")
         step = -(-len(names) // _TICKS)
         ticks = range(0, len(names), step)
         axes.set_xticks(ticks, [names[tick] for tick in ticks], rotation=90, fontsize=11)
