@@ -78,7 +78,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
             image[y, x], ink = tinted(styles[str(row.winner)].colour, float(row.margin) / _FULL)
             if written:
-                text = f"+{100 * row.margin:.0f} %" if row.margin < 0.995 else f"{_two(1 + row.margin)}×"
+                text = _shown(float(row.margin))
                 axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
@@ -98,9 +98,15 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         below(figure, list(shades.values()), list(shades))
 
 
-def _two(ratio: float) -> str:
-    """A ratio in two digits: 1.5, 15, 150."""
-    return f"{float(f'{ratio:.2g}'):g}"
+def _shown(margin: float) -> str:
+    """A margin in percent, or from twice as long on as a factor.
+
+    >>> _shown(0.004), _shown(0.126), _shown(1.5), _shown(151)
+    ('+0.4 %', '+13 %', '2.5×', '150×')
+    """
+    if margin < 0.995:
+        return f"+{100 * margin:.{1 if margin < 0.0095 else 0}f} %"
+    return f"{float(f'{1 + margin:.2g}'):g}×"
 
 
 def _won(times: pd.Series[float]) -> tuple[str, float, str, float, float]:

@@ -92,9 +92,9 @@ class Look:
         return {
             "color": self.colour,
             "linestyle": self.stroke,
-            "linewidth": 4.2 - 2.6 * front,
+            "linewidth": 3.4 - 1.8 * front,
             "marker": self.marker,
-            "markersize": 9.5 - 4.5 * front,
+            "markersize": 8.5 - 3.5 * front,
             "markerfacecolor": face,
         }
 
@@ -283,4 +283,5 @@ def log_ticks(axes: Axes, which: Which = "y") -> None:
     powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
     chosen = powers if len(powers) > 2 else inside
     if len(chosen) > 1:
-        axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // 8)]))
+        most = 5 if which == "x" else 8
+        axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // most)]))
