@@ -63,7 +63,20 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a sweep file: its base is a scenario or a name, and may leave out what is varied."""
+    """The schema of a sweep file: its base is a scenario or a name, and may leave out what is varied.
+
+    What a scenario may hold is looked up in scenario.json beside it.
+    """
+    base: dict[str, Any] = {name: {"$ref": f"scenario.json#/properties/{name}"} for name in scenario["properties"]}
+    # What a part needs may be varied, and so be missing from the base's.
+    for name in scenario["required"]:
+        base[name] = {"anyOf": [base[name], {"type": "object"}]}
+    cluster = scenario["$defs"]["Cluster"]["properties"]
+    base["cluster"] = {
+        "type": "object",
+        "properties": {key: {"$ref": f"scenario.json#/$defs/Cluster/properties/{key}"} for key in cluster},
+        "additionalProperties": False,
+    }
     end = {"type": ["number", "string"]}
     spread = {
         "type": "object",
@@ -90,7 +103,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             "description": "The scenario that every point starts from, or its name.",
             "anyOf": [
                 {"type": "string"},
-                {"type": "object", "properties": scenario["properties"], "additionalProperties": False},
+                {"type": "object", "properties": base, "additionalProperties": False},
             ],
         },
         "vary": axes | {"description": "Every combination of these values is a point."},
@@ -102,7 +115,6 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
         },
     }
     return {
-        "$defs": scenario["$defs"],
         "title": "Sweep",
         "description": "A scenario and the keys that are varied.",
         "type": "object",

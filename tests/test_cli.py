@@ -126,13 +126,16 @@ def test_every_shipped_scenario_fits_the_schema():
 
 def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
     import jsonschema
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
 
     from simulator.loading import read_document
     from simulator.studies.grid import KEYS
 
     schema = schemas()["sweep"]
     assert sorted(schema["properties"]) == sorted(KEYS)
-    validator = jsonschema.Draft202012Validator(schema)
+    registry = Registry().with_resource("scenario.json", DRAFT202012.create_resource(schemas()["scenario"]))
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
     files = sorted((ROOT / "scenarios" / "sweeps").glob("*.yaml"))
     assert len(files) >= 4
     for path in files:
@@ -144,6 +147,8 @@ def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
             {k: v for k, v in data.items() if k not in ("vary", "zip")},
             data | {"varry": {}},
             data | {"base": {"clustr": {}}},
+            data | {"base": {"fidelity": "exact"}},
+            data | {"base": {"cluster": {"node": 4}}},
             data | {key: [] if key == "vary" else {}},
             data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "points": 1}}},
             data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "step": 1, "points": 2}}},
