@@ -67,16 +67,9 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
 
     What a scenario may hold is looked up in scenario.json beside it.
     """
-    base: dict[str, Any] = {name: {"$ref": f"scenario.json#/properties/{name}"} for name in scenario["properties"]}
-    # What a part needs may be varied, and so be missing from the base's.
-    for name in scenario["required"]:
-        base[name] = {"anyOf": [base[name], {"type": "object"}]}
-    cluster = scenario["$defs"]["Cluster"]["properties"]
-    base["cluster"] = {
-        "type": "object",
-        "properties": {key: {"$ref": f"scenario.json#/$defs/Cluster/properties/{key}"} for key in cluster},
-        "additionalProperties": False,
-    }
+    cluster = scenario["$defs"]["Cluster"]
+    base = _partial("scenario.json#", scenario)
+    base["properties"]["cluster"] = _partial("scenario.json#/$defs/Cluster", cluster)
     end = {"type": ["number", "string"]}
     spread = {
         "type": "object",
@@ -103,7 +96,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             "description": "The scenario that every point starts from, or its name.",
             "anyOf": [
                 {"type": "string"},
-                {"type": "object", "properties": base, "additionalProperties": False},
+                base,
             ],
         },
         "vary": axes | {"description": "Every combination of these values is a point."},
@@ -123,3 +116,11 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
         "properties": properties,
         "additionalProperties": False,
     }
+
+
+def _partial(place: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A mapping of the same keys, none required: what one needs may be varied, and so be missing from it."""
+    properties: dict[str, Any] = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
+    for name in schema["required"]:
+        properties[name] = {"anyOf": [properties[name], {"type": "object"}]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
