@@ -43,7 +43,7 @@ class DensitySweep(Figure, kind="density_sweep"):
         """One row per method and density; a method without one has one row."""
         table = source.table
         varied = table[DENSITY] if DENSITY in table else table.get("density.target")
-        if varied is None or varied.nunique() < 2:
+        if varied is None or varied[methods(table) != "dense"].nunique() < 2:
             raise self.refused(
                 source, f"at least two values of {DENSITY}", "fewer", "see scenarios/sweeps/density_sweep"
             )
