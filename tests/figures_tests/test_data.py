@@ -227,6 +227,7 @@ def test_one_worker_has_no_traffic_to_show():
             lambda: swept("workers", "bandwidth"),
             f"several, which differ in {BANDWIDTH}: choose with",
         ),
+        ("density_sweep", lambda: swept("density", "workers"), "which differ in cluster.nodes: choose with"),
         ("break_even_map", lambda: swept("workers"), "no such grid"),
         ("break_even_map", lambda: grid({k: t for k, t in TIMES.items() if k[0] == "topk"}), "at least two methods"),
         ("measured_predicted", lambda: swept("workers"), "a validation"),
@@ -259,7 +260,7 @@ def test_rows_of_a_sweep_are_chosen_by_value_with_or_without_units():
 
 
 def test_failed_points_are_left_out():
-    vary = {"sparsifier": ["dense", "topk"], "cluster.nodes": [2, 3]}
+    vary = {"sparsifier": ["dense", "signsgd"], "cluster.nodes": [2, 3]}
     from simulator.studies.sweep import sweep
 
     table = sweep({"base": base(), "vary": vary}, workers=1)

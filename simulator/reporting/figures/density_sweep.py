@@ -22,6 +22,9 @@ from simulator.reporting.figures.style import (
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
+_WIDE = 6
+"""Times that differ by more than this factor get a logarithmic axis."""
+
 
 class DensitySweep(Figure, kind="density_sweep"):
     """Iteration time and bytes sent per worker against density, one line a method; dense is a level line."""
@@ -90,8 +93,14 @@ class DensitySweep(Figure, kind="density_sweep"):
             axes.set_xscale("log")
             axis_share(axes, "density", "x")
             log_ticks(axes, "x")
-        left.set_ylim(bottom=0)
+        times = data["iteration_time_s"]
+        if times.max() > _WIDE * times.min():
+            left.set_yscale("log")
+        else:
+            left.set_ylim(bottom=0)
         axis_seconds(left, "iteration time")
+        if left.get_yscale() == "log":
+            log_ticks(left, "y")
         right.set_yscale("log")
         axis_bytes(right, "sent per worker and iteration")
         log_ticks(right, "y")
