@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from results import TIMED, base, replayed, run_folder, scenario, swept, timed
+from figure_results import TIMED, base, replayed, run_folder, scenario, swept, timed
 
 from simulator.errors import InputError
 from simulator.prediction import run

@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 import pytest
+from figure_results import SOURCES
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from results import SOURCES
 
 from simulator.component import discover
 from simulator.reporting.figures.base import figure_of, figures

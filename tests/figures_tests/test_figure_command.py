@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from results import ROOT, run_folder
+from figure_results import ROOT, run_folder
 
 from simulator.cli import main
 from simulator.loading import read_document
