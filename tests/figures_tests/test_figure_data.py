@@ -268,6 +268,28 @@ def test_failed_points_are_left_out():
     assert len(of_table(table, "sweep").table) == len(table) - 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("iteration_breakdown", {"breakdown_s": {}}),
+        ("iteration_breakdown", {"scenario": "a", "breakdown_s": 3}),
+        ("measured_predicted", {"rows": [{"quantity": "iteration_time"}], "groups": {}, "overall": {}}),
+        ("measured_predicted", {"rows": 3, "groups": {}, "overall": {}}),
+        ("build_up", [{"build_up": 1}]),
+    ],
+)
+def test_damaged_results_are_an_input_error(kind, document):
+    with pytest.raises(InputError, match="damaged"):
+        figure_of(kind).data(of_document(document, "damaged"))
+
+
+def test_a_sweep_without_the_columns_of_a_figure_is_an_input_error():
+    for kind, source in (("scaling_efficiency", swept("workers")), ("density_sweep", swept("density"))):
+        kept = source.table[["sparsifier", "digest", "workers", "iteration_time_s", "density.target"]]
+        with pytest.raises(InputError, match="as sparsim writes them"):
+            figure_of(kind).data(of_table(kept, "cut"))
+
+
 def test_results_are_told_apart_by_what_they_hold(tmp_path):
     for name, text in (
         ("a.json", "{"),
