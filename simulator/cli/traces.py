@@ -96,10 +96,12 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
 
     rows = build_up(folder_of(folder), parsed_methods(methods))
     if out is not None:
-        from simulator.reporting.figures import build_up_figure
+        from simulator.reporting.figures.base import figure_of
+        from simulator.reporting.figures.making import make
+        from simulator.reporting.figures.sources import Source
         from simulator.studies.storage import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
-        build_up_figure(rows, out / "build_up.png")
-        build_up_figure(rows, out / "build_up.svg")
+        for name in ("build_up.png", "build_up.svg"):
+            make(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
     show({"rows": rows}, as_json, "print_build_up")

@@ -128,9 +128,16 @@ def _stacked(
 
 
 def on_the_wire(
-    step: Communication, slot: int, wires: Wires, algorithms: Counter[tuple[str, str]] | None = None
+    step: Communication,
+    slot: int,
+    wires: Wires,
+    algorithms: Counter[tuple[str, str]] | None = None,
+    protocols: bool = True,
 ) -> list[Rounds]:
-    """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them."""
+    """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them.
+
+    Without `protocols` the bytes are the payload's own.
+    """
     layout, counter = wires.wiring.layout, Counter() if algorithms is None else algorithms
     if isinstance(step, PushPull | Messages):
         counter["push and pull" if isinstance(step, PushPull) else "messages", wires.topology.kind] += 1
@@ -143,6 +150,8 @@ def on_the_wire(
             factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
             factor = factor if efficiency is None else 1 / efficiency
             rounds: Rounds = getattr(chosen, primitive)(payload, layout)
+            if not protocols:
+                return [rounds]
             return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
     return []
 

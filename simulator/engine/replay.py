@@ -55,6 +55,8 @@ class Step:
             "aggregated_error": chosen.aggregated_error / d,
             "build_up": chosen.aggregated / selected if selected else 1.0,
             "padding": chosen.largest / selected if selected else 1.0,
+            "imbalance": float(chosen.selected.max()) / selected if selected else 1.0,
+            "smallest": float(chosen.selected.min()) / selected if selected else 1.0,
             "energy_kept": self.energy_kept,
             "random_k_bound": share,
             "top_k_bound": 2 * share - share * share,
