@@ -1,0 +1,146 @@
+"""Fits on the terminal and as figures: measured against fitted, and how far off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from simulator.models.curves import Floats
+from simulator.reporting.figures import COLOURS
+from simulator.units import show_bytes, show_time
+
+_FIGURES = ("n", "MAPE", "median", "p95", "max", "bias")
+_KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One line of a figure: measured sizes and seconds (m,), and what the fit makes of these sizes."""
+
+    label: str
+    sizes: Floats
+    measured: Floats
+    fitted: Floats
+
+
+def fit_figure(lines: Sequence[Drawn], path: Path, size_label: str) -> None:
+    """Measured (dots) and fitted (lines) over the size, and the relative error beside it; format by the file's name."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    with plt.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+        for line, colour in zip(lines, COLOURS * (1 + len(lines) // len(COLOURS)), strict=False):
+            left.plot(line.sizes, line.measured, ".", color=colour, markersize=4)
+            left.plot(line.sizes, line.fitted, "-", color=colour, linewidth=1, label=line.label)
+            right.plot(line.sizes, 100 * (line.fitted / line.measured - 1), ".", color=colour, markersize=4)
+        left.set_yscale("log")
+        left.set_ylabel("time (s)")
+        left.set_title("dots: measured, lines: fitted", fontsize=9, loc="left")
+        left.legend(frameon=False, fontsize=8)
+        right.axhline(0, color="black", linewidth=0.5)
+        right.set_ylabel("fitted / measured - 1 (%)")
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel(size_label)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=150)
+        plt.close(figure)
+
+
+def print_network_fit(document: dict[str, Any], console: Console) -> None:
+    """Curves with their errors at sizes left out, then laws with their terms and errors."""
+    table = _table("curve", "family", "range")
+    for curve in document["curves"]:
+        low, high = curve["range"]
+        first = (_plain(curve["id"]), curve["family"], f"{show_bytes(low)} to {show_bytes(high)}")
+        table.add_row(*first, *_cells(curve["interpolation"]), _percent(curve["repeat_spread"]))
+    table.add_row("all", "", "", *_cells(document["interpolation"]), "", style="bold")
+    table.add_row("all from 1 MiB", "", "", *_cells(document["interpolation_from_1_mib"]), "")
+    table.title = "sizes left out (every second one)"
+    console.print(table, highlight=False)
+    for law in document["laws"]:
+        console.print(_law(law), highlight=False)
+        terms = ", ".join(f"{name} {_term(name, value)}" for name, value in law["terms"].items())
+        console.print(f"  {terms}" + (f"; not seen in these data: {', '.join(law['unseen'])}" if law["unseen"] else ""))
+        more = ", ".join(f"{name} {_term(name, value)}" for name, value in law["extended_terms"].items())
+        console.print(f"  with two terms more: {more}")
+    _print_problems(document, console)
+
+
+def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
+    """Every kernel with its curve and its errors."""
+    table = _table("kernel", "family", "range")
+    for kernel in document["kernels"]:
+        low, high = kernel["range"]
+        first = (_plain(kernel["kernel"]), kernel["family"], f"{low:.6g} to {high:.6g}")
+        table.add_row(*first, *_cells(kernel["interpolation"]), _percent(kernel["repeat_spread"]))
+        for key, words in (
+            ("interpolation_on_cut", "on the curve written"),
+            ("interpolation_typical", "2^14 to 2^28 elements"),
+            ("size_extrapolation", "larger than fitted"),
+        ):
+            if kernel[key] is not None and kernel[key] != kernel["interpolation"]:
+                table.add_row("", words, "", *_cells(kernel[key]), "")
+    table.title = "timings left out"
+    console.print(table, highlight=False)
+    _print_problems(document, console)
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for name in (*_FIGURES, "repeats spread"):
+        table.add_column(name, justify="right")
+    return table
+
+
+def _law(law: dict[str, Any]) -> Table:
+    table = Table(box=None, pad_edge=False, title_justify="left", title=f"law: {law['algorithm']}")
+    for name in ("", *_FIGURES):
+        table.add_column(name, justify="right" if name else "left")
+    table.add_row("fitted", *_cells(law["fitted"]))
+    table.add_row("sizes beyond", *_cells(law["size_extrapolation"]))
+    for key, words in (("worker_extrapolation", ""), ("worker_extrapolation_extended", ", two terms more")):
+        for count, errors in law[key].items():
+            table.add_row(f"{count} workers left out{words}", *_cells(errors))
+    return table
+
+
+def _print_problems(document: dict[str, Any], console: Console) -> None:
+    for note in document["notes"]:
+        console.print(f"note: {_plain(note)}", highlight=False)
+    count = len(document["problems"])
+    if count:
+        console.print(f"{count} damaged lines were left out; they are named above", highlight=False)
+
+
+def _cells(errors: dict[str, Any] | None) -> list[str]:
+    if errors is None:
+        return ["0", "-", "-", "-", "-", "-"]
+    return [str(errors["n"]), *(_percent(errors[key], sign=key == "bias") for key in _KEYS)]
+
+
+def _term(name: str, value: float) -> str:
+    if name.endswith("bandwidth"):
+        return f"{show_bytes(value)}/s"
+    return f"{show_time(1e9 * value)} per GB" if name == "local" else show_time(value)
+
+
+def _percent(value: float | None, sign: bool = False) -> str:
+    if value is None or not np.isfinite(value):
+        return "-"
+    return f"{100 * value:+.2f} %" if sign else f"{100 * value:.2f} %"
+
+
+def _plain(text: str) -> str:
+    return text.replace("[", "\\[")
