@@ -46,6 +46,22 @@ class Errors:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One line of a figure: measured sizes and seconds (m,), and what the fit makes of these sizes."""
+
+    label: str
+    sizes: Floats
+    measured: Floats
+    fitted: Floats
+
+
+def described(signed: Floats) -> dict[str, float | int] | None:
+    """Figures of signed errors as they go into a document; None for none."""
+    errors = Errors.of(signed)
+    return errors.described() if errors else None
+
+
 def relative(predicted: Floats, measured: Floats) -> Floats:
     """Signed relative errors, predicted / measured - 1."""
     errors: Floats = predicted / measured - 1

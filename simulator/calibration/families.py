@@ -42,19 +42,27 @@ Fitter = Callable[[Floats, Floats], Fitted]
 """Distinct sizes, increasing (m,), and their seconds (m,) to a curve."""
 
 
-def families(count: int, sorting: bool = True) -> dict[str, Fitter]:
-    """The families that `count` distinct sizes can tell apart, the simplest first; n log n only where `sorting`."""
+def families(count: int) -> dict[str, Fitter]:
+    """The families that `count` distinct sizes can tell apart, the simplest first."""
     if count < 2:
         return {}
-    found: dict[str, Fitter] = {"affine": fit_affine}
-    if sorting:
-        found["n_log_n"] = fit_n_log_n
+    found: dict[str, Fitter] = {"affine": fit_affine, "n_log_n": fit_n_log_n}
     for knots in KNOTS:
         if count >= max(knots, 2 * knots - 4):
             found[f"piecewise {knots}"] = _with_knots(knots)
     if 4 <= count <= MOST_SMOOTH:
         found["smooth"] = fit_smooth
     return found
+
+
+def transfers(count: int) -> dict[str, Fitter]:
+    """The same without n log n, which nothing that moves bytes follows."""
+    return {name: fit for name, fit in families(count).items() if name != "n_log_n"}
+
+
+def floors(count: int) -> dict[str, Fitter]:
+    """Affine alone: kernels whose floor and slope others are priced from."""
+    return {"affine": fit_affine} if count >= 2 else {}
 
 
 def fit_affine(sizes: Floats, seconds: Floats) -> Fitted:

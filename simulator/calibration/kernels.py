@@ -8,16 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.accuracy import Errors, relative
-from simulator.calibration.families import Fitted, fit_affine
-from simulator.calibration.selection import ERROR_CAP, FOLDS, NEARLY, CurveFit, Repeats, choose, fit_curve
+from simulator.calibration.accuracy import Drawn, Errors, described, relative
+from simulator.calibration.families import families, floors
+from simulator.calibration.selection import ERROR_CAP, FOLDS, NEARLY, OUTER, Repeats, choose, fit_curve
 from simulator.calibration.surface import checkered, choose_surface
 from simulator.calibration.timings import COUNTED, Timing, Timings
-from simulator.models.curves import Floats
+from simulator.models.curves import Affine, Floats, NLogN
 
 TYPICAL = (2.0**14, 2.0**28)
 """Total elements over which errors are reported apart: sizes of layers and of whole models."""
 _LEAST_ON_CUT = 5
+_LEAST_BELOW = 10
 _SAME = 1.5
 _ALIKE = 0.1
 AFFINE = ("elementwise",)
@@ -28,28 +29,31 @@ AFFINE = ("elementwise",)
 class KernelFit:
     """The curve of one kernel over its size, and its errors.
 
-    With a second variable (k, slices, elements of the tensor) the curve is the surface's cut at a typical value.
-    `held_sizes` are total elements of the held-out timings, `on_cut` whether each one lies near the cut.
+    With a second variable (`axis`: k, slices) the curve is the surface's cut at a typical value, of which `near` says
+    whether a held-out timing lies beside it. `sizes` are the distinct ones of the curve, `held_sizes` the total
+    elements of the held-out timings. `drawn` is what was measured and what was made of it.
     """
 
     kernel: str
     family: str
     predict: Callable[[Floats], Floats]
-    fitted_curve: Fitted | None
-    measured: Repeats
+    curve: Affine | NLogN | None
+    sizes: Floats
     count: int
     held_sizes: Floats
     held_errors: Floats
-    on_cut: np.ndarray
+    near: np.ndarray
     extrapolation: Errors | None
     fitted: Errors | None
+    repeat_spread: float | None
     spread: float
-    axis: str
+    drawn: tuple[Drawn, ...]
+    axis: str = ""
 
     @property
     def held_out_mape(self) -> float | None:
         """Held-out error of the curve: on the cut where enough timings were held out there, else of all of them."""
-        near = self.held_errors[self.on_cut]
+        near = self.held_errors[self.near]
         errors = Errors.of(near if len(near) >= _LEAST_ON_CUT else self.held_errors)
         return errors.mape if errors else None
 
@@ -59,15 +63,15 @@ class KernelFit:
         return {
             "kernel": self.kernel,
             "timings": self.count,
-            "range": [float(self.measured.sizes[0]), float(self.measured.sizes[-1])],
+            "range": [float(self.sizes[0]), float(self.sizes[-1])],
             "family": self.family,
             "second_variable": self.axis,
-            "interpolation": _errors(self.held_errors),
-            "interpolation_typical": _errors(self.held_errors[typical]),
-            "interpolation_on_cut": _errors(self.held_errors[self.on_cut]),
+            "interpolation": described(self.held_errors),
+            "interpolation_typical": described(self.held_errors[typical]),
+            "interpolation_on_cut": described(self.held_errors[self.near]),
             "size_extrapolation": self.extrapolation.described() if self.extrapolation else None,
             "fitted": self.fitted.described() if self.fitted else None,
-            "repeat_spread": self.measured.spread if self.measured.spread is not None else self.spread or None,
+            "repeat_spread": self.repeat_spread if self.repeat_spread is not None else self.spread or None,
             "held_out_mape": self.held_out_mape,
         }
 
@@ -82,14 +86,28 @@ def calibrate_kernels(timings: Timings, density: float = 0.001) -> Mapping[str, 
 def _fit(samples: list[Timing], density: float) -> KernelFit:
     kernel = samples[0].kernel
     spread = float(np.median([item.spread for item in samples]))
-    measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
-    if kernel in AFFINE:
-        return _affine(kernel, measured, len(samples), spread)
-    axis = _second(samples)
+    axis = "" if kernel in AFFINE else _second(samples)
     surface = _surface(samples, axis, density, spread) if axis else None
     if surface is not None:
         return surface
-    return _along(kernel, fit_curve(measured), len(samples), spread)
+    measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
+    fit = fit_curve(measured, floors if kernel in AFFINE else families)
+    return KernelFit(
+        kernel=kernel,
+        family=fit.chosen.family,
+        predict=fit.chosen.predict,
+        curve=fit.chosen.curve,
+        sizes=measured.sizes,
+        count=len(samples),
+        held_sizes=fit.held_sizes,
+        held_errors=fit.held_errors,
+        near=np.ones(len(fit.held_sizes), dtype=bool),
+        extrapolation=fit.extrapolation,
+        fitted=fit.fitted,
+        repeat_spread=measured.spread,
+        spread=spread,
+        drawn=(Drawn(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes)),),
+    )
 
 
 _SECOND: dict[str, Callable[[Timing], float]] = {
@@ -110,39 +128,6 @@ def _second(samples: list[Timing]) -> str:
         if len(values) > 1 and 0.0 not in values and len(pairs) > len(sizes):
             return name
     return ""
-
-
-def _along(kernel: str, fit: CurveFit, count: int, spread: float) -> KernelFit:
-    return KernelFit(
-        kernel,
-        fit.chosen.family,
-        fit.chosen.predict,
-        fit.chosen,
-        fit.measured,
-        count,
-        fit.held_sizes,
-        fit.held_errors,
-        np.ones(len(fit.held_sizes), dtype=bool),
-        fit.extrapolation,
-        fit.fitted,
-        spread,
-        "",
-    )
-
-
-def _affine(kernel: str, measured: Repeats, count: int, spread: float) -> KernelFit:
-    sizes, seconds = measured.sizes, measured.seconds
-    odd = np.arange(len(sizes)) % 2 == 1
-    whole = fit_affine(sizes, seconds)
-    held = np.zeros(0)
-    if (~odd).sum() >= 2 and odd.any():
-        held = relative(fit_affine(sizes[~odd], seconds[~odd]).predict(sizes[odd]), seconds[odd])
-    fitted = Errors.of(relative(whole.predict(sizes), seconds))
-    at = sizes[odd] if len(held) else np.zeros(0)
-    near = np.ones(len(held), dtype=bool)
-    return KernelFit(
-        kernel, whole.family, whole.predict, whole, measured, count, at, held, near, None, fitted, spread, ""
-    )
 
 
 def _surface(samples: list[Timing], axis: str, density: float, spread: float) -> KernelFit | None:
@@ -166,19 +151,42 @@ def _surface(samples: list[Timing], axis: str, density: float, spread: float) ->
     at = np.unique(x[near] if near.any() else x)
     repeats = [(max(times) - min(times)) / float(np.median(times)) for times in found.values() if len(times) > 1]
     return KernelFit(
-        samples[0].kernel,
-        whole.family,
-        lambda sizes: whole.predict(sizes, np.full(np.shape(sizes), cut)),
-        None,
-        Repeats(at, whole.predict(at, np.full(len(at), cut)), float(np.median(repeats)) if repeats else None),
-        len(samples),
-        (x * y if axis == "slices" else x)[odd],
-        relative(chosen.predict(x[odd], y[odd]), seconds[odd]),
-        near[odd],
-        None,
-        Errors.of(relative(whole.predict(x, y), seconds)),
-        spread,
-        axis,
+        kernel=samples[0].kernel,
+        family=whole.family,
+        predict=lambda sizes: whole.predict(sizes, np.full(np.shape(sizes), cut)),
+        curve=None,
+        sizes=at,
+        count=len(samples),
+        held_sizes=(x * y if axis == "slices" else x)[odd],
+        held_errors=relative(chosen.predict(x[odd], y[odd]), seconds[odd]),
+        near=near[odd],
+        extrapolation=_beyond(x, y, seconds),
+        fitted=Errors.of(relative(whole.predict(x, y), seconds)),
+        repeat_spread=float(np.median(repeats)) if repeats else None,
+        spread=spread,
+        drawn=_lines(samples[0].kernel, axis, (x, y, seconds), whole.predict(x, y)),
+        axis=axis,
+    )
+
+
+def _beyond(x: Floats, y: Floats, seconds: Floats) -> Errors | None:
+    """Errors in the upper quarter of the sizes (log axis) of a surface fitted and chosen below."""
+    logs = np.log(x)
+    upper = logs > logs.max() - OUTER * (logs.max() - logs.min())
+    if (~upper).sum() < _LEAST_BELOW:
+        return None
+    below, _ = choose_surface(x[~upper], y[~upper], seconds[~upper])
+    return Errors.of(relative(below.predict(x[upper], y[upper]), seconds[upper]))
+
+
+def _lines(kernel: str, axis: str, data: tuple[Floats, Floats, Floats], fitted: Floats) -> tuple[Drawn, ...]:
+    """A line over the size at up to five values of the second variable."""
+    x, y, seconds = data
+    values = np.unique(y)
+    chosen = values[np.unique(np.linspace(0, len(values) - 1, 5).round().astype(int))]
+    return tuple(
+        Drawn(f"{kernel}, {axis} {value:.3g}", x[y == value], seconds[y == value], fitted[y == value])
+        for value in chosen
     )
 
 
@@ -202,8 +210,3 @@ def _curve_score(x: Floats, y: Floats, seconds: Floats) -> float:
             predicted = choose(known.sizes, known.seconds).predict(x[held])
             errors.append(np.minimum(np.abs(np.log(predicted / seconds[held])), ERROR_CAP))
     return float(np.concatenate(errors).mean())
-
-
-def _errors(signed: Floats) -> dict[str, float | int] | None:
-    errors = Errors.of(signed)
-    return errors.described() if errors else None

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.accuracy import Errors
+from simulator.calibration.accuracy import Drawn, Errors, described
 from simulator.calibration.collectives import Key, Measured
+from simulator.calibration.families import transfers
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors, term
 from simulator.calibration.selection import CurveFit, Repeats, fit_curve
 from simulator.errors import InputError, Problem
@@ -65,6 +66,14 @@ class NetworkFit:
         errors = Errors.of(held if len(held) else law.beyond)
         return errors.mape if errors else None
 
+    @property
+    def drawn(self) -> list[Drawn]:
+        """A line for each curve."""
+        return [
+            Drawn(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
+            for key, fit in self.curves.items()
+        ]
+
     def described(self) -> dict[str, Any]:
         """As one document: laws, curves, pooled errors, and what could not be read."""
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
@@ -72,11 +81,11 @@ class NetworkFit:
         return {
             "laws": [_described_law(law, self.free) for law in self.laws],
             "curves": [_described_curve(key, fit) for key, fit in self.curves.items()],
-            "interpolation": _errors(held),
-            "interpolation_from_1_mib": _errors(held[sizes >= LARGE]),
-            "size_extrapolation": _errors(np.concatenate([law.beyond for law in self.laws])),
-            "worker_extrapolation": _errors(np.concatenate([law.worker_errors(False) for law in self.laws])),
-            "worker_extrapolation_extended": _errors(np.concatenate([law.worker_errors(True) for law in self.laws])),
+            "interpolation": described(held),
+            "interpolation_from_1_mib": described(held[sizes >= LARGE]),
+            "size_extrapolation": described(np.concatenate([law.beyond for law in self.laws])),
+            "worker_extrapolation": described(np.concatenate([law.worker_errors(False) for law in self.laws])),
+            "worker_extrapolation_extended": described(np.concatenate([law.worker_errors(True) for law in self.laws])),
             "problems": [str(problem) for problem in self.measured.problems],
             "notes": self.measured.notes,
             "digests": self.measured.digests,
@@ -98,7 +107,7 @@ def calibrate_network(
     Raises InputError where no series has enough sizes for a law.
     """
     series = measured.series()
-    curves = {key: fit_curve(item, sorting=False) for key, item in series.items()}
+    curves = {key: fit_curve(item, transfers) for key, item in series.items()}
     groups: dict[str, dict[Key, Repeats]] = {}
     for key, item in series.items():
         name = (algorithms or {}).get(key.primitive) or ("ring" if key.topology == "nccl" else key.topology)
@@ -152,11 +161,6 @@ def _enough(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats
     return made
 
 
-def _errors(signed: Floats) -> dict[str, float | int] | None:
-    errors = Errors.of(signed)
-    return errors.described() if errors else None
-
-
 def _described_law(law: LawFit, free: Sequence[str]) -> dict[str, Any]:
     extended = law.extended
     return {
@@ -164,13 +168,13 @@ def _described_law(law: LawFit, free: Sequence[str]) -> dict[str, Any]:
         "series": [key.text for key in law.series],
         "terms": {name: term(law.plain.fabric, name) for name in free},
         "unseen": list(law.plain.unseen),
-        "fitted": _errors(law_errors(law.plain, law.series)),
+        "fitted": described(law_errors(law.plain, law.series)),
         "extended_terms": {name: term(extended.fabric, name) for name in free}
         | {"start_up": extended.start_up, "local": extended.local},
-        "extended_fitted": _errors(law_errors(extended, law.series)),
-        "size_extrapolation": _errors(law.beyond),
-        "worker_extrapolation": {str(count): _errors(pair[0]) for count, pair in law.left_out.items()},
-        "worker_extrapolation_extended": {str(count): _errors(pair[1]) for count, pair in law.left_out.items()},
+        "extended_fitted": described(law_errors(extended, law.series)),
+        "size_extrapolation": described(law.beyond),
+        "worker_extrapolation": {str(count): described(pair[0]) for count, pair in law.left_out.items()},
+        "worker_extrapolation_extended": {str(count): described(pair[1]) for count, pair in law.left_out.items()},
     }
 
 
@@ -181,8 +185,8 @@ def _described_curve(key: Key, fit: CurveFit) -> dict[str, Any]:
         "sizes": len(sizes),
         "range": [float(sizes[0]), float(sizes[-1])],
         "family": fit.chosen.family,
-        "interpolation": _errors(fit.held_errors),
-        "interpolation_from_1_mib": _errors(fit.held_errors[fit.held_sizes >= LARGE]),
+        "interpolation": described(fit.held_errors),
+        "interpolation_from_1_mib": described(fit.held_errors[fit.held_sizes >= LARGE]),
         "fitted": fit.fitted.described() if fit.fitted else None,
         "repeat_spread": fit.measured.spread,
     }

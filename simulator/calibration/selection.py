@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ NEARLY = 1.05
 """A simpler family is taken while its cross-validated error is no more than this factor above the best."""
 ERROR_CAP = 0.5
 _ROUNDING = 1e-4
-_OUTER = 0.25
+OUTER = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +66,32 @@ class CurveFit:
     held_errors: Floats
 
 
-def fit_curve(measured: Repeats, sorting: bool = True) -> CurveFit:
-    """Choose a family by cross-validation, fit it, and hold out sizes to see how far it is off.
+Among = Callable[[int], dict[str, Fitter]]
+"""A number of distinct sizes to the families that compete."""
 
-    `sorting`: whether n log n is among the families.
-    """
+
+def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
+    """Choose a family by cross-validation, fit it, and hold out sizes to see how far it is off."""
     sizes, seconds = measured.sizes, measured.seconds
-    chosen = choose(sizes, seconds, sorting)
+    chosen = choose(sizes, seconds, among)
     odd = np.arange(len(sizes)) % 2 == 1
-    held_errors = _held_out(sizes, seconds, odd, sorting)
+    held_errors = _held_out(sizes, seconds, odd, among)
     logs = np.log(sizes)
-    upper = logs > logs[-1] - _OUTER * (logs[-1] - logs[0])
+    upper = logs > logs[-1] - OUTER * (logs[-1] - logs[0])
     return CurveFit(
         measured,
         chosen,
         Errors.of(held_errors),
-        Errors.of(_held_out(sizes, seconds, upper, sorting)),
+        Errors.of(_held_out(sizes, seconds, upper, among)),
         Errors.of(relative(chosen.predict(sizes), seconds)),
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
     )
 
 
-def choose(sizes: Floats, seconds: Floats, sorting: bool = True) -> Fitted:
+def choose(sizes: Floats, seconds: Floats, among: Among = families) -> Fitted:
     """The simplest family whose cross-validated error is close to the best one's, fitted to everything."""
-    known = families(len(sizes), sorting)
+    known = among(len(sizes))
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
     scores = _scores(known, sizes, seconds)
@@ -123,8 +124,8 @@ def _off(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
     return errors
 
 
-def _held_out(sizes: Floats, seconds: Floats, held: np.ndarray, sorting: bool) -> Floats:
+def _held_out(sizes: Floats, seconds: Floats, held: np.ndarray, among: Among) -> Floats:
     """Signed errors at the held sizes of what the others make of them; none where too few are left."""
     if held.sum() < 1 or (~held).sum() < 3:
         return np.zeros(0)
-    return relative(choose(sizes[~held], seconds[~held], sorting).predict(sizes[held]), seconds[held])
+    return relative(choose(sizes[~held], seconds[~held], among).predict(sizes[held]), seconds[held])

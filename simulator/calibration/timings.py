@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ _SLICES = ("slices", "rows_batch")
 _DEVICE = ("device", "gpu")
 _SOFTWARE = ("software", "algorithm")
 _VERSIONS = {"pytorch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
+UNPRICED = ("nonzero", "masked_select", "pack")
+"""Kernels that `sparsim record` times and that predictions do not price one by one."""
 COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
 """Kernels that are priced by the indices that they are given (k times contributions), not by the tensor's elements."""
 
@@ -47,7 +50,15 @@ class Timings:
     samples: list[Timing] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
+    unpriced: Counter[str] = field(default_factory=Counter)
     digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out on purpose."""
+        return [
+            f"{count} timings of {kernel} are left out: it is not priced" for kernel, count in self.unpriced.items()
+        ]
 
     def only(self) -> tuple[str, str]:
         """The device and software of all samples. Raises InputError where there are several: a config is of one."""
@@ -61,7 +72,7 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class TimingRows:
-    """Which rows to take: cells they must have, type of the numbers, order of indices, and the smallest size.
+    """Which rows to take: cells they must have, type of the numbers, order of indices, and sizes.
 
     `kernel`: what the simulator calls all of them, where the file calls them otherwise.
     """
@@ -71,6 +82,7 @@ class TimingRows:
     order: str = "random"
     kernel: str | None = None
     smallest: int = 1
+    largest: int | None = None
 
 
 def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
@@ -84,7 +96,7 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     for path in paths:
         for row in read_rows(path, (ELEMENTS, *(() if how.kernel else (KERNEL,))), how.wanted, timings.problems):
             try:
-                timings.samples.extend(_timings(row, how, timings.problems))
+                timings.samples.extend(_timings(row, how, timings))
             except ValueError as error:
                 what = "whole numbers of elements, k, slices and contributions"
                 timings.problems.append(Problem(row.where, what, shown(str(error))))
@@ -98,15 +110,18 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     return timings
 
 
-def _timings(row: Row, how: TimingRows, problems: list[Problem]) -> Iterator[Timing]:
+def _timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
     dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
     same = {"float32": "fp32", "float": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     if same.get(dtype, dtype) not in (how.dtype, "int64") or order not in ("", how.order):
         return
+    kernel, problems = how.kernel or row.text(KERNEL), timings.problems
+    if kernel in UNPRICED:
+        timings.unpriced[kernel] += 1
+        return
     if row.text(("checked",), "yes").lower() in ("false", "no", "0"):
         problems.append(Problem(row.where, "a result that passed its check", "one that failed"))
         return
-    kernel = how.kernel or row.text(KERNEL)
     if kernel not in KERNEL_TRAFFIC:
         problems.append(Problem(row.where, "a kernel that is priced", shown(kernel), nearest(kernel, KERNEL_TRAFFIC)))
         return
@@ -116,7 +131,7 @@ def _timings(row: Row, how: TimingRows, problems: list[Problem]) -> Iterator[Tim
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
     device, software = row.text(_DEVICE), _software(row)
-    if size < how.smallest:
+    if size < how.smallest or (how.largest and size > how.largest):
         return
     for seconds in row.seconds:
         spread = _spread(row, seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from simulator.models.curves import Floats
+from simulator.calibration.accuracy import Drawn
 from simulator.reporting.figures import COLOURS
 from simulator.units import show_bytes, show_time
 
 _FIGURES = ("n", "MAPE", "median", "p95", "max", "bias")
 _KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """One line of a figure: measured sizes and seconds (m,), and what the fit makes of these sizes."""
-
-    label: str
-    sizes: Floats
-    measured: Floats
-    fitted: Floats
 
 
 def fit_figure(lines: Sequence[Drawn], path: Path, size_label: str) -> None:

@@ -43,8 +43,12 @@ def invoke(*arguments):
     return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
 
 
+def attempt(*arguments, figure="--no-figure"):
+    return invoke("calibrate", "kernels", *arguments, figure)
+
+
 def calibrate(*arguments):
-    result = invoke("calibrate", "kernels", *arguments, "--json")
+    result = attempt(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -113,7 +117,7 @@ def test_slices_side_by_side_make_a_surface(tmp_path):
 def test_a_damaged_row_is_named_with_its_line_and_the_others_count(tmp_path, bad, expected):
     text = "\n".join([RECORDED, *(row("sort", n, 1e-5 + 1e-10 * n) for n in SIZES)]) + "\n"
     path = write(tmp_path / "k.csv", text + bad + "\n")
-    result = invoke("calibrate", "kernels", path, "--out", tmp_path / "gpu.yaml")
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
     assert result.exit_code == 0
     assert f"{path}:{len(text.splitlines()) + 1}" in result.stderr
     assert expected in result.stderr
@@ -123,9 +127,9 @@ def test_a_damaged_row_is_named_with_its_line_and_the_others_count(tmp_path, bad
 def test_a_config_is_of_one_device_and_software(tmp_path):
     rows = ["device,pytorch,kernel,elements,seconds", "A,2.0,sort,1024,1e-5", "B,2.0,sort,1024,1e-5"]
     path = write(tmp_path / "k.csv", "\n".join(rows))
-    result = invoke("calibrate", "kernels", path, "--out", tmp_path / "gpu.yaml")
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
     assert (result.exit_code, "A, PyTorch 2.0; B, PyTorch 2.0" in result.stderr) == (2, True)
-    assert invoke("calibrate", "kernels", path, "--where", "device=B", "--out", tmp_path / "gpu.yaml").exit_code == 0
+    assert attempt(path, "--where", "device=B", "--out", tmp_path / "gpu.yaml").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +142,7 @@ def test_a_config_is_of_one_device_and_software(tmp_path):
 )
 def test_missing_columns_are_input_errors(tmp_path, header, expected):
     path = write(tmp_path / "k.csv", header + "\n")
-    result = invoke("calibrate", "kernels", path, "--out", tmp_path / "gpu.yaml")
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
     assert (result.exit_code, expected in result.stderr) == (2, True)
 
 
@@ -154,9 +158,17 @@ def test_outliers_do_not_move_the_curve(tmp_path):
     assert made.intercept == pytest.approx(8e-6, rel=0.02)
 
 
-def test_a_figure_is_drawn(tmp_path):
-    path = write(tmp_path / "k.csv", "device,kernel,elements,seconds\nA,sort,1024,1e-5\nA,sort,2048,2e-5\n")
-    result = invoke("calibrate", "kernels", path, "--out", tmp_path / "gpu.yaml", "--figure", tmp_path / "f")
+def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
+    rows = [RECORDED, *(row(kernel, n, 1e-5) for n in (1024, 2048, 4096) for kernel in ("sort", "nonzero", "pack"))]
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    assert [item["kernel"] for item in document["kernels"]] == ["sort"]
+    assert document["notes"] == [f"3 timings of {name} are left out: it is not priced" for name in ("nonzero", "pack")]
+    assert document["problems"] == []
+
+
+def test_a_surface_is_drawn_line_by_line(tmp_path):
+    rows = ["device,kernel,elements,k,seconds"]
+    rows += [f"A,topk,{n},{n // d},{1e-9 * n + 1e-8 * n / d}" for n in SIZES[4:] for d in (2, 10, 100, 1000)]
+    result = attempt(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml", figure="--figure")
     assert result.exit_code == 0
-    assert (tmp_path / "f.png").exists()
-    assert (tmp_path / "f.svg").exists()
+    assert (tmp_path / "gpu.png").read_bytes().startswith(b"\x89PNG")

@@ -27,8 +27,12 @@ def invoke(*arguments):
     return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
 
 
+def attempt(*arguments, figure="--no-figure"):
+    return invoke("calibrate", "network", *arguments, figure)
+
+
 def calibrate(*arguments):
-    result = invoke("calibrate", "network", *arguments, "--json")
+    result = attempt(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
@@ -72,7 +76,7 @@ def test_damaged_lines_are_named_counted_and_left_out(tmp_path):
     lines[rows[3]] = lines[rows[3]][:20]
     lines[rows[9]] = lines[rows[9]].replace("float", "")
     path.write_text("\n".join(lines[: rows[-1]]) + "\n")
-    result = invoke("calibrate", "network", path, "--out", tmp_path / "net.yaml")
+    result = attempt(path, "--out", tmp_path / "net.yaml")
     assert result.exit_code == 0
     for number in (rows[3] + 1, rows[9] + 1, rows[-1]):
         assert f"{path}:{number}: expected " in result.stderr
@@ -108,12 +112,12 @@ def test_tables_in_csv_are_read_by_setting(tmp_path):
     for setting, factor in (("fast", 1), ("slow", 3)):
         rows += [f"all_reduce,8,2,{s},{1e6 * factor * ring_seconds(s, 8, 1e10, 1e-5)},{setting}" for s in SIZES]
     path = write(tmp_path / "table.csv.gz", "\n".join(rows))
-    mixed = invoke("calibrate", "network", path, "--out", tmp_path / "net.yaml")
+    mixed = attempt(path, "--out", tmp_path / "net.yaml")
     assert mixed.exit_code == 2
     assert "2: fast; slow: choose with --where" in mixed.stderr
     document = calibrate(path, "--where", "nccl_setting=fast", "--out", tmp_path / "net.yaml")
     assert document["curves"][0]["id"] == "all_reduce/nccl/8x4"
-    unknown = invoke("calibrate", "network", path, "--where", "setting=fast", "--out", tmp_path / "net.yaml")
+    unknown = attempt(path, "--where", "setting=fast", "--out", tmp_path / "net.yaml")
     assert "did you mean 'nccl_setting'" in unknown.stderr
 
 
@@ -121,7 +125,7 @@ def test_osu_tables_need_the_number_of_ranks(tmp_path):
     lines = ["# OSU MPI Allreduce Latency Test v5.6", "# Size       Avg Latency(us)"]
     lines += [f"{s} {1e6 * ring_seconds(s, 16, 1e9, 2e-5):.2f}" for s in SIZES]
     path = write(tmp_path / "osu.txt", "\n".join(lines) + "\n")
-    without = invoke("calibrate", "network", path, "--out", tmp_path / "net.yaml")
+    without = attempt(path, "--out", tmp_path / "net.yaml")
     assert (without.exit_code, "--workers" in without.stderr) == (2, True)
     document = calibrate(path, "--workers", 16, "--out", tmp_path / "net.yaml")
     assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
@@ -145,13 +149,11 @@ def test_kernels_of_a_profiler_trace_are_timings_too(tmp_path):
     assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1e10, rel=0.02)
 
 
-def test_a_figure_is_drawn_in_both_formats(tmp_path):
-    result = invoke(
-        "calibrate", "network", *logs(tmp_path, (2,)), "--out", tmp_path / "n.yaml", "--figure", tmp_path / "f"
-    )
+def test_figures_stand_beside_the_config(tmp_path):
+    result = attempt(*logs(tmp_path, (2,)), "--out", tmp_path / "n.yaml", figure="--figure")
     assert result.exit_code == 0
-    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "f.svg").read_text()
+    assert (tmp_path / "n.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "n.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_the_error_of_noisy_data_is_about_their_spread(tmp_path):
@@ -167,6 +169,6 @@ def test_the_error_of_noisy_data_is_about_their_spread(tmp_path):
 
 def test_nothing_to_calibrate_is_an_input_error(tmp_path):
     path = write(tmp_path / "x.log", "hello\n")
-    result = invoke("calibrate", "network", path, "--out", tmp_path / "net.yaml")
+    result = attempt(path, "--out", tmp_path / "net.yaml")
     assert (result.exit_code, "none of its tables" in result.stderr) == (2, True)
     assert load("ring_check").name == "ring check"
