@@ -6,12 +6,10 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
 
 from simulator.calibration.accuracy import Errors
 from simulator.calibration.families import points_of
 from simulator.calibration.kernels import KernelFit
-from simulator.calibration.link_law import term
 from simulator.calibration.network import NetworkFit
 from simulator.calibration.yaml_text import bytes_text, flow, folded, percent, rate_text, scalar, time_text
 from simulator.models.curves import Affine
@@ -43,7 +41,8 @@ def network_config(fit: NetworkFit, about: About) -> str:
     `held_out_mape` of the whole is the law's, at worker counts left out or beyond the sizes fitted; that of a curve its
     own, at sizes left out.
     """
-    fabric, base = fit.fabric, fit.base.described("json")
+    fabric = fit.fabric
+    base = fabric.described("json")
     lines = ["# yaml-language-server: $schema=../schema/network.json", *about.comment()]
     lines += [f"kind: {fabric.kind}", f"name: {scalar(about.name)}", *folded("source", _said(fit, about))]
     lines += [f"bandwidth: {rate_text(fabric.bandwidth)}", f"latency: {time_text(fabric.latency)}"]
@@ -116,27 +115,16 @@ def _said(fit: NetworkFit, about: About) -> str:
     """The source in words, with what the law rests on."""
     law = fit.laws[0]
     parts = [about.source.rstrip("."), f"link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
-    if law.plain.unseen:
-        parts.append(f"these data say nothing about {', '.join(law.plain.unseen)}")
-    extended = law.extended
-    if extended.start_up or extended.local:
-        own = [f"{name} {_shown_term(name, term(extended.fabric, name))}" for name in fit.free]
-        own.append(f"{time_text(extended.start_up)} once")
-        own.append(f"{time_text(1e9 * extended.local)} per GB within the GPU")
-        errors = _mape(law.worker_errors(extended=True))
-        known = f" ({errors} at worker counts left out)" if errors else ""
-        parts.append(f"with two terms more, which a config does not carry{known}: {', '.join(own)}")
+    if law.chosen.left_out:
+        errors = [f"{percent(float(abs(found).mean()))} at {count}" for count, found in law.chosen.left_out.items()]
+        parts.append(f"its error at worker counts left out: {', '.join(errors)}")
+    if law.chosen.law.unseen:
+        parts.append(f"these data say nothing about {', '.join(law.chosen.law.unseen)}")
+    if about.software:
+        parts.append(about.software)
     return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
 
 
 def _tolerance(held: Errors | None) -> float:
-    """How far points may be off the curve: a fifth of what it is off itself, from 0.1 to 1 %."""
-    return min(1e-2, max(1e-3, held.mape / 5)) if held else 2e-3
-
-
-def _mape(signed: Any) -> str:
-    return percent(float(abs(signed).mean())) if len(signed) else ""
-
-
-def _shown_term(name: str, value: float) -> str:
-    return rate_text(value) if name.endswith("bandwidth") else time_text(value)
+    """How far points may be off the curve: a fifth of what it is off itself, from 0.2 to 1 %."""
+    return min(1e-2, max(2e-3, held.mape / 5)) if held else 2e-3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,18 +13,19 @@ import numpy as np
 from simulator.calibration.accuracy import relative
 from simulator.calibration.collectives import Key
 from simulator.calibration.families import robust_log_fit
-from simulator.calibration.rings import best_rings, on_rings
 from simulator.calibration.selection import Repeats
 from simulator.component import build
+from simulator.engine.carried import collective_rounds
 from simulator.engine.fold import fold
 from simulator.fabrics.base import Fabric
-from simulator.fabrics.nvlink_mesh import NvlinkMesh
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.topologies.base import Rounds, Topology, ring_pass
 
-FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency")
+FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
 """What can be fitted of a fabric."""
+BESIDE = FREE[-2:]
+"""What a collective takes beside the wires: told apart from the links only by several worker counts."""
 IN_SWITCH = "in_switch"
 """An algorithm that the simulator has no topology for: the switch adds up (NVLink SHARP, NCCL's NVLS)."""
 MOST_SIZES = 40
@@ -35,23 +37,18 @@ _FARTHEST = 12.0
 
 @dataclass(frozen=True, slots=True)
 class LinkLaw:
-    """Seconds of a collective: start_up + the fold of its rounds over `fabric` + payload * local.
+    """Seconds of a collective: what it takes beside the wires, and the fold of its rounds over `fabric`.
 
-    The fold is what the simulator does with `bandwidth` and `latency` of the fabric. `start_up` is paid once and
-    `local` per byte of payload whatever the number of workers (what a GPU's own memory passes take); both are 0 in a
-    law that a config can carry. `unseen` are terms that the data say nothing about.
+    `unseen` are terms that the data say nothing about.
     """
 
     fabric: Fabric
     algorithm: str
-    start_up: float = 0.0
-    local: float = 0.0
     unseen: tuple[str, ...] = ()
 
     def time(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds for payloads (b,)."""
-        made: Floats = self.start_up + self.folded(key, nbytes) + self.local * nbytes
-        return made
+        return self.fabric.beside(nbytes) + self.folded(key, nbytes)
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the wires, all workers ready at once."""
@@ -63,19 +60,11 @@ class LinkLaw:
         return times
 
     def _rounds(self, key: Key, nbytes: Floats, layout: Layout) -> Rounds:
-        workers = np.arange(key.workers)
         if self.algorithm == IN_SWITCH:
             # Reduced reads send all and get a part, multicast writes send a part and get the rest: S (1 + 1/p).
-            return ring_pass(workers, nbytes[:, None] * (1 + 1 / key.workers), 1)
-        if self.algorithm == "ring" and isinstance(self.fabric, NvlinkMesh) and key.primitive != "broadcast":
-            rings = best_rings(self.fabric.links, key.workers)
-            if rings:
-                passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
-                return on_rings(rings, nbytes, passes)
-        topology = _topology(self.algorithm)
+            return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
         payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
-        rounds: Rounds = getattr(topology, key.primitive)(payload, layout)
-        return rounds
+        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, layout)
 
 
 @lru_cache(maxsize=16)
@@ -88,43 +77,38 @@ def _topology(kind: str) -> Topology:
 
 def changed(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
     """The fabric with other numbers under names from `FREE`."""
-    own: dict[str, Any] = {name: value for name, value in values.items() if "." not in name}
+    own: dict[str, Any] = {
+        name: value if value < math.inf else None for name, value in values.items() if "." not in name
+    }
     inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
     if inner and fabric.intra_node is not None:
         own["intra_node"] = fabric.intra_node.model_copy(update=inner)
     return fabric.model_copy(update=own)
 
 
-def fit_law(
-    series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str], *, extended: bool = False
-) -> LinkLaw:
-    """Fit the terms `free` of `base` (and, if `extended`, start_up and local) to series, on relative error, robustly.
+def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
+    """Fit the terms `free` of `base` to series, on relative error, robustly.
 
     Every series counts with up to 40 sizes, evenly apart on the log axis. Where the data can't tell a start-up from
-    a latency, or memory from wires (one worker count), `start_up` and the wires get it: a slight pull, 5 % of the
-    time that the other one would take, decides no more than that.
+    a latency, or memory from wires (one worker count), `collective_start_up` and the wires get it: a slight pull, 5 %
+    of the time that the other one would take, decides no more than that.
     """
     thin = {key: _thinned(item) for key, item in series.items()}
     start = _start(thin, base, free)
-    if extended:
-        floor = min(float(item.seconds.min()) for item in thin.values())
-        slope = float(np.median(np.concatenate([item.seconds / item.sizes for item in thin.values()])))
-        start |= {"start_up": 0.3 * floor, "local": 0.1 * slope}
     names, origin = list(start), np.log(np.array(list(start.values())))
     measured = [np.log(item.seconds) for item in thin.values()]
 
     def law(parameters: Floats) -> LinkLaw:
         held = np.exp(np.clip(parameters, origin - _FARTHEST, origin + _FARTHEST))
-        values = dict(zip(names, held.tolist(), strict=True))
-        start_up, local = values.pop("start_up", 0.0), values.pop("local", 0.0)
-        return LinkLaw(changed(base, values), algorithm, start_up, local)
+        return LinkLaw(changed(base, dict(zip(names, held.tolist(), strict=True))), algorithm)
 
     def residuals(parameters: Floats) -> Floats:
         made = law(parameters)
         rows = [
             np.log(made.time(key, item.sizes)) - logs for (key, item), logs in zip(thin.items(), measured, strict=True)
         ]
-        return np.concatenate([*rows, _PULL * (parameters - origin), _pulls(made, thin) if extended else np.zeros(0)])
+        pulls = _pulls(made, thin) if set(BESIDE) <= set(names) else np.zeros(0)
+        return np.concatenate([*rows, _PULL * (parameters - origin), pulls])
 
     found = robust_log_fit(residuals, origin)
     return _without_unseen(law, found, base, names, thin)
@@ -141,7 +125,8 @@ def _pulls(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
     ends = item.sizes[[0, -1]]
     whole, wires = law.time(key, ends), law.folded(key, ends)
     bare = LinkLaw(changed(law.fabric, {"latency": 0.0}), law.algorithm).folded(key, ends)
-    return _SLIGHT * np.array([(wires[0] - bare[0]) / whole[0], law.local * ends[1] / whole[1]])
+    copied = whole[1] - wires[1] - law.fabric.collective_start_up
+    return _SLIGHT * np.array([(wires[0] - bare[0]) / whole[0], copied / whole[1]])
 
 
 def _start(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
@@ -151,7 +136,13 @@ def _start(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> 
         passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
         rates.append(float((passes * item.sizes / key.workers / item.seconds).max()))
         hops.append(float(item.seconds.min()) / passes)
-    guess = {"bandwidth": max(rates), "latency": 0.5 * float(np.median(hops))}
+    slopes = np.concatenate([item.seconds / item.sizes for item in series.values()])
+    guess = {
+        "bandwidth": max(rates),
+        "latency": 0.5 * float(np.median(hops)),
+        "collective_start_up": 0.3 * min(float(item.seconds.min()) for item in series.values()),
+        "copy_bandwidth": 10 / float(np.median(slopes)),
+    }
     inner = {name: term(base, name) for name in free if "." in name}
     return {name: inner.get(name) or guess[name.rpartition(".")[2]] for name in free}
 
@@ -161,7 +152,7 @@ def _without_unseen(
 ) -> LinkLaw:
     """The law at `found`; terms that change no prediction by 1 % when halved or doubled are unseen.
 
-    An unseen latency keeps the value of `base`: a made-up one would be paid where nothing hides it.
+    An unseen start-up or copy keeps the value of `base`: a made-up one would be paid where nothing hides it.
     """
     whole = law(found)
     usual = np.concatenate([whole.time(key, item.sizes) for key, item in series.items()])
@@ -175,14 +166,16 @@ def _without_unseen(
             most = max(most, float(np.abs(np.concatenate(times) / usual - 1).max()))
         if most < _UNSEEN:
             unseen.append(name)
-    fabric = changed(whole.fabric, {name: term(base, name) for name in unseen if name.endswith("latency")})
-    return LinkLaw(fabric, whole.algorithm, whole.start_up, whole.local, tuple(unseen))
+    kept = [name for name in unseen if not name.endswith("bandwidth") or name in BESIDE]
+    fabric = changed(whole.fabric, {name: term(base, name) for name in kept})
+    return LinkLaw(fabric, whole.algorithm, tuple(unseen))
 
 
 def term(fabric: Fabric, name: str) -> float:
-    """The fabric's number under a name from `FREE`."""
+    """The fabric's number under a name from `FREE`; infinite for a copy that takes no time."""
     owner, _, own = name.rpartition(".")
-    return float(getattr(getattr(fabric, owner) if owner else fabric, own))
+    value = getattr(getattr(fabric, owner) if owner else fabric, own)
+    return math.inf if value is None else float(value)
 
 
 def _thinned(item: Repeats) -> Repeats:

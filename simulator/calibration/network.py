@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from simulator.calibration.accuracy import Drawn, Errors, described
 from simulator.calibration.collectives import Key, Measured
 from simulator.calibration.families import transfers
-from simulator.calibration.link_law import LinkLaw, fit_law, law_errors, term
+from simulator.calibration.link_law import BESIDE, LinkLaw, fit_law, law_errors, term
 from simulator.calibration.selection import CurveFit, Repeats, fit_curve
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
@@ -23,24 +24,46 @@ _UPPER = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class LawFit:
-    """The link law of one algorithm, as a config can carry it and with the terms that it can't.
+class Fit:
+    """One law fitted to all series of an algorithm, and what it gets wrong where it was fitted to less.
 
-    `left_out`: errors at each worker count of laws fitted to the other counts, for both, where these counts show the
-    bandwidth that is asked for; `beyond`: errors in the upper
-    quarter of the sizes (log axis) of the law fitted below.
+    `left_out`: errors at each worker count of the law fitted to the other counts, where these counts show the bandwidth
+    that is asked for; `beyond`: errors in the upper quarter of the sizes (log axis) of the law fitted below.
+    """
+
+    law: LinkLaw
+    free: tuple[str, ...]
+    left_out: Mapping[int, Floats]
+    beyond: Floats
+
+    @property
+    def worker_errors(self) -> Floats:
+        """Errors at all worker counts, each left out in turn."""
+        return np.concatenate([np.zeros(0), *self.left_out.values()])
+
+    @property
+    def held(self) -> Floats:
+        """Errors at worker counts left out, or else at sizes beyond those fitted."""
+        return self.worker_errors if self.left_out else self.beyond
+
+
+@dataclass(frozen=True, slots=True)
+class LawFit:
+    """The link law of one algorithm: the links alone, and with what a collective takes beside them.
+
+    The second is `chosen` where several worker counts tell the two apart and it is the closer one at counts left out.
     """
 
     algorithm: str
     series: Mapping[Key, Repeats]
-    plain: LinkLaw
-    extended: LinkLaw
-    left_out: Mapping[int, tuple[Floats, Floats]]
-    beyond: Floats
+    links: Fit
+    beside: Fit
 
-    def worker_errors(self, extended: bool) -> Floats:
-        """Errors at all worker counts, each left out in turn."""
-        return np.concatenate([np.zeros(0), *(pair[extended] for pair in self.left_out.values())])
+    @property
+    def chosen(self) -> Fit:
+        """The law that a config carries."""
+        both = [np.abs(fit.worker_errors) for fit in (self.links, self.beside)]
+        return self.beside if all(map(len, both)) and both[1].mean() < both[0].mean() else self.links
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +71,6 @@ class NetworkFit:
     """What `calibrate network` found: curves by key, and a law per algorithm; the first one is the config's."""
 
     base: Fabric
-    free: tuple[str, ...]
     measured: Measured
     curves: Mapping[Key, CurveFit]
     laws: tuple[LawFit, ...]
@@ -56,14 +78,12 @@ class NetworkFit:
     @property
     def fabric(self) -> Fabric:
         """The base with the fitted terms."""
-        return self.laws[0].plain.fabric
+        return self.laws[0].chosen.law.fabric
 
     @property
     def law_mape(self) -> float | None:
-        """Held-out error of the config's law: at worker counts left out, or else at sizes beyond those fitted."""
-        law = self.laws[0]
-        held = law.worker_errors(extended=False)
-        errors = Errors.of(held if len(held) else law.beyond)
+        """Held-out error of the config's law."""
+        errors = Errors.of(self.laws[0].chosen.held)
         return errors.mape if errors else None
 
     @property
@@ -79,13 +99,12 @@ class NetworkFit:
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
         return {
-            "laws": [_described_law(law, self.free) for law in self.laws],
+            "laws": [_described_law(law) for law in self.laws],
             "curves": [_described_curve(key, fit) for key, fit in self.curves.items()],
             "interpolation": described(held),
             "interpolation_from_1_mib": described(held[sizes >= LARGE]),
-            "size_extrapolation": described(np.concatenate([law.beyond for law in self.laws])),
-            "worker_extrapolation": described(np.concatenate([law.worker_errors(False) for law in self.laws])),
-            "worker_extrapolation_extended": described(np.concatenate([law.worker_errors(True) for law in self.laws])),
+            "size_extrapolation": described(np.concatenate([law.chosen.beyond for law in self.laws])),
+            "worker_extrapolation": described(np.concatenate([law.chosen.worker_errors for law in self.laws])),
             "problems": [str(problem) for problem in self.measured.problems],
             "notes": self.measured.notes,
             "digests": self.measured.digests,
@@ -116,22 +135,23 @@ def calibrate_network(
     for name, members in sorted(groups.items(), key=lambda pair: pair[0] != "ring"):
         used = _enough(_forced(members), law_from)
         if used:
-            laws.append(_fit(used, base, name, free))
+            more = tuple(dict.fromkeys((*free, *BESIDE)))
+            laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), _fit(used, base, name, more)))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series)} shorter ones"))
-    return NetworkFit(base, tuple(free), measured, curves, tuple(laws))
+    return NetworkFit(base, measured, curves, tuple(laws))
 
 
-def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LawFit:
+def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tuple[str, ...]) -> Fit:
     left_out = {}
     counts = sorted({key.workers for key in series})
     for count in counts if len(counts) > 1 else ():
         others = {key: item for key, item in series.items() if key.workers != count}
-        held = {key: item for key, item in series.items() if key.workers == count}
-        pair = [fit_law(others, base, algorithm, free, extended=more) for more in (False, True)]
-        if not any(name.endswith("bandwidth") for name in pair[0].unseen):
-            left_out[count] = (law_errors(pair[0], held), law_errors(pair[1], held))
+        law = fit_law(others, base, algorithm, free)
+        if not any(name.endswith("bandwidth") and name not in BESIDE for name in law.unseen):
+            held = {key: item for key, item in series.items() if key.workers == count}
+            left_out[count] = law_errors(law, held)
     lower, upper = {}, {}
     for key, item in series.items():
         logs = np.log(item.sizes)
@@ -140,8 +160,7 @@ def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequ
             lower[key] = Repeats(item.sizes[~above], item.seconds[~above], item.spread)
             upper[key] = Repeats(item.sizes[above], item.seconds[above], item.spread)
     beyond = law_errors(fit_law(lower, base, algorithm, free), upper) if lower else np.zeros(0)
-    plain, extended = (fit_law(series, base, algorithm, free, extended=more) for more in (False, True))
-    return LawFit(algorithm, series, plain, extended, left_out, beyond)
+    return Fit(fit_law(series, base, algorithm, free), free, left_out, beyond)
 
 
 def _forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
@@ -161,20 +180,24 @@ def _enough(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats
     return made
 
 
-def _described_law(law: LawFit, free: Sequence[str]) -> dict[str, Any]:
-    extended = law.extended
+def _described_law(law: LawFit) -> dict[str, Any]:
     return {
         "algorithm": law.algorithm,
         "series": [key.text for key in law.series],
-        "terms": {name: term(law.plain.fabric, name) for name in free},
-        "unseen": list(law.plain.unseen),
-        "fitted": described(law_errors(law.plain, law.series)),
-        "extended_terms": {name: term(extended.fabric, name) for name in free}
-        | {"start_up": extended.start_up, "local": extended.local},
-        "extended_fitted": described(law_errors(extended, law.series)),
-        "size_extrapolation": described(law.beyond),
-        "worker_extrapolation": {str(count): described(pair[0]) for count, pair in law.left_out.items()},
-        "worker_extrapolation_extended": {str(count): described(pair[1]) for count, pair in law.left_out.items()},
+        "chosen": "links" if law.chosen is law.links else "beside",
+        "links": _described_fit(law.links, law.series),
+        "beside": _described_fit(law.beside, law.series),
+    }
+
+
+def _described_fit(fit: Fit, series: Mapping[Key, Repeats]) -> dict[str, Any]:
+    terms = {name: term(fit.law.fabric, name) for name in fit.free}
+    return {
+        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
+        "unseen": list(fit.law.unseen),
+        "fitted": described(law_errors(fit.law, series)),
+        "size_extrapolation": described(fit.beyond),
+        "worker_extrapolation": {str(count): described(errors) for count, errors in fit.left_out.items()},
     }
 
 

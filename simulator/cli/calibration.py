@@ -83,7 +83,7 @@ def calibrate_kernels(
     fits = fit_kernels(timings, density)
     about = About(
         name=name or out.stem,
-        source=source or ", ".join(path.name for path in measured),
+        source=source or f"Timings in {', '.join(path.name for path in measured)}",
         digests=timings.digests,
         device=device,
         software=software,
@@ -159,7 +159,7 @@ def calibrate_network(
     )
     about = About(
         name=name or out.stem,
-        source=source or ", ".join(path.name for path in measured),
+        source=source or f"Timings in {', '.join(path.name for path in measured)}",
         digests=collectives.digests,
         device=", ".join(collectives.devices),
         software="; ".join(collectives.settings),

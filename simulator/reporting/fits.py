@@ -57,11 +57,10 @@ def print_network_fit(document: dict[str, Any], console: Console) -> None:
     table.title = "sizes left out (every second one)"
     console.print(table, highlight=False)
     for law in document["laws"]:
-        console.print(_law(law), highlight=False)
-        terms = ", ".join(f"{name} {_term(name, value)}" for name, value in law["terms"].items())
-        console.print(f"  {terms}" + (f"; not seen in these data: {', '.join(law['unseen'])}" if law["unseen"] else ""))
-        more = ", ".join(f"{name} {_term(name, value)}" for name, value in law["extended_terms"].items())
-        console.print(f"  with two terms more: {more}")
+        for name, words in (("links", "links alone"), ("beside", "and beside them")):
+            chosen = ", chosen" if law["chosen"] == name else ""
+            console.print(_law(law[name], f"law: {law['algorithm']}, {words}{chosen}"), highlight=False)
+            console.print(f"  {_terms(law[name])}", highlight=False)
     _print_problems(document, console)
 
 
@@ -93,16 +92,21 @@ def _table(*names: str) -> Table:
     return table
 
 
-def _law(law: dict[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, title_justify="left", title=f"law: {law['algorithm']}")
+def _law(fit: dict[str, Any], title: str) -> Table:
+    table = Table(box=None, pad_edge=False, title_justify="left", title=title)
     for name in ("", *_FIGURES):
         table.add_column(name, justify="right" if name else "left")
-    table.add_row("fitted", *_cells(law["fitted"]))
-    table.add_row("sizes beyond", *_cells(law["size_extrapolation"]))
-    for key, words in (("worker_extrapolation", ""), ("worker_extrapolation_extended", ", two terms more")):
-        for count, errors in law[key].items():
-            table.add_row(f"{count} workers left out{words}", *_cells(errors))
+    table.add_row("fitted", *_cells(fit["fitted"]))
+    table.add_row("sizes beyond", *_cells(fit["size_extrapolation"]))
+    for count, errors in fit["worker_extrapolation"].items():
+        table.add_row(f"{count} workers left out", *_cells(errors))
     return table
+
+
+def _terms(fit: dict[str, Any]) -> str:
+    seen = {name: value for name, value in fit["terms"].items() if value is not None and name not in fit["unseen"]}
+    shown = [f"{name} {_term(name, value)}" for name, value in seen.items()]
+    return ", ".join(shown) + (f"; not seen in these data: {', '.join(fit['unseen'])}" if fit["unseen"] else "")
 
 
 def _print_problems(document: dict[str, Any], console: Console) -> None:
@@ -120,9 +124,7 @@ def _cells(errors: dict[str, Any] | None) -> list[str]:
 
 
 def _term(name: str, value: float) -> str:
-    if name.endswith("bandwidth"):
-        return f"{show_bytes(value)}/s"
-    return f"{show_time(1e9 * value)} per GB" if name == "local" else show_time(value)
+    return f"{show_bytes(value)}/s" if name.endswith("bandwidth") else show_time(value)
 
 
 def _percent(value: float | None, sign: bool = False) -> str:

@@ -45,9 +45,9 @@ def test_logs_of_a_known_law_give_it_back_with_curves_of_every_worker_count(tmp_
     out = tmp_path / "net.yaml"
     document = calibrate(*logs(tmp_path), "--out", out)
     (law,) = document["laws"]
-    assert law["terms"]["bandwidth"] == pytest.approx(BANDWIDTH, rel=0.01)
-    assert law["terms"]["latency"] == pytest.approx(LATENCY, rel=0.02)
-    assert set(law["worker_extrapolation"]) == {"2", "4", "8"}
+    assert law["links"]["terms"]["bandwidth"] == pytest.approx(BANDWIDTH, rel=0.01)
+    assert law["links"]["terms"]["latency"] == pytest.approx(LATENCY, rel=0.02)
+    assert set(law["links"]["worker_extrapolation"]) == {"2", "4", "8"}
     assert document["worker_extrapolation"]["mape"] < 0.01
     assert document["interpolation"]["mape"] < 0.01
     assert document["size_extrapolation"]["mape"] < 0.01
@@ -87,7 +87,7 @@ def test_forced_rings_carry_the_law_and_the_others_their_curves(tmp_path):
     ring = write(tmp_path / "ring.log", ring_log(4, 1e9, 50e-6, SIZES, environment=[("NCCL_ALGO", "Ring")]))
     other = write(tmp_path / "nccl.log", ring_log(4, 9e9, 5e-6, SIZES))
     document = calibrate(ring, other, "--out", tmp_path / "net.yaml")
-    assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
+    assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
     assert [curve["id"] for curve in document["curves"]] == ["all_reduce/nccl/4x4", "all_reduce/ring/4x4"]
 
 
@@ -101,7 +101,7 @@ def test_a_base_keeps_what_is_known_of_the_network(tmp_path):
     log = write(tmp_path / "x.log", nccl_log(times, hosts=("a", "b", "c", "d"), each=1))
     out = tmp_path / "net.yaml"
     document = calibrate(log, "--out", out, "--fabric", base)
-    assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1.2e9, rel=0.01)
+    assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1.2e9, rel=0.01)
     written = yaml.safe_load(out.read_text())
     assert written["incast"] == [[8, 0.5]]
     assert written["intra_node"] == {"bandwidth": "10 GB/s", "latency": "2 us"}
@@ -128,7 +128,7 @@ def test_osu_tables_need_the_number_of_ranks(tmp_path):
     without = attempt(path, "--out", tmp_path / "net.yaml")
     assert (without.exit_code, "--workers" in without.stderr) == (2, True)
     document = calibrate(path, "--workers", 16, "--out", tmp_path / "net.yaml")
-    assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
+    assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
 
 
 def test_kernels_of_a_profiler_trace_are_timings_too(tmp_path):
@@ -146,7 +146,7 @@ def test_kernels_of_a_profiler_trace_are_timings_too(tmp_path):
     }
     path = write_json(tmp_path / "trace.json.gz", trace)
     document = calibrate(path, "--out", tmp_path / "net.yaml")
-    assert document["laws"][0]["terms"]["bandwidth"] == pytest.approx(1e10, rel=0.02)
+    assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1e10, rel=0.02)
 
 
 def test_figures_stand_beside_the_config(tmp_path):

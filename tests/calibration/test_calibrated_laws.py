@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from synthetic_logs import ring_seconds
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.link_law import IN_SWITCH, LinkLaw, fit_law, law_errors
-from simulator.calibration.rings import best_rings
+from simulator.calibration.link_law import BESIDE, IN_SWITCH, LinkLaw, fit_law, law_errors
 from simulator.calibration.selection import Repeats
 from simulator.component import build
 from simulator.fabrics.base import Fabric
+from simulator.models.rings import best_rings
 
 SIZES = 2.0 ** np.arange(20, 31)
 DGX1 = (
@@ -45,8 +45,8 @@ def test_rings_over_the_links_of_a_dgx1(gpus, links):
 
 
 def test_no_ring_closes_where_links_are_missing():
-    assert best_rings([(0, 1, 1), (2, 3, 1)], 4) == []
-    assert best_rings(DGX1, 16) == []
+    assert best_rings(((0, 1, 1), (2, 3, 1)), 4) == ()
+    assert best_rings(DGX1, 16) == ()
 
 
 @settings(max_examples=15)
@@ -69,12 +69,12 @@ def test_outliers_do_not_move_a_law():
     assert law.fabric.latency == pytest.approx(20e-6, rel=0.02)
 
 
-def test_the_terms_that_a_config_does_not_carry_come_back_too():
-    truth = LinkLaw(fabric(bandwidth=3e11, latency=3e-6), "ring", start_up=40e-6, local=2e-12)
-    law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency"), extended=True)
+def test_what_a_collective_takes_beside_the_wires_comes_back_too():
+    truth = LinkLaw(fabric(bandwidth=3e11, latency=3e-6, collective_start_up=40e-6, copy_bandwidth=5e11), "ring")
+    law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency", *BESIDE))
     assert law.fabric.bandwidth == pytest.approx(3e11, rel=0.02)
-    assert law.start_up == pytest.approx(40e-6, rel=0.05)
-    assert law.local == pytest.approx(2e-12, rel=0.05)
+    assert law.fabric.collective_start_up == pytest.approx(40e-6, rel=0.05)
+    assert law.fabric.copy_bandwidth == pytest.approx(5e11, rel=0.05)
     other = [Key("all_reduce", "nccl", 16, 16)]
     assert np.abs(law_errors(law, series(truth, other))).max() < 0.02
 
