@@ -63,9 +63,9 @@ def algorithms(texts: Sequence[str]) -> dict[str, str]:
     return made
 
 
-def size(option: str, text: str) -> float:
-    """Bytes of an option such as `1 MiB`. Raises InputError for anything else."""
+def quantity(option: str, text: str, dimension: str) -> float:
+    """An option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
     try:
-        return parse(text, "size")
+        return parse(text, dimension)
     except ValueError as error:
         raise InputError(Problem(option, str(error), shown(text))) from None

@@ -25,6 +25,8 @@ class About:
     device: str = ""
     software: str = ""
     measured_on: str = ""
+    setting: str = ""
+    memory_bandwidth: float | None = None
     command: str = "calibrate"
 
     def comment(self) -> list[str]:
@@ -32,7 +34,10 @@ class About:
         today = datetime.date.today().isoformat()
         lines = [f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:"]
         lines += [f"# {digest}  {name}" for name, digest in self.digests.items()]
-        return lines + ([f"# Measured on {self.measured_on}."] if self.measured_on else [])
+        lines += [
+            f"# {label}: {text}" for label, text in (("Dates", self.measured_on), ("Setting", self.setting)) if text
+        ]
+        return lines
 
 
 def network_config(fit: NetworkFit, about: About) -> str:
@@ -80,13 +85,15 @@ def network_config(fit: NetworkFit, about: About) -> str:
     return "\n".join(lines) + "\n"
 
 
-def gpu_config(fits: Mapping[str, KernelFit], about: About, notes: Mapping[str, str] | None = None) -> str:
+def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
     """A GPU config: one curve for each kernel, with its range, spread and held-out error."""
     lines = ["# yaml-language-server: $schema=../schema/gpu.json", *about.comment(), f"name: {scalar(about.name)}"]
     if about.device:
         lines.append(f"device: {scalar(about.device)}")
     if about.software:
         lines.append(f"software: {scalar(about.software)}")
+    if about.memory_bandwidth:
+        lines.append(f"memory_bandwidth: {rate_text(about.memory_bandwidth)}  # vendor data sheet")
     lines += [*folded("source", about.source), "kernels:"]
     for name, fit in fits.items():
         low, high = float(fit.sizes[0]), float(fit.sizes[-1])
@@ -106,23 +113,20 @@ def gpu_config(fits: Mapping[str, KernelFit], about: About, notes: Mapping[str, 
         if fit.held_out_mape is not None:
             lines.append(f"    held_out_mape: {percent(fit.held_out_mape)}")
         words = f"{fit.count} timings, {fit.family}" + (f" over size and {fit.axis}" if fit.axis else "")
-        note = (notes or {}).get(name, "")
-        lines += folded("source", f"{words}. {note}" if note else words, indent=4)
+        lines.append(f"    source: {scalar(words)}")
     return "\n".join(lines) + "\n"
 
 
 def _said(fit: NetworkFit, about: About) -> str:
     """The source in words, with what the law rests on."""
     law = fit.laws[0]
-    parts = [about.source.rstrip("."), f"link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
+    parts = [about.source.rstrip("."), f"Link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
     if law.chosen.left_out:
         errors = [f"{percent(float(abs(found).mean()))} at {count}" for count, found in law.chosen.left_out.items()]
-        parts.append(f"its error at worker counts left out: {', '.join(errors)}")
+        parts.append(f"Its error at worker counts left out: {', '.join(errors)}")
     if law.chosen.law.unseen:
-        parts.append(f"these data say nothing about {', '.join(law.chosen.law.unseen)}")
-    if about.software:
-        parts.append(about.software)
-    return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
+        parts.append(f"These data say nothing about {', '.join(law.chosen.law.unseen)}")
+    return ". ".join(part for part in parts if part) + "."
 
 
 def _tolerance(held: Errors | None) -> float:

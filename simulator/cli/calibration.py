@@ -40,11 +40,12 @@ def calibrate() -> None:
 @SOURCE
 @WHERE
 @click.option("--kernel", help="What all rows time, whatever the file calls it.")
-@click.option("--dtype", default="fp32", show_default=True, type=click.Choice(["fp32", "fp16", "bf16"]))
+@click.option("--dtype", default="fp32", show_default=True, help="Rows of this type of number.")
 @click.option("--order", default="random", show_default=True, type=click.Choice(["random", "sorted"]))
 @click.option("--density", default=0.001, show_default=True, type=click.FloatRange(0, 1, min_open=True))
 @click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out sizes below.")
 @click.option("--largest", type=click.IntRange(1), help="Leave out sizes above.")
+@click.option("--memory-bandwidth", default="", help="The data sheet's, such as 760 GB/s, for kernels without a curve.")
 @FIGURE
 @AS_JSON
 def calibrate_kernels(
@@ -60,6 +61,7 @@ def calibrate_kernels(
     density: float,
     smallest: int,
     largest: int | None,
+    memory_bandwidth: str,
     figure: bool,
     as_json: bool,
 ) -> None:
@@ -72,6 +74,7 @@ def calibrate_kernels(
 
     Where k varied, the curve is that of k = DENSITY * elements.
     """
+    from simulator.calibration.bases import quantity
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.tables import Wanted
@@ -88,6 +91,7 @@ def calibrate_kernels(
         device=device,
         software=software,
         measured_on=", ".join(timings.dates),
+        memory_bandwidth=quantity("--memory-bandwidth", memory_bandwidth, "bandwidth") if memory_bandwidth else None,
         command="calibrate kernels",
     )
     document = {
@@ -155,14 +159,13 @@ def calibrate_network(
         base,
         free=bases.free_terms(terms, base),
         algorithms=bases.algorithms(algorithms),
-        law_from=bases.size("--law-from", law_from),
+        law_from=bases.quantity("--law-from", law_from, "size"),
     )
     about = About(
         name=name or out.stem,
         source=source or f"Timings in {', '.join(path.name for path in measured)}",
         digests=collectives.digests,
-        device=", ".join(collectives.devices),
-        software="; ".join(collectives.settings),
+        setting="; ".join((*collectives.devices, *collectives.settings)),
         command="calibrate network",
     )
     _put(out, network_config(fit, about), fit.drawn if figure else None, "payload (bytes)")
