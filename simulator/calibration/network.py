@@ -51,19 +51,22 @@ class Fit:
 class LawFit:
     """The link law of one algorithm: the links alone, and with what a collective takes beside them.
 
-    The second is `chosen` where several worker counts tell the two apart and it is the closer one at counts left out.
+    Only several worker counts tell the two apart, so with one there is no second; it is `chosen` where it is the closer
+    one at counts left out.
     """
 
     algorithm: str
     series: Mapping[Key, Repeats]
     links: Fit
-    beside: Fit
+    beside: Fit | None
 
     @property
     def chosen(self) -> Fit:
         """The law that a config carries."""
-        both = [np.abs(fit.worker_errors) for fit in (self.links, self.beside)]
-        return self.beside if all(map(len, both)) and both[1].mean() < both[0].mean() else self.links
+        if self.beside is None or not (self.beside.left_out and self.links.left_out):
+            return self.links
+        closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
+        return self.beside if closer else self.links
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,9 @@ def calibrate_network(
     for name, members in sorted(groups.items(), key=lambda pair: pair[0] != "ring"):
         used = _enough(_forced(members), law_from)
         if used:
-            more = tuple(dict.fromkeys((*free, *BESIDE)))
-            laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), _fit(used, base, name, more)))
+            several = len({key.workers for key in used}) > 1
+            beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *BESIDE)))) if several else None
+            laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series)} shorter ones"))
@@ -186,7 +190,7 @@ def _described_law(law: LawFit) -> dict[str, Any]:
         "series": [key.text for key in law.series],
         "chosen": "links" if law.chosen is law.links else "beside",
         "links": _described_fit(law.links, law.series),
-        "beside": _described_fit(law.beside, law.series),
+        "beside": _described_fit(law.beside, law.series) if law.beside else None,
     }
 
 

@@ -58,6 +58,8 @@ def print_network_fit(document: dict[str, Any], console: Console) -> None:
     console.print(table, highlight=False)
     for law in document["laws"]:
         for name, words in (("links", "links alone"), ("beside", "and beside them")):
+            if law[name] is None:
+                continue
             chosen = ", chosen" if law["chosen"] == name else ""
             console.print(_law(law[name], f"law: {law['algorithm']}, {words}{chosen}"), highlight=False)
             console.print(f"  {_terms(law[name])}", highlight=False)

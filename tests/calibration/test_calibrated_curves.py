@@ -17,7 +17,7 @@ floors = st.floats(1e-6, 1e-3)
 slopes = st.floats(1e-12, 1e-9)
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(floors, slopes)
 def test_a_known_affine_law_comes_back(intercept, slope):
     fitted = choose(SIZES, intercept + slope * SIZES)
@@ -38,7 +38,7 @@ def test_n_log_n_is_told_from_affine():
     assert choose(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
 
 
-@settings(max_examples=20)
+@settings(max_examples=6)
 @given(st.sampled_from([3, 4, 6]).flatmap(lambda n: st.lists(st.floats(0.05, 1.1), min_size=n - 1, max_size=n - 1)))
 def test_a_known_piecewise_law_comes_back(slopes):
     logs = np.log(FINE)
