@@ -71,3 +71,10 @@ def test_start_up_and_copy_come_on_top_of_the_wires(tmp_path):
     result = CliRunner().invoke(main, ["run", str(scenario), "--json"], catch_exceptions=False)
     expected = ring_seconds(1e8, 4, 1e11, 5e-6) + 40e-6 + 1e8 / 5e11
     assert json.loads(result.stdout)["iteration_time_s"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_one_worker_pays_nothing_beside_the_wires(tmp_path):
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(SCENARIO.replace("gpus_per_node: 4", "gpus_per_node: 1"))
+    result = CliRunner().invoke(main, ["run", str(scenario), "--json"], catch_exceptions=False)
+    assert json.loads(result.stdout)["breakdown_s"]["communication_exposed"] == 0.0

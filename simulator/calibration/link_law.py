@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.calibration.accuracy import relative
 from simulator.calibration.collectives import Key
-from simulator.calibration.families import robust_log_fit
+from simulator.calibration.robust import robust_log_fit
 from simulator.calibration.selection import Repeats
 from simulator.component import build
 from simulator.engine.carried import collective_rounds

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.calibration.families import hats, robust_linear
+from simulator.calibration.families import hats
+from simulator.calibration.robust import robust_linear
 from simulator.calibration.selection import ERROR_CAP, FOLDS, NEARLY
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints

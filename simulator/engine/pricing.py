@@ -146,7 +146,8 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
         if efficiency is not None:
             factor = np.full(int(mask.sum()), 1 / efficiency)
         law = _law(rounds, wires, prices, times[mask], factor=factor, skip=by_curve[mask])
-        seconds[mask] = np.where(by_curve[mask], seconds[mask], law + fabric.beside(total[mask]))
+        beside = fabric.beside(total[mask]) if rounds else 0.0
+        seconds[mask] = np.where(by_curve[mask], seconds[mask], law + beside)
     return seconds
 
 
