@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic_core import PydanticCustomError
 
 from simulator.calibration.accuracy import Drawn, Errors, described
 from simulator.calibration.collectives import Key, Measured
@@ -138,6 +139,7 @@ def calibrate_network(
     for name, members in sorted(groups.items(), key=lambda pair: pair[0] != "ring"):
         used = _enough(_forced(members), law_from)
         if used:
+            _can_be(used, LinkLaw(base, name))
             several = len({key.workers for key in used}) > 1
             beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *BESIDE)))) if several else None
             laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
@@ -145,6 +147,18 @@ def calibrate_network(
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series)} shorter ones"))
     return NetworkFit(base, measured, curves, tuple(laws))
+
+
+def _can_be(series: Mapping[Key, Repeats], law: LinkLaw) -> None:
+    """Raises InputError where a fabric can't hold the workers of a series, or an algorithm not its primitive."""
+    for key, item in series.items():
+        try:
+            law.time(key, item.sizes[:1])
+        except PydanticCustomError as error:
+            about = error.context or {}
+            where = f"{key.text} by {law.algorithm} on {law.fabric.kind}"
+            problem = Problem(where, about.get("what", ""), about.get("got", ""), about.get("hint", ""))
+            raise InputError(problem) from None
 
 
 def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tuple[str, ...]) -> Fit:

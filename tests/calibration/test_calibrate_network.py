@@ -172,3 +172,18 @@ def test_nothing_to_calibrate_is_an_input_error(tmp_path):
     result = attempt(path, "--out", tmp_path / "net.yaml")
     assert (result.exit_code, "none of its tables" in result.stderr) == (2, True)
     assert load("ring_check").name == "ring check"
+
+
+def test_a_fabric_or_algorithm_that_cannot_be_is_an_input_error(tmp_path):
+    times = [(s, ring_seconds(s, 2, 1e9, 1e-5), ring_seconds(s, 2, 1e9, 1e-5)) for s in SIZES]
+    log = write(tmp_path / "x.log", nccl_log(times, hosts=("a", "b"), each=1))
+    inside = tmp_path / "inside.yaml"
+    inside.write_text("kind: nvswitch\nbandwidth: 1 GB/s\n")
+    result = attempt(log, "--fabric", inside, "--out", tmp_path / "net.yaml")
+    assert (result.exit_code, "expected one node on fabric nvswitch, got 2 nodes" in result.stderr) == (2, True)
+    gathered = write(tmp_path / "y.log", nccl_log(times, hosts=("a", "b"), each=1, program="all_gather"))
+    result = attempt(gathered, "--algorithm", "all_gather=double_binary_tree", "--out", tmp_path / "net.yaml")
+    assert (result.exit_code, "expected a topology that can do all-gather" in result.stderr) == (2, True)
+    for option, value in (("--fit", "speed"), ("--fabric", "absent"), ("--law-from", "5"), ("--algorithm", "x=y")):
+        result = attempt(log, option, value, "--out", tmp_path / "net.yaml")
+        assert (result.exit_code, result.stderr.startswith(f"{option}: expected ")) == (2, True)
