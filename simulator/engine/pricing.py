@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simulator.engine.carried import collective_rounds
 from simulator.engine.flows import flows
 from simulator.engine.fold import fold
 from simulator.engine.network import NOTHING_ELSE, Surroundings
@@ -149,7 +150,7 @@ def on_the_wire(
             counter[primitive, label] += 1
             factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
             factor = factor if efficiency is None else 1 / efficiency
-            rounds: Rounds = getattr(chosen, primitive)(payload, layout)
+            rounds = collective_rounds(primitive, payload, chosen, wires.fabric, layout)
             if not protocols:
                 return [rounds]
             return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
@@ -172,12 +173,13 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
         if not mask.any():
             continue
         prices.algorithms[primitive, label] += int(times[mask].sum())
-        rounds: Rounds = getattr(chosen, primitive)(payload[mask], layout)
+        rounds = collective_rounds(primitive, payload[mask], chosen, fabric, layout)
         factor = fabric.protocol_factor(total[mask], layout.workers)
         if efficiency is not None:
             factor = np.full(int(mask.sum()), 1 / efficiency)
         law = _law(rounds, wires, prices, times[mask], factor=factor, skip=by_curve[mask])
-        seconds[mask] = np.where(by_curve[mask], seconds[mask], law)
+        beside = fabric.beside(total[mask]) if rounds else 0.0
+        seconds[mask] = np.where(by_curve[mask], seconds[mask], law + beside)
     return seconds
 
 

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, field_validator
 from simulator.component import Component, Spec, expected
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.rings import Rings
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
 
@@ -178,6 +179,9 @@ class Fabric(Component, family="fabric"):
     `bandwidth` is what a NIC carries per direction after protocol headers, `latency` the start-up of one message
     between nodes, end to end. Without `intra_node` the GPUs of a node talk at the NIC's figures. `incast`: measured
     pairs of concurrent senders and the share of a NIC's bandwidth that is left (default: all of it).
+
+    What a collective takes beside the wires, whatever the number of workers: `collective_start_up` once, and its
+    payload at `copy_bandwidth` through the GPU's own memory. Exchanges that meet others on the links go without both.
     """
 
     name: str = ""
@@ -189,6 +193,8 @@ class Fabric(Component, family="fabric"):
     nics_per_node: int = Field(default=1, ge=1, le=64)
     incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
+    collective_start_up: Seconds = 0.0
+    copy_bandwidth: BytesPerSecond | None = None
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
@@ -238,6 +244,15 @@ class Fabric(Component, family="fabric"):
         for protocol in sorted(self.protocols, key=lambda item: -item.up_to_per_worker):
             factor = np.where(nbytes <= protocol.up_to_per_worker * workers, 1 / protocol.efficiency, factor)
         return factor
+
+    def beside(self, nbytes: Floats) -> Floats:
+        """Seconds that collectives of payloads (b,) take beside the wires."""
+        copied = nbytes / self.copy_bandwidth if self.copy_bandwidth else np.zeros(len(nbytes))
+        return np.where(nbytes > 0, self.collective_start_up + copied, 0.0)
+
+    def rings(self, layout: Layout) -> Rings:
+        """The rings that a ring topology is to use here; none: one in node order."""
+        return ()
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective measured at exactly this layout and on this very fabric, or None."""
