@@ -13,7 +13,7 @@ QUEUE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """`rate` in bit/s and `burst`, the bucket's depth, in bytes. The shaper counts Ethernet frames without their FCS."""
+    """`rate` in bit/s and `burst`, the bucket's depth, in bytes. Ethernet frames count without their FCS."""
 
     rate: float
     burst: int

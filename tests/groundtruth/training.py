@@ -95,7 +95,7 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
         losses.append(model.backward(scores, labels))
         mark.append(time.monotonic())
         if job.density:
-            total = _sparse(net, workers, model.gradient, residual, selected, mark)
+            total = _sparse(net, workers, model.gradient, residual, selected=selected, mark=mark)
         else:
             mark.append(time.monotonic())
             total = ring_all_reduce(net, workers, model.gradient)
@@ -110,7 +110,7 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
 
 
 def _sparse(
-    net: Connections, workers: int, gradient: Floats, residual: Floats, selected: int, mark: list[float]
+    net: Connections, workers: int, gradient: Floats, residual: Floats, *, selected: int, mark: list[float]
 ) -> Floats:
     """Top-k of residual and gradient; pairs are gathered and added up."""
     residual += gradient

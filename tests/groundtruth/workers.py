@@ -109,7 +109,7 @@ def _real_time() -> list[str]:
     return prefix if allowed else []
 
 
-def _collective(net: Connections, workers: int, name: str, elements: int, start: float, check: bool) -> float:
+def _collective(net: Connections, workers: int, *, name: str, elements: int, start: float, check: bool) -> float:
     share = elements // workers if name == "ring_all_gather" else elements
     data = np.full(share, 1.0 + net.me, dtype=np.float32)
     data[::7] += 1
