@@ -17,7 +17,8 @@ Message = tuple[int, Floats]
 PORT = 7077
 SEND_BUFFER = 256 * 2**10
 """Bytes asked for; the kernel doubles them."""
-_LOW_WATER = 64 * 2**10
+RECEIVE_BUFFER = 2 * 2**20
+"""Bytes asked for, so many that the window never closes; it caps them at net.core.rmem_max."""
 _SPLIT = 256 * 2**10
 
 
@@ -27,7 +28,9 @@ class Connections:
     def __init__(self, me: int, addresses: Sequence[str]) -> None:
         self.me = me
         self.sockets: dict[int, socket.socket] = {}
-        listening = socket.create_server((addresses[me], PORT), backlog=len(addresses))
+        listening = _buffered()
+        listening.bind((addresses[me], PORT))
+        listening.listen(len(addresses))
         for other in range(me):
             link = _connected(addresses[other])
             link.sendall(struct.pack("i", me))
@@ -39,7 +42,6 @@ class Connections:
         listening.close()
         for link in self.sockets.values():
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             link.setblocking(False)
 
     def send(self, other: int, data: Floats) -> None:
@@ -57,7 +59,6 @@ class Connections:
         with selectors.DefaultSelector() as selector:
             for other in {*leaving, *coming}:
                 selector.register(self.sockets[other], _events(other, leaving, coming), other)
-                self._await(other, coming)
             while leaving or coming:
                 for key, ready in selector.select():
                     other = key.data
@@ -68,18 +69,11 @@ class Connections:
                         if not count:
                             raise ConnectionError(f"rank {other} has gone")
                         _advance(coming, other, count)
-                        self._await(other, coming)
                     events = _events(other, leaving, coming)
                     if not events:
                         selector.unregister(key.fileobj)
                     elif events != key.events:
                         selector.modify(key.fileobj, events, other)
-
-    def _await(self, other: int, coming: dict[int, memoryview]) -> None:
-        """Be woken for a good part of what is still to come, not for every packet."""
-        if other in coming:
-            wanted = min(len(coming[other]), _LOW_WATER)
-            self.sockets[other].setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
 
     def half_round_trip(self, other: int, first: bool, times: int) -> float:
         """Median half round trip of a 4-byte message, in seconds."""
@@ -96,12 +90,26 @@ class Connections:
         return float(np.median(taken))
 
 
+def _buffered() -> socket.socket:
+    """A socket with its buffers; those of a listening one are what its connections have. The window's scale is agreed
+    on when the connection is made, so that a larger buffer later would not help.
+    """
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+    return made
+
+
 def _connected(address: str, patience: float = 20.0) -> socket.socket:
     until = time.monotonic() + patience
     while True:
+        made = _buffered()
         try:
-            return socket.create_connection((address, PORT))
+            made.connect((address, PORT))
+            return made
         except OSError:
+            made.close()
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)

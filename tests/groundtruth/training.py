@@ -83,7 +83,7 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
     """
     model, draw = Network(), np.random.default_rng(1 + net.me)
     centres = np.random.default_rng(0).standard_normal((CLASSES, SIDE, SIDE)).astype(np.float32)
-    residual = np.zeros_like(model.gradient)
+    residual, space = np.zeros_like(model.gradient), np.ones_like(model.gradient)
     selected = max(1, round(job.density * len(residual)))
     marks, losses = [], []
     for _ in range(job.warm_up + job.iterations):
@@ -98,13 +98,16 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
             total = _sparse(net, workers, model.gradient, residual, selected=selected, mark=mark)
         else:
             mark.append(time.monotonic())
-            total = ring_all_reduce(net, workers, model.gradient)
+            ring_all_reduce(net, workers, model.gradient, space)
+            total = model.gradient
             mark += 2 * [time.monotonic()]
         model.weights -= np.float32(job.rate / workers) * total
         mark.append(time.monotonic())
         marks.append(mark)
-    sums = ring_all_gather(net, workers, model.weights[:: len(model.weights) // 1000].copy()).reshape(workers, -1)
-    assert np.array_equal(sums, np.broadcast_to(sums[0], sums.shape)), "the workers have drifted apart"
+    some = np.empty((workers, 1000), dtype=np.float32)
+    some[net.me] = model.weights[-1000:]
+    ring_all_gather(net, workers, some.reshape(-1), space)
+    assert np.array_equal(some, np.broadcast_to(some[0], some.shape)), "the workers have drifted apart"
     assert np.mean(losses[-3:]) < losses[0], "nothing was learned"
     return {"marks": marks[job.warm_up :], "numel": len(model.weights), "selected": selected}
 
@@ -114,14 +117,16 @@ def _sparse(
 ) -> Floats:
     """Top-k of residual and gradient; pairs are gathered and added up."""
     residual += gradient
-    places = np.argpartition(np.abs(residual), -selected)[-selected:].astype(np.int32)
-    pairs = np.concatenate([places.view(np.float32), residual[places]])
+    places = np.argpartition(np.abs(residual), -selected)[-selected:]
+    indices, values = np.empty((workers, selected), dtype=np.int32), np.empty((workers, selected), dtype=np.float32)
+    indices[net.me], values[net.me] = places, residual[places]
     residual[places] = 0
     mark.append(time.monotonic())
-    gathered = ring_all_gather(net, workers, pairs).reshape(workers, 2, selected)
+    for part in (values, indices.view(np.float32)):
+        ring_all_gather(net, workers, part.reshape(-1), part)
     mark.append(time.monotonic())
     total = np.zeros_like(gradient)
-    for block in gathered:
-        total[block[0].view(np.int32)] += block[1]  # a worker names each place once
+    for worker in range(workers):
+        total[indices[worker]] += values[worker]  # a worker names each place once
     mark.append(time.monotonic())
     return total

@@ -85,13 +85,16 @@ class Team:
         return float(self.ask([0, 1], do="ping", times=times)[0])
 
     def collective(self, name: str, elements: int, repeats: int, warm_up: int = 2) -> list[float]:
-        """Seconds from the common start to the last rank's end, each repeat; the first one's result is checked."""
+        """Seconds from the first rank's start to the last one's end, each repeat; the first one's result is checked.
+
+        All start at an agreed instant, on links that have been idle for `LEAD`.
+        """
         ranks = range(self.workers + (name == "parameter_server"))
         made = []
         for number in range(warm_up + repeats):
             start = time.monotonic() + LEAD
-            ends = self.ask(ranks, do="collective", name=name, elements=elements, start=start, check=not number)
-            made.append(max(ends) - start)
+            times = self.ask(ranks, do="collective", name=name, elements=elements, start=start, check=not number)
+            made.append(max(end for _, end in times) - min(begin for begin, _ in times))
         return made[warm_up:]
 
     def train(self, job: Job) -> list[dict[str, list[float]]]:
@@ -109,25 +112,28 @@ def _real_time() -> list[str]:
     return prefix if allowed else []
 
 
-def _collective(net: Connections, workers: int, *, name: str, elements: int, start: float, check: bool) -> float:
-    share = elements // workers if name == "ring_all_gather" else elements
-    data = np.full(share, 1.0 + net.me, dtype=np.float32)
+def _collective(
+    net: Connections, workers: int, *, name: str, elements: int, start: float, check: bool
+) -> tuple[float, float]:
+    """Run one collective at `start`; when it began and ended here."""
+    data, space = np.full(elements, 1.0 + net.me, dtype=np.float32), np.ones(workers * elements, dtype=np.float32)
     data[::7] += 1
     time.sleep(max(0.0, start - time.monotonic()))
-    result = COLLECTIVES[name](net, workers, data)
+    begin = time.monotonic()
+    COLLECTIVES[name](net, workers, data, space)
     end = time.monotonic()
     if check and net.me < workers:
-        _checked(name, workers, data, result)
-    return end
+        _checked(name, workers, data)
+    return begin, end
 
 
-def _checked(name: str, workers: int, data: Floats, result: Floats) -> None:
-    """Raise where the result is not what the collective promises."""
-    pattern = np.zeros_like(data)
+def _checked(name: str, workers: int, result: Floats) -> None:
+    """Raise AssertionError where the result is not what the collective promises."""
+    pattern = np.zeros_like(result)
     pattern[::7] = 1
     ranks = np.arange(1.0, workers + 1, dtype=np.float32)
     if name == "ring_all_gather":
-        right = (ranks[:, None] + pattern).ravel()
+        right = np.repeat(ranks, len(result) // workers) + pattern
     elif "broadcast" in name:
         right = 1 + pattern
     else:

@@ -1,0 +1,124 @@
+"""Tables of measured collectives over TCP, each row predicted from link rate, bucket and ping-pong alone."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simulator.engine.pricing import Prices, Wires, alone
+from simulator.errors import InputError, Problem, nearest
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
+from simulator.topologies.base import Topology
+from simulator.topologies.parameter_server import ParameterServer
+from simulator.topologies.recursive_doubling import RecursiveDoubling
+from simulator.topologies.ring import Ring
+from simulator.topologies.tree import Tree
+
+NAME = "collectives.csv"
+
+ETHERNET_BYTES = 14
+"""Header of an Ethernet frame (IEEE 802.3), which a shaper counts; preamble, check sequence and gap it does not."""
+TCP_BYTES = 20 + 20 + 12
+"""Headers of IPv4 (RFC 791) and TCP (RFC 9293) with its time stamps option (RFC 7323, padded), part of the MTU."""
+
+ALGORITHMS: dict[str, tuple[Topology, Callable[[float, int], Communication]]] = {
+    "ring_all_reduce": (Ring(), lambda nbytes, workers: AllReduce(nbytes)),
+    "recursive_doubling_all_reduce": (RecursiveDoubling(), lambda nbytes, workers: AllReduce(nbytes)),
+    "tree_all_reduce": (Tree(), lambda nbytes, workers: AllReduce(nbytes)),
+    "parameter_server": (ParameterServer(), lambda nbytes, workers: PushPull(nbytes, nbytes)),
+    "ring_all_gather": (Ring(), lambda nbytes, workers: AllGather(nbytes / workers)),
+    "tree_broadcast": (Tree(), lambda nbytes, workers: Broadcast(nbytes)),
+    "broadcast_at_once": (Tree(children="at_once"), lambda nbytes, workers: Broadcast(nbytes)),
+}
+"""What each name in the column `collective` stands for: a topology, and the step from bytes and workers."""
+
+
+class Row(BaseModel):
+    """One measured collective: bytes of the vector (of the whole result for a gather), on links shaped alike.
+
+    `link_rate_bit_per_s` and `burst_bytes` are the shaper's, headers counted; `half_round_trip_s` is that of 4 bytes.
+    Further columns say where the row comes from, and are not read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    collective: str
+    workers: int = Field(ge=2, le=1024)
+    message_bytes: float = Field(gt=0)
+    link_rate_bit_per_s: float = Field(gt=0)
+    burst_bytes: float = Field(ge=0)
+    mtu_bytes: int = Field(gt=TCP_BYTES)
+    half_round_trip_s: float = Field(ge=0)
+    median_s: float = Field(gt=0)
+
+
+def goodput(link_rate: float, mtu: int) -> float:
+    """Bytes/s of payload over TCP on a link of `link_rate` bit/s: link_rate/8 (MTU - 52)/(MTU + 14).
+
+    >>> round(goodput(100e6, 9000))
+    12408476
+    """
+    return link_rate / 8 * payload_share(mtu)
+
+
+def payload_share(mtu: int) -> float:
+    """Share of a full frame's bytes, as a shaper counts them, that is payload of TCP."""
+    return (mtu - TCP_BYTES) / (mtu + ETHERNET_BYTES)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a table. Raises InputError with every row that cannot be read, by its line."""
+    rows, problems = [], []
+    with path.open(newline="") as file:
+        for line, cells in enumerate(csv.DictReader(file), start=2):
+            try:
+                row = Row.model_validate(cells)
+                if row.collective not in ALGORITHMS:
+                    hint = nearest(row.collective, ALGORITHMS)
+                    problems.append(Problem(f"{path}:{line}", "a known collective", row.collective, hint))
+                rows.append(row)
+            except ValidationError as error:
+                problems += [
+                    Problem(f"{path}:{line}: {item['loc'][0]}", item["msg"], repr(item["input"]))
+                    for item in error.errors()
+                ]
+    if problems or not rows:
+        raise InputError(problems or Problem(str(path), "at least one row", "none"))
+    return rows
+
+
+def predict(row: Row) -> tuple[Prices, Wires, bool]:
+    """A row's exchange priced, nothing fitted: the wires, and whether the fold was not exact so that flows were used."""
+    topology, step = ALGORITHMS[row.collective]
+    share = payload_share(row.mtu_bytes)
+    bandwidth, burst = goodput(row.link_rate_bit_per_s, row.mtu_bytes), row.burst_bytes * share
+    fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
+    wires = Wires(topology, fabric, fabric.wire(topology.layout(row.workers, 1)))
+    prices, flowed = alone(step(row.message_bytes, row.workers), wires)
+    return prices, wires, flowed
+
+
+def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
+    """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
+    for row in read(path):
+        prices, wires, _ = predict(row)
+        predicted = float(prices.seconds[0])
+        busiest = float(np.max(prices.traffic.links / wires.wiring.capacity))
+        size, rate = row.message_bytes / 2**10, row.link_rate_bit_per_s / 1e6
+        yield {
+            "scenario": f"{row.collective}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
+            "group": group,
+            "quantity": "collective",
+            "measured": row.median_s,
+            "predicted": predicted,
+            "interval": None,
+            "signed_error": predicted / row.median_s - 1,
+            "baseline_signed_error": busiest / row.median_s - 1,
+            "used_in_fit": False,
+        }
