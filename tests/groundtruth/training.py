@@ -87,9 +87,9 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
     selected = max(1, round(job.density * len(residual)))
     marks, losses = [], []
     for _ in range(job.warm_up + job.iterations):
+        mark = [time.monotonic()]
         labels = draw.integers(CLASSES, size=job.batch)
         images = centres[labels] + draw.standard_normal((job.batch, SIDE, SIDE)).astype(np.float32)
-        mark = [time.monotonic()]
         scores = model.forward(images)
         mark.append(time.monotonic())
         losses.append(model.backward(scores, labels))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -97,6 +98,15 @@ class Team:
             made.append(max(end for _, end in times) - min(begin for begin, _ in times))
         return made[warm_up:]
 
+    def stream(self, elements: int, repeats: int = 5) -> float:
+        """Median bytes/s of one large message from rank 0 to rank 1."""
+        command = {"do": "collective", "name": "tree_broadcast", "elements": elements, "among": 2, "check": False}
+        made = []
+        for _ in range(repeats):
+            times = self.ask([0, 1], **command, start=time.monotonic() + LEAD)
+            made.append(max(end for _, end in times) - min(begin for begin, _ in times))
+        return 4 * elements / statistics.median(made)
+
     def train(self, job: Job) -> list[dict[str, list[float]]]:
         """Train on all workers; each rank's seconds of every phase, iteration by iteration."""
         return self.ask(range(self.workers), do="train", **job.__dict__)
@@ -153,7 +163,7 @@ def main() -> None:
             case "ping":
                 answer: Any = net.half_round_trip(1 - me, me == 0, command["times"])
             case "collective":
-                answer = _collective(net, workers, **command)
+                answer = _collective(net, command.pop("among", workers), **command)
             case "train":
                 answer = train(net, workers, Job(**command))
         print(json.dumps(answer), flush=True)
