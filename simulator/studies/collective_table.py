@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.engine.pricing import Prices, Wires, alone
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import InputError, Problem, nearest, shown
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
 from simulator.topologies.base import Topology
@@ -46,7 +46,7 @@ class Row(BaseModel):
     Further columns say where the row comes from, and are not read.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     collective: str
     workers: int = Field(ge=2, le=1024)
@@ -73,28 +73,41 @@ def payload_share(mtu: int) -> float:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of a table. Raises InputError with every row that cannot be read, by its line."""
-    rows, problems = [], []
-    with path.open(newline="") as file:
-        for line, cells in enumerate(csv.DictReader(file), start=2):
-            try:
-                row = Row.model_validate(cells)
-                if row.collective not in ALGORITHMS:
-                    hint = nearest(row.collective, ALGORITHMS)
-                    problems.append(Problem(f"{path}:{line}", "a known collective", row.collective, hint))
-                rows.append(row)
-            except ValidationError as error:
-                problems += [
-                    Problem(f"{path}:{line}: {item['loc'][0]}", item["msg"], repr(item["input"]))
-                    for item in error.errors()
-                ]
+    """The rows of a table. Raises InputError with every cell that cannot be read, by its line and column."""
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            absent = [name for name in Row.model_fields if name not in (reader.fieldnames or [])]
+            if absent:
+                raise InputError(Problem(f"{path}:1", f"columns {', '.join(Row.model_fields)}", f"no {absent}"))
+            for cells in reader:
+                rows += _row(cells, f"{path}:{reader.line_num}", problems)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
     if problems or not rows:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return rows
 
 
+def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[Row]:
+    """One row, or none and what is wrong with it."""
+    try:
+        row = Row.model_validate({key: value for key, value in cells.items() if key in Row.model_fields})
+    except ValidationError as error:
+        for item in error.errors():
+            what = item["msg"].removeprefix("Input should be ")
+            problems.append(Problem(f"{where}: {item['loc'][0]}", what, shown(item["input"])))
+        return []
+    if row.collective not in ALGORITHMS:
+        what = f"one of {', '.join(ALGORITHMS)}"
+        problems.append(Problem(f"{where}: collective", what, row.collective, nearest(row.collective, ALGORITHMS)))
+    return [row]
+
+
 def predict(row: Row) -> tuple[Prices, Wires, bool]:
-    """A row's exchange priced, nothing fitted: the wires, and whether the fold was not exact so that flows were used."""
+    """A row's exchange priced, nothing fitted; the wires, and whether flows were used because the fold is not exact."""
     topology, step = ALGORITHMS[row.collective]
     share = payload_share(row.mtu_bytes)
     bandwidth, burst = goodput(row.link_rate_bit_per_s, row.mtu_bytes), row.burst_bytes * share

@@ -75,7 +75,9 @@ def _levels(layout: Layout) -> list[tuple[Ints, Ints]]:
 
 def _by_depth(levels: list[tuple[Ints, Ints]], layout: Layout) -> list[tuple[Ints, Ints]]:
     """The same pairs, those together whose parents are equally far from the root."""
-    parents, children = (np.concatenate(ends) for ends in zip(*levels, strict=True)) if levels else 2 * (np.zeros(0),)
+    if not levels:
+        return []
+    parents, children = (np.concatenate(ends) for ends in zip(*levels, strict=True))
     depth = np.zeros(layout.workers, dtype=np.int64)
     for some, below in levels:  # a parent stands in an earlier level than its children
         depth[below] = depth[some] + 1
