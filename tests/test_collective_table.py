@@ -43,7 +43,7 @@ def test_closed_forms(name, p):
         "recursive_doubling_all_reduce": steps * (ALPHA + wire),
         "tree_all_reduce": 2 * steps * (ALPHA + wire),
         "parameter_server": 2 * (ALPHA + p * wire),
-        "ring_all_gather": (p - 1) * (ALPHA + wire / p),
+        "ring_all_gather": (p - 1) * (ALPHA + wire),
         "tree_broadcast": steps * (ALPHA + wire),
         "broadcast_at_once": steps * ALPHA + steps * (steps + 1) / 2 * wire,
     }[name]

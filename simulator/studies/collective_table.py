@@ -27,20 +27,20 @@ ETHERNET_BYTES = 14
 TCP_BYTES = 20 + 20 + 12
 """Headers of IPv4 (RFC 791) and TCP (RFC 9293) with its time stamps option (RFC 7323, padded), part of the MTU."""
 
-ALGORITHMS: dict[str, tuple[Topology, Callable[[float, int], Communication]]] = {
-    "ring_all_reduce": (Ring(), lambda nbytes, workers: AllReduce(nbytes)),
-    "recursive_doubling_all_reduce": (RecursiveDoubling(), lambda nbytes, workers: AllReduce(nbytes)),
-    "tree_all_reduce": (Tree(), lambda nbytes, workers: AllReduce(nbytes)),
-    "parameter_server": (ParameterServer(), lambda nbytes, workers: PushPull(nbytes, nbytes)),
-    "ring_all_gather": (Ring(), lambda nbytes, workers: AllGather(nbytes / workers)),
-    "tree_broadcast": (Tree(), lambda nbytes, workers: Broadcast(nbytes)),
-    "broadcast_at_once": (Tree(children="at_once"), lambda nbytes, workers: Broadcast(nbytes)),
+ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
+    "ring_all_reduce": (Ring(), AllReduce),
+    "recursive_doubling_all_reduce": (RecursiveDoubling(), AllReduce),
+    "tree_all_reduce": (Tree(), AllReduce),
+    "parameter_server": (ParameterServer(), lambda nbytes: PushPull(nbytes, nbytes)),
+    "ring_all_gather": (Ring(), AllGather),
+    "tree_broadcast": (Tree(), Broadcast),
+    "broadcast_at_once": (Tree(children="at_once"), Broadcast),
 }
-"""What each name in the column `collective` stands for: a topology, and the step from bytes and workers."""
+"""What each name in the column `collective` stands for: a topology, and the step from bytes."""
 
 
 class Row(BaseModel):
-    """One measured collective: bytes of the vector (of the whole result for a gather), on links shaped alike.
+    """One measured collective: bytes of each rank's vector (its share of the result in a gather), on links shaped alike.
 
     `link_rate_bit_per_s` and `burst_bytes` are the shaper's, headers counted; `half_round_trip_s` is that of 4 bytes.
     Further columns say where the row comes from, and are not read.
@@ -113,7 +113,7 @@ def predict(row: Row) -> tuple[Prices, Wires, bool]:
     bandwidth, burst = goodput(row.link_rate_bit_per_s, row.mtu_bytes), row.burst_bytes * share
     fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
     wires = Wires(topology, fabric, fabric.wire(topology.layout(row.workers, 1)))
-    prices, flowed = alone(step(row.message_bytes, row.workers), wires)
+    prices, flowed = alone(step(row.message_bytes), wires)
     return prices, wires, flowed
 
 

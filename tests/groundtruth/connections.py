@@ -17,8 +17,11 @@ Message = tuple[int, Floats]
 PORT = 7077
 SEND_BUFFER = 256 * 2**10
 """Bytes asked for; the kernel doubles them."""
-RECEIVE_BUFFER = 2 * 2**20
-"""Bytes asked for, so many that the window never closes; it caps them at net.core.rmem_max."""
+RECEIVE_BUFFER = 128 * 2**10
+"""The same, and with it the window: far more than is under way on a link, and less than congestion control would allow.
+
+Messages that share a sender's queue share its link as their windows are; these are the same for all.
+"""
 _SPLIT = 256 * 2**10
 
 

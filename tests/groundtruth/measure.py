@@ -29,7 +29,7 @@ BURST = {100e6: 10_000, 500e6: 20_000}
 """Bytes of the bucket at each link rate: about a packet or two, so that a late timer loses none of the rate."""
 WORKERS = (2, 4, 8)
 SIZES = {2**18: 7, 2**20: 5, 2**22: 3}
-"""Bytes of the vector, and how often each is measured."""
+"""Bytes of each rank's vector, and how often each is measured."""
 LARGEST_WORKERS = 4
 """Up to which worker count the largest size is measured, which takes long."""
 TRAINING_WORKERS = 2

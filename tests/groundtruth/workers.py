@@ -125,8 +125,9 @@ def _real_time() -> list[str]:
 def _collective(
     net: Connections, workers: int, *, name: str, elements: int, start: float, check: bool
 ) -> tuple[float, float]:
-    """Run one collective at `start`; when it began and ended here."""
-    data, space = np.full(elements, 1.0 + net.me, dtype=np.float32), np.ones(workers * elements, dtype=np.float32)
+    """Run one collective at `start`; when it began and ended here. `elements`: of each rank's own vector."""
+    numel = workers * elements if name == "ring_all_gather" else elements
+    data, space = np.full(numel, 1.0 + net.me, dtype=np.float32), np.ones(workers * elements, dtype=np.float32)
     data[::7] += 1
     time.sleep(max(0.0, start - time.monotonic()))
     begin = time.monotonic()
