@@ -35,12 +35,14 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
     "ring_all_gather": (Ring(), AllGather),
     "tree_broadcast": (Tree(), Broadcast),
     "broadcast_at_once": (Tree(children="at_once"), Broadcast),
+    "gloo_all_reduce": (Ring(), AllReduce),
+    "gloo_broadcast": (Tree(children="at_once"), Broadcast),
 }
 """What each name in the column `collective` stands for: a topology, and the step from bytes."""
 
 
 class Row(BaseModel):
-    """One measured collective: bytes of each rank's vector (its share of the result in a gather), on links shaped alike.
+    """One measured collective: bytes of each rank's vector (of its share in a gather), on links shaped alike.
 
     `link_rate_bit_per_s` and `burst_bytes` are the shaper's, headers counted; `half_round_trip_s` is that of 4 bytes.
     Further columns say where the row comes from, and are not read.

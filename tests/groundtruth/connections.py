@@ -22,7 +22,8 @@ RECEIVE_BUFFER = 128 * 2**10
 
 Messages that share a sender's queue share its link as their windows are; these are the same for all.
 """
-_SPLIT = 256 * 2**10
+_SPLIT = 32 * 2**10
+"""Bytes handed over in one call: of messages that start at once, none gets far ahead."""
 
 
 class Connections:

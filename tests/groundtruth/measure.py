@@ -12,12 +12,13 @@ import datetime
 import os
 import platform
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from groundtruth import gloo
 from groundtruth.collectives import COLLECTIVES
 from groundtruth.namespaces import MTU, Hosts
 from groundtruth.shaping import Shaping, unavailable
@@ -28,7 +29,7 @@ from simulator.studies.collective_table import NAME, goodput, payload_share
 BURST = {100e6: 10_000, 500e6: 20_000}
 """Bytes of the bucket at each link rate: about a packet or two, so that a late timer loses none of the rate."""
 WORKERS = (2, 4, 8)
-SIZES = {2**18: 7, 2**20: 5, 2**22: 3}
+SIZES = {2**18: 7, 2**20: 7, 2**22: 5}
 """Bytes of each rank's vector, and how often each is measured."""
 LARGEST_WORKERS = 4
 """Up to which worker count the largest size is measured, which takes long."""
@@ -54,18 +55,25 @@ def machine() -> dict[str, str]:
 
 def collectives(rate: float, workers: int) -> Iterator[dict[str, Any]]:
     """Rows of all collectives at one worker count, in one set-up; one more host is the parameter server."""
-    burst = BURST[rate]
-    with Hosts(workers + 1, Shaping(rate, burst)) as hosts, Team(hosts, workers) as team:
-        ping = team.half_round_trip()
-        for nbytes, repeats in SIZES.items():
-            if nbytes == max(SIZES) and workers > LARGEST_WORKERS:
-                continue
-            for name in COLLECTIVES:
-                seconds = team.collective(name, nbytes // 4, repeats)
-                found = (statistics.median(seconds), min(seconds), max(seconds))
-                figures = (name, workers, nbytes, f"{rate:.0f}", burst, MTU, f"{ping:.7f}")
-                cells = (*figures, *(f"{value:.6f}" for value in found), repeats, f"{os.getloadavg()[0]:.1f}")
-                yield dict(zip(COLUMNS, (*cells, *machine().values()), strict=True))
+    with Hosts(workers + 1, Shaping(rate, BURST[rate])) as hosts, Team(hosts, workers) as team:
+        yield from _measured(team, COLLECTIVES, rate, SIZES)
+    if gloo.available():
+        with Hosts(workers, Shaping(rate, BURST[rate])) as hosts, Team(hosts, workers, gloo.__name__) as team:
+            yield from _measured(team, gloo.COLLECTIVES, rate, {2**20: SIZES[2**20]})
+
+
+def _measured(team: Team, names: Iterable[str], rate: float, sizes: Mapping[int, int]) -> Iterator[dict[str, Any]]:
+    """Rows of some collectives; the largest size only with few workers."""
+    ping, workers = team.half_round_trip(), team.workers
+    for nbytes, repeats in sizes.items():
+        if nbytes == max(SIZES) and workers > LARGEST_WORKERS:
+            continue
+        for name in names:
+            seconds = team.collective(name, nbytes // 4, repeats)
+            found = (statistics.median(seconds), min(seconds), max(seconds))
+            figures = (name, workers, nbytes, f"{rate:.0f}", BURST[rate], MTU, f"{ping:.7f}")
+            cells = (*figures, *(f"{value:.6f}" for value in found), repeats, f"{os.getloadavg()[0]:.1f}")
+            yield dict(zip(COLUMNS, (*cells, *machine().values()), strict=True))
 
 
 def phases(found: list[dict[str, Any]]) -> tuple[list[float], float]:
