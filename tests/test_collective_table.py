@@ -32,12 +32,14 @@ def test_goodput_counts_the_headers_of_a_full_frame():
     """At MTU 1500 a frame is 1514 bytes to the shaper and carries 1448 of payload."""
     assert goodput(1e9, 1500) == pytest.approx(125e6 * 1448 / 1514)
     assert goodput(RATE, MTU) == pytest.approx(12.5e6 * 8948 / 9014)
+    assert goodput(RATE, MTU, both_ways=True) == pytest.approx(12.5e6 * 2 * 8948 / (2 * 9014 + 66))
 
 
 @pytest.mark.parametrize("p", [2, 4, 8])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_closed_forms(name, p):
-    wire, steps = S / goodput(RATE, MTU), np.log2(p)
+    both_ways = "ring" in name or "doubling" in name or name == "gloo_all_reduce"
+    wire, steps = S / goodput(RATE, MTU, both_ways), np.log2(p)
     expected = {
         "ring_all_reduce": 2 * (p - 1) * (ALPHA + wire / p),
         "recursive_doubling_all_reduce": steps * (ALPHA + wire),

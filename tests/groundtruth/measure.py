@@ -87,7 +87,7 @@ def training(rate: float, iterations: int) -> Iterator[tuple[str, str]]:
     shaping = Shaping(rate, BURST[rate]) if rate else None
     with Hosts(TRAINING_WORKERS, shaping) as hosts, Team(hosts, TRAINING_WORKERS) as team:
         ping = team.half_round_trip()
-        bandwidth = goodput(rate, MTU) if rate else team.stream(2**24)
+        bandwidth = goodput(rate, MTU, both_ways=True) if rate else team.stream(2**24)
         for method, density in (("dense", 0.0), ("topk", 0.01)):
             found = team.train(Job(density=density, iterations=iterations))
             text = scenario(method, rate, (bandwidth, ping), found)
@@ -110,7 +110,7 @@ def scenario(method: str, rate: float, wire: tuple[float, float], found: list[di
         sparsifier = "{kind: topk, density: 0.01, granularity: model}"
     else:
         backward += selection + combine  # the clock's own time
-    origin = "the shaper's rate less headers" if rate else "one stream between two ranks"
+    origin = "the shaper's rate less headers and acknowledgements" if rate else "one stream between two ranks"
     where = ", ".join(machine().values())
     lines = [
         f"name: Small CNN in numpy, {'Top-k 1 %' if method == 'topk' else 'dense'}, {len(found)} ranks, {label(rate)}",
