@@ -128,6 +128,14 @@ def _stacked(
         yield [place for place, _ in members], made
 
 
+def alone(step: Communication, wires: Wires) -> tuple[Prices, bool]:
+    """One exchange of any kind on idle wires, every place ready: its price, and whether flows were needed for it."""
+    prices = Prices(np.zeros(1), Traffic(np.zeros(wires.wiring.layout.places), np.zeros(len(wires.wiring.capacity))))
+    for phase in on_the_wire(step, 0, wires, prices.algorithms):
+        prices.seconds += _law(phase, wires, prices, np.ones(1))
+    return prices, prices.flowed > 0
+
+
 def on_the_wire(
     step: Communication,
     slot: int,

@@ -105,18 +105,21 @@ class Links:
 
     `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
     arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
+    `burst`: bytes that each of them lets through at once after it was idle.
     """
 
     capacity: Floats
     names: tuple[str, ...]
     route: Callable[[Ints, Ints], Route]
+    burst: float = 0.0
 
 
 @dataclass(frozen=True)
 class Wiring:
     """A fabric laid out for one cluster: the links between the nodes, then those inside them.
 
-    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders.
+    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
+    (L,): bytes that each link lets through at once after it was idle; None where no link does.
     """
 
     layout: Layout
@@ -127,6 +130,7 @@ class Wiring:
     inside: Callable[[Ints, Ints], Route]
     offset: int
     incast: Floats | None = None
+    burst: Floats | None = None
 
     def arriving(self) -> Floats:
         """1 for links (L,) by which messages from other nodes arrive, else 0."""
@@ -217,6 +221,7 @@ class Fabric(Component, family="fabric"):
             inside=inside.route,
             offset=len(across.capacity),
             incast=np.array(self.incast) if self.incast else None,
+            burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
 
     def across(self, placement: Placement, nic: float) -> Links:
