@@ -269,4 +269,5 @@ class Job:
         total = covered(busy, 0.0, time) if self.plan.concurrent else sum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - ready).mean(axis=0).sum()) if len(at) > 1 else 0.0
-        return Iteration(time, breakdown, total, waiting, partial(slowest_spans, self), partial(worker_spans, self))
+        spans, spans_of = partial(slowest_spans, self), partial(worker_spans, self)
+        return Iteration(time, breakdown, total, waiting, spans, spans_of, at[:, -1])

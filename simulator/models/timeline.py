@@ -39,7 +39,8 @@ class Iteration:
 
     `spans` are those of the slowest worker, `spans_of` those of one worker, gap-free on its compute stream; both are
     made when they are asked for. `waiting` are the seconds that workers stood at collectives until the slowest had
-    come, whether hidden or not. `link_use`: what each link carried over time, where exchanges shared links as they
+    come, whether hidden or not. `computed` (w,): when each worker is through with its backward pass and selection; one
+    number where all are alike. `link_use`: what each link carried over time, where exchanges shared links as they
     went, on the clock on which the iteration began at `start`.
     """
 
@@ -49,6 +50,7 @@ class Iteration:
     waiting: float
     spans: Callable[[], list[Span]]
     spans_of: Callable[[int], list[Span]]
+    computed: Floats
     start: float = 0.0
     link_use: Callable[[], LinkUse] | None = None
 
