@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -23,14 +23,16 @@ class StageTraffic:
     scenario: Scenario
     plan: Plan
     links: Ints
+    _known: dict[tuple[int, int], tuple[float, Floats]] = field(default_factory=dict)
 
     def of(self, bucket: int, place: int) -> tuple[float, Floats]:
         """Bytes that are sent in the `place`-th stage of a bucket's exchange, and those over each of the links (k,)."""
         if not self.plan.live:
             item = self._chains[bucket][place]
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
-        stage = self._stages[bucket][place]
-        return self._nothing if not stage.rounds else self._reduced([stage.rounds])
+        if (bucket, place) not in self._known:
+            self._known[bucket, place] = self._reduced([self._stages[bucket][place].rounds or []])
+        return self._known[bucket, place]
 
     @cached_property
     def _chains(self) -> list[tuple[Kernel | int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ COMMUNICATION, KERNEL = "communication", "exchange kernel"
 _LEFT_OUT = "left out"
 _TRAINING, _NETWORK = "training", "network"
 _NAMED = 3
+NOTHING_MORE: Mapping[str, float] = {}
 _SAME = 1e-9
 """Of an iteration: what two times may differ by that are the same."""
 
@@ -47,12 +48,12 @@ def timeline(
     prediction = run(scenario, keep_iterations=True)
     if len(prediction.iterations) == 1 and iterations is None:
         shown = [0]
-    drawn = _Drawn(prediction, _chosen(prediction, workers))
+    traffic = StageTraffic(scenario, prediction.plan, busiest_links(prediction.plan, links))
+    drawn = _Drawn(prediction, traffic, _chosen(prediction, workers))
     for number in shown:
         drawn.add(number)
     tracks = [drawn.iterations(shown), *drawn.tracks.values()]
-    counters = drawn.counters(busiest_links(prediction.plan, links).tolist())
-    return Timeline(tracks, drawn.arrows, counters, _about(prediction, shown, drawn))
+    return Timeline(tracks, drawn.arrows, drawn.counters(), _about(prediction, shown, drawn))
 
 
 def _check(option: str, numbers: Sequence[int], count: int, hint: str) -> None:
@@ -85,6 +86,7 @@ class _Drawn:
     """What has been drawn: tracks by group and name, arrows, and the spans of exchanges of each iteration."""
 
     prediction: Prediction
+    traffic: StageTraffic
     workers: dict[int, str]
     tracks: dict[tuple[str, str], Track] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -122,15 +124,24 @@ class _Drawn:
             for span in compute:
                 self._put(group, "compute", base, span, span.term)
             targets: dict[int, tuple[int, float]] = {}
-            for (span, _), lane in zip(exchanges, _lanes([span for span, _ in exchanges]), strict=True):
+            for (span, place), lane in zip(exchanges, _lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
                 kernel = span.stream != COMMUNICATION
-                at = self._put(group, name, base, span, KERNEL if kernel else COMMUNICATION)
+                sent = {} if kernel else {"bytes_sent_by_all": self.traffic.of(span.bucket, place)[0]}
+                at = self._put(group, name, base, span, KERNEL if kernel else COMMUNICATION, sent)
                 if not kernel:
                     targets.setdefault(span.bucket, at)
             self._point(group, base, compute, targets)
 
-    def _put(self, group: str, name: str, base: float, span: Span, category: str) -> tuple[int, float]:
+    def _put(
+        self,
+        group: str,
+        name: str,
+        base: float,
+        span: Span,
+        category: str,
+        more: Mapping[str, float] = NOTHING_MORE,
+    ) -> tuple[int, float]:
         """A slice on its track; which track, and where it starts there."""
         key = (group, name)
         if key not in self.tracks:
@@ -140,7 +151,7 @@ class _Drawn:
         # Times that are the same have been added up in another order.
         start = max(base + span.start, slices[-1].end if slices else 0.0)
         label = span.label if span.bucket < 0 else f"{span.label}, bucket {span.bucket}"
-        slices.append(Slice(label, start, max(start, base + span.end), category, self._details(span)))
+        slices.append(Slice(label, start, max(start, base + span.end), category, {**self._details(span), **more}))
         return self.numbers[key], start
 
     def _details(self, span: Span) -> dict[str, Any]:
@@ -165,14 +176,16 @@ class _Drawn:
         self, group: str, base: float, compute: Sequence[Span], targets: dict[int, tuple[int, float]]
     ) -> None:
         """Arrows from what makes a bucket ready on a worker to its first collective."""
-        track, last = self.numbers[group, "compute"], 0
-        made = [i for i, span in enumerate(compute) if span.bucket >= 0 and span.label in ("backward", "selection")]
+        track = self.numbers[group, "compute"]
+        made = [place for place, span in enumerate(compute) if span.label in ("backward", "selection")]
+        before = compute[: made[-1] + 1] if made else []
+        last = -1
         for bucket, target in sorted(targets.items()):
-            while last + 1 < len(made) and compute[made[last + 1]].bucket <= bucket:
+            # Where a bucket has no backward pass of its own, it came out of what was before.
+            while last + 1 < len(before) and before[last + 1].bucket <= bucket:
                 last += 1
-            if made:
-                source = (track, base + compute[made[last]].start)
-                self.arrows.append(Arrow(f"gradient of bucket {bucket}", source, target))
+            if last >= 0:
+                self.arrows.append(Arrow(f"gradient of bucket {bucket}", (track, base + before[last].start), target))
 
     def _count(self, slices: int) -> None:
         self.slices += slices
@@ -197,9 +210,9 @@ class _Drawn:
             track.slices.append(Slice(name, start, start + iteration.time, "iteration", terms))
         return track
 
-    def counters(self, links: Sequence[int]) -> list[Counter]:
+    def counters(self) -> list[Counter]:
         """Bytes in flight, density, and the links' utilisation, in the iterations that are drawn."""
-        traffic = StageTraffic(self.prediction.scenario, self.plan, links)
+        traffic, links = self.traffic, self.traffic.links.tolist()
         flight: Points = []
         density: Points = []
         used: list[Points] = [[] for _ in links]
@@ -207,15 +220,15 @@ class _Drawn:
             iteration, base = self.iteration(number), self.offset(number)
             sent = [(span, *traffic.of(span.bucket, place)) for span, place in exchanges]
             sent = [(span, total, on) for span, total, on in sent if total]
-            flight += _moved(stepwise([(s.start, s.end, total) for s, total, _ in sent], iteration.time), base)
-            density += _moved(list(self._densities([span for span, _, _ in sent], iteration.time)), base)
+            _append(flight, stepwise([(s.start, s.end, total) for s, total, _ in sent], iteration.time), base)
+            _append(density, self._densities([span for span, _, _ in sent], iteration.time), base)
             for place, link in enumerate(links):
                 points = link_points(iteration, self.plan, link)
                 if not points:
                     width = float(self.plan.wiring.capacity[link])
                     shares = [(s.start, s.end, on[place] / width / s.duration) for s, _, on in sent if s.duration > 0]
                     points = stepwise(shares, iteration.time)
-                used[place] += _moved(points, base)
+                _append(used[place], points, base)
         mean = "" if self.prediction.iteration.link_use else " (mean over each exchange)"
         names = [f"{self.plan.wiring.names[link]}{mean}" for link in links]
         return [
@@ -232,8 +245,10 @@ class _Drawn:
         yield end, (0.0, 0.0)
 
 
-def _moved(points: Points, base: float) -> Points:
-    return [(base + moment, values) for moment, values in points]
+def _append(made: Points, points: Iterable[tuple[float, tuple[float, ...]]], base: float) -> None:
+    """Add an iteration's points. Where two iterations meet, times have been added up in another order."""
+    for moment, values in points:
+        made.append((max(base + moment, made[-1][0] if made else 0.0), values))
 
 
 def _placed(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
