@@ -108,7 +108,9 @@ def test_slices_sum_to_the_breakdown(name):
     assert area == pytest.approx(sum(item["dur"] * item["args"]["bytes_sent_by_all"] for item in sent), rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "ps_incast", "ring_check", "oversubscription", "priority_bytescheduler"])
+@pytest.mark.parametrize(
+    "name", ["quickstart", "ps_incast", "ring_check", "oversubscription", "priority_bytescheduler"]
+)
 def test_counters_of_links_carry_the_bytes_of_the_result(name):
     scenario = load(name, ("iterations=1",))
     document = run(scenario).document
@@ -204,9 +206,6 @@ def test_thinned_counters_keep_the_area(values, end):
         thin = held(times, np.array(values), end)
     finally:
         counters.MOST = kept
-    areas = [
-        sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(each))
-        for each in (full, thin)
-    ]
+    areas = [sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(each)) for each in (full, thin)]
     assert areas[1] == pytest.approx(areas[0], abs=1e-9)
     assert len(thin) <= 17 + 1

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
 from typing import Any
 
 import click
 
-from simulator.cli.root import AS_JSON, OVERRIDE, main
+from simulator.cli.root import AS_JSON, OVERRIDE, console, main
 
 
 @main.command()
@@ -56,10 +54,6 @@ def _show(document: dict[str, Any], as_json: bool, printer: str) -> None:
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
     from simulator.reporting import answers
 
-    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
-    getattr(answers, printer)(document, Console(width=width, soft_wrap=False))
+    getattr(answers, printer)(document, console())

@@ -7,9 +7,12 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 OVERRIDE = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a dotted key; may be repeated."
@@ -52,11 +55,15 @@ def show(document: dict[str, Any], as_json: bool, printer: str) -> None:
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    from rich.console import Console
-
     from simulator.reporting import tables
 
-    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
     show: Callable[[dict[str, Any], Console], None] = getattr(tables, printer)
-    show(document, Console(width=width, soft_wrap=False))
+    show(document, console())
+
+
+def console() -> Console:
+    """What tables are printed on."""
+    from rich.console import Console
+
+    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140, soft_wrap=False)

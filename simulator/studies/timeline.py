@@ -172,9 +172,7 @@ class _Drawn:
             details["aggregated_density"] = selection.aggregated / bucket.numel
         return details
 
-    def _point(
-        self, group: str, base: float, compute: Sequence[Span], targets: dict[int, tuple[int, float]]
-    ) -> None:
+    def _point(self, group: str, base: float, compute: Sequence[Span], targets: dict[int, tuple[int, float]]) -> None:
         """Arrows from what makes a bucket ready on a worker to its first collective."""
         track = self.numbers[group, "compute"]
         made = [place for place, span in enumerate(compute) if span.label in ("backward", "selection")]
