@@ -28,7 +28,7 @@ NEEDED |= {"s": {"name", "cat", "id", "ts"}, "f": {"name", "cat", "id", "ts", "b
 def parsed(content):
     """Events by kind, once they keep to the format: known kinds and keys, times, names of all tracks, paired arrows."""
     assert content == gzip.compress(gzip.decompress(content), mtime=0)
-    document = json.loads(gzip.decompress(content), parse_constant=lambda name: pytest.fail(name))
+    document = json.loads(gzip.decompress(content), parse_constant=pytest.fail)
     events = defaultdict(list)
     for event in document["traceEvents"]:
         assert NEEDED[event["ph"]] <= set(event), event

@@ -23,7 +23,7 @@ from simulator.cli.root import AS_JSON, console, main
     help="Write the comparison as one HTML file.",
 )
 @AS_JSON
-def compare(a: str, b: str, set_a: tuple[str, ...], set_b: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """What differs between A and B: in what went in, and in what came out, term by term.
 
     Each is a scenario, which is run, a file of `sparsim run --json`, or a folder of `sparsim run --out`; or both are

@@ -30,7 +30,7 @@ from simulator.cli.root import OVERRIDE, main
     "--links", type=click.IntRange(0), default=8, show_default=True, help="Links with a counter, the busiest first."
 )
 def timeline(
-    scenario: str, overrides: tuple[str, ...], out: Path, workers: str | None, iterations: str | None, links: int
+    scenario: str, *, overrides: tuple[str, ...], out: Path, workers: str | None, iterations: str | None, links: int
 ) -> None:
     """Draw what happens when, as a Chrome trace for https://ui.perfetto.dev.
 

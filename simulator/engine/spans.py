@@ -86,8 +86,8 @@ def _wait(
 ) -> Iterator[Span]:
     """A wait for an exchange, cut where one of its kernels runs on the GPU."""
     now = start
-    for low, high in kernels:
-        low, high = max(low, start), min(high, stop)
+    for began, ended in kernels:
+        low, high = max(began, start), min(ended, stop)
         if high > low:
             yield Span("compute", WAIT_NETWORK, now, low, bucket, "communication_exposed", layer)
             yield Span("compute", KERNELS, low, high, bucket, "combine", layer)

@@ -13,7 +13,7 @@ import simpy
 from simulator.engine.network import Network, Stalled
 from simulator.engine.plan import Plan
 from simulator.engine.spans import slowest_spans, worker_spans
-from simulator.engine.streams import Busy, Live, Slowed, serial
+from simulator.engine.streams import Live, Slowed, serial
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, covered
 
@@ -89,8 +89,8 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
         # SimPy's word for "nothing is left to happen".
         raise Stalled(network.stuck() if network else []) from None
     if network is not None:
-        for item in made:
-            item.link_use = network.link_use
+        for iteration in made:
+            iteration.link_use = network.link_use
     return made
 
 

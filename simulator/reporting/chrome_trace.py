@@ -30,7 +30,8 @@ def trace_bytes(timeline: Timeline, compressed: bool = True) -> bytes:
 
 
 def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
-    groups = list(dict.fromkeys([item.group for item in (*timeline.tracks[:1], *timeline.counters, *timeline.tracks)]))
+    drawn = [track.group for track in timeline.tracks]
+    groups = dict.fromkeys([*drawn[:1], *(counter.group for counter in timeline.counters), *drawn])
     process = {group: number for number, group in enumerate(groups, 1)}
     for group, pid in process.items():
         yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": group}}
@@ -50,11 +51,11 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
         yield {"ph": "s", **places[source], "ts": left * _MICRO, **common}
         yield {"ph": "f", "bp": "e", **places[target], "ts": arrives * _MICRO, **common}
     for counter in timeline.counters:
-        place = {"pid": process[counter.group], "name": counter.name}
+        named: dict[str, Any] = {"pid": process[counter.group], "name": counter.name}
         for moment, values in counter.points:
             yield {
                 "ph": "C",
-                **place,
+                **named,
                 "ts": moment * _MICRO,
                 "args": dict(zip(counter.series, values, strict=True)),
             }

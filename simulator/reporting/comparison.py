@@ -10,6 +10,7 @@ from rich.table import Table
 
 from simulator.reporting.comparison_words import (
     change,
+    distinct_points,
     evidence,
     facts,
     figure,
@@ -39,9 +40,9 @@ def print_comparison(document: dict[str, Any], console: Console) -> None:
 
 def _run(document: dict[str, Any], console: Console) -> None:
     if document["inputs"]["known"]:
-        rows = input_rows(document["inputs"]["told"])
-        _print(console, "what went in", ("key", "A", "B"), rows or [("nothing differs", "", "")], left=3)
-    rows = []
+        told = input_rows(document["inputs"]["told"])
+        _print(console, "what went in", ("key", "A", "B"), told or [("nothing differs", "", "")], left=3)
+    rows: list[tuple[str, ...]] = []
     group = ""
     for row in document["figures"]:
         if row["a"] == row["b"] == 0:
@@ -84,9 +85,12 @@ def _sweep(document: dict[str, Any], console: Console) -> None:
     if terms:
         _print(console, "change of each term, B against A", ("", "mean", "least", "most"), terms)
     points = [point for point in document["points"] if not point["same_inputs"] or point["a_s"] != point["b_s"]]
-    rows = [_point(point) for point in points[:_POINTS]]
+    told = distinct_points(points)
+    rows = [_point(name, point) for name, point in told[:_POINTS]]
     if rows:
-        title = f"points, the biggest changes first ({len(rows)} of {len(points)})"
+        title = "points, the biggest changes first" + (
+            f" ({len(rows)} of {len(told)})" if len(told) > len(rows) else ""
+        )
         _print(console, title, ("point", "A", "B", "change", "mostly"), rows)
     for side in "ab":
         only = document[f"only_{side}"]
@@ -111,11 +115,11 @@ def sweep_facts(document: dict[str, Any]) -> list[str]:
     return made
 
 
-def _point(point: dict[str, Any]) -> tuple[str, ...]:
+def _point(name: str, point: dict[str, Any]) -> tuple[str, ...]:
     term, seconds = point["largest_term"], point["largest_difference_s"]
     mostly = "" if term is None else f"{term.replace('_', ' ')} {figure(seconds, 's', sign=True)}"
     times = (figure(point["a_s"], "s"), figure(point["b_s"], "s"), percent(point["ratio"]))
-    return (point_name(point["key"]), *times, mostly)
+    return (name, *times, mostly)
 
 
 def _print(

@@ -9,6 +9,7 @@ from typing import Any
 from simulator.reporting.comparison import sweep_facts
 from simulator.reporting.comparison_words import (
     change,
+    distinct_points,
     evidence,
     facts,
     figure,
@@ -100,10 +101,10 @@ def _run(document: dict[str, Any]) -> list[str]:
     parts += _table("Fidelity", ("", "tier", "why"), tiers, text=True)
     rest = [evidence(item) for item in document["calibration"]]
     parts += _table("What they rest on", ("", "used in", "held-out error"), rest, text=True)
-    told = warnings(document)
-    if told:
+    warned = warnings(document)
+    if warned:
         parts.append("<h2>Warnings</h2>")
-        parts += [f'<p class="warning">{escape(where)}: {escape(text)}</p>' for where, text in told]
+        parts += [f'<p class="warning">{escape(where)}: {escape(text)}</p>' for where, text in warned]
     return parts
 
 
@@ -135,16 +136,16 @@ def _sweep(document: dict[str, Any]) -> list[str]:
     ]
     if terms:
         parts += _table("Change of each term, B against A", ("", "mean", "least", "most"), terms)
-    points = document["points"]
+    points = distinct_points(document["points"])
     if points:
-        longest = max(max(point["a_s"], point["b_s"]) for point in points[:_POINTS])
+        longest = max(max(point["a_s"], point["b_s"]) for _, point in points[:_POINTS])
         rows: list[Sequence[Cell]] = []
-        for point in points[:_POINTS]:
+        for name, point in points[:_POINTS]:
             sides = {"a": point["a_s"], "b": point["b_s"]}
             term, seconds = point["largest_term"], point["largest_difference_s"]
             mostly = "" if term is None else f"{term.replace('_', ' ')} {figure(seconds, 's', sign=True)}"
             times = (figure(point["a_s"], "s"), figure(point["b_s"], "s"), percent(point["ratio"]))
-            rows.append((point_name(point["key"]), *times, mostly, ("bars", _bars(sides, longest))))
+            rows.append((name, *times, mostly, ("bars", _bars(sides, longest))))
         title = f"Points, the biggest changes first ({len(rows)} of {len(points)})"
         parts += _table(title, ("point", "A", "B", "change", "mostly", ""), rows)
     for side in "ab":
@@ -152,8 +153,11 @@ def _sweep(document: dict[str, Any]) -> list[str]:
         if only:
             parts += _table(f"In {side.upper()} only: {len(only)} points", ("point",), only[:_POINTS], text=True)
     failed = [
-        (point_name({k: v for k, v in item.items() if k not in ("error_a", "error_b")}),)
-        + (item["error_a"] or "", item["error_b"] or "")
+        (
+            point_name({k: v for k, v in item.items() if k not in ("error_a", "error_b")}),
+            item["error_a"] or "",
+            item["error_b"] or "",
+        )
         for item in document["failed"][:_POINTS]
     ]
     if failed:

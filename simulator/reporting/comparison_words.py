@@ -106,6 +106,18 @@ def point_name(key: dict[str, Any]) -> str:
     return ", ".join(f"{name} {plain(value)}" for name, value in key.items() if value is not None)
 
 
+def distinct_points(points: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Points with what they are called; those that are one and the same scenario on either side are told once."""
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for point in points:
+        groups.setdefault(tuple(point["digests"]), []).append(point)
+    made = []
+    for group in groups.values():
+        more = f" and {len(group) - 1} more that are the same" if len(group) > 1 else ""
+        made.append((point_name(group[0]["key"]) + more, group[0]))
+    return made
+
+
 def number(value: Any) -> Any:
     """Floats short enough to be read."""
     return float(f"{value:.6g}") if isinstance(value, float) else value

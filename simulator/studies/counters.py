@@ -61,5 +61,7 @@ def held(times: Floats, values: Floats, end: float) -> Points:
         values = np.diff(np.interp(bounds, np.append(times, end), area)) / np.diff(bounds)
         times = bounds[:-1]
     changed = np.diff(values, prepend=np.nan) != 0
-    points = [(time, (value,)) for time, value in zip(times[changed].tolist(), values[changed].tolist(), strict=True)]
+    points: Points = [
+        (time, (value,)) for time, value in zip(times[changed].tolist(), values[changed].tolist(), strict=True)
+    ]
     return points if not points or points[-1][1] == (0.0,) else [*points, (end, (0.0,))]

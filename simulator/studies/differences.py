@@ -147,15 +147,14 @@ def _figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[di
         a, b = first.get(key), second.get(key)
         if not all(value is None or _number(value) for value in (a, b)) or (a is None and b is None):
             continue
-        known = a is not None and b is not None
         yield {
             "group": group,
             "key": key,
             "unit": _unit(key),
             "a": a,
             "b": b,
-            "difference": b - a if known else None,
-            "ratio": b / a if known and a else None,
+            "difference": None if a is None or b is None else b - a,
+            "ratio": b / a if a and b is not None else None,
         }
 
 

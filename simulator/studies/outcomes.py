@@ -74,7 +74,7 @@ def _document(path: Path) -> dict[str, Any]:
     absent = [key for key in _NEEDED if key not in made] if isinstance(made, dict) else list(_NEEDED)
     if absent:
         raise InputError(Problem(str(path), "a result of `sparsim run`", f"no {', '.join(absent)}"))
-    return made
+    return dict(made)
 
 
 def _scenario(path: Path) -> dict[str, Any] | None:

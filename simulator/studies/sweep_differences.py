@@ -112,6 +112,7 @@ def _point(key: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> dict[st
         "a_s": times[0],
         "b_s": times[1],
         "ratio": times[1] / times[0] if known and times[0] and times[1] else None,
+        "digests": [_plain(a["digest"]), _plain(b["digest"])],
         "same_inputs": bool(a["digest"] == b["digest"]) if known else False,
         "largest_term": most,
         "largest_difference_s": None if most is None else terms[most],
@@ -188,9 +189,13 @@ def _answer(joined: int, came_out: list[dict[str, Any]]) -> str:
     counts = _summary(came_out, came_out)
     if not came_out:
         return f"{joined} points in common; none came out in both sweeps."
-    parts = [f"{counts[name]} {word}" for name, word in (("faster", "faster"), ("slower", "slower")) if counts[name]]
+    parts = [
+        f"{counts[word]} {'are' if counts[word] > 1 else 'is'} {word} in B"
+        for word in ("faster", "slower")
+        if counts[word]
+    ]
     parts += [f"{counts['alike']} within 1 %"] if counts["alike"] else []
-    text = f"Of {len(came_out)} points that came out in both, {', '.join(parts)} in B."
+    text = f"Of {len(came_out)} points that came out in both, {', '.join(parts)}."
     if counts["alike"] == len(came_out):
         return text
     return (

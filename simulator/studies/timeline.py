@@ -122,30 +122,28 @@ class _Drawn:
             self.exchanges[number] = exchanges
             self._count(len(spans))
             for span in compute:
-                self._put(group, "compute", base, span, span.term)
+                self._put((group, "compute"), base, span, span.term)
             targets: dict[int, tuple[int, float]] = {}
             for (span, place), lane in zip(exchanges, _lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
                 kernel = span.stream != COMMUNICATION
                 sent = {} if kernel else {"bytes_sent_by_all": self.traffic.of(span.bucket, place)[0]}
-                at = self._put(group, name, base, span, KERNEL if kernel else COMMUNICATION, sent)
+                at = self._put((group, name), base, span, KERNEL if kernel else COMMUNICATION, sent)
                 if not kernel:
                     targets.setdefault(span.bucket, at)
             self._point(group, base, compute, targets)
 
     def _put(
         self,
-        group: str,
-        name: str,
+        key: tuple[str, str],
         base: float,
         span: Span,
         category: str,
         more: Mapping[str, float] = NOTHING_MORE,
     ) -> tuple[int, float]:
         """A slice on its track; which track, and where it starts there."""
-        key = (group, name)
         if key not in self.tracks:
-            self.tracks[key] = Track(group, name)
+            self.tracks[key] = Track(*key)
             self.numbers[key] = len(self.tracks)  # 0 is the track of the iterations
         slices = self.tracks[key].slices
         # Times that are the same have been added up in another order.
