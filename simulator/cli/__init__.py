@@ -1,6 +1,6 @@
 """The command line: parse, call one function, print. Each module adds its commands to `main`."""
 
-from simulator.cli import answers, calibration, compare, record, runs, sweeps, timeline, traces
+from simulator.cli import answers, calibration, compare, completion, record, runs, sweeps, timeline, traces
 from simulator.cli.root import main
 
-__all__ = ["answers", "calibration", "compare", "main", "record", "runs", "sweeps", "timeline", "traces"]
+__all__ = ["answers", "calibration", "compare", "completion", "main", "record", "runs", "sweeps", "timeline", "traces"]

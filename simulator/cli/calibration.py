@@ -14,7 +14,12 @@ def calibrate() -> None:
     """Fit constants to measurements."""
 
 
-@calibrate.command(name="runtime")
+@calibrate.command(
+    name="runtime",
+    examples="""
+    sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
+""",
+)
 @click.argument("places", nargs=-1, required=True, metavar="SCENARIO_OR_DIR...")
 @click.option("--term", "terms", multiple=True, required=True, help="Runtime term to fit; may be repeated.")
 @AS_JSON

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import click
 
+from simulator.cli.names import KEY_VALUE, SCENARIO
 from simulator.cli.root import AS_JSON, console, main
 
 
-@main.command()
-@click.argument("a")
-@click.argument("b")
-@click.option("--set-a", multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario A.")
-@click.option("--set-b", multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario B.")
+@main.command(examples="""
+    sparsim compare quickstart quickstart --set-b sparsifier=dense
+    sparsim compare results/before results/after -o comparison.html
+""")
+@click.argument("a", type=SCENARIO)
+@click.argument("b", type=SCENARIO)
+@click.option("--set-a", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario A.")
+@click.option("--set-b", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario B.")
 @click.option(
     "-o",
     "--out",
@@ -24,7 +28,7 @@ from simulator.cli.root import AS_JSON, console, main
 )
 @AS_JSON
 def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """What differs between A and B: in what went in, and in what came out, term by term.
+    """What differs between A and B, in input and outcome, term by term.
 
     Each is a scenario, which is run, a file of `sparsim run --json`, or a folder of `sparsim run --out`; or both are
     folders of `sparsim sweep`, whose points are joined on the keys that vary. Differences are B less A.

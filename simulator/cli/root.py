@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simulator.cli.examples import ExampleGroup
+from simulator.cli.names import KEY_VALUE
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 OVERRIDE = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a dotted key; may be repeated."
+    "--set",
+    "overrides",
+    type=KEY_VALUE,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a dotted key; may be repeated.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document alone on stdout.")
 FOLDER = click.option(
@@ -23,7 +31,7 @@ FOLDER = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(ExampleGroup):
     """Turns the package's own errors into one line each and the contract's exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -38,16 +46,18 @@ class _Group(click.Group):
             ctx.exit(2)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sparsim")
-def main() -> None:
-    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training.
-
-    \b
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples="""
     sparsim run quickstart
     sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
     sparsim validate
-    """
+""",
+)
+@click.version_option(package_name="sparsim")
+def main() -> None:
+    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training."""
 
 
 def show(document: dict[str, Any], as_json: bool, printer: str) -> None:

@@ -17,8 +17,8 @@ from simulator.reporting.comparison_words import (
     input_rows,
     name_of,
     percent,
-    plain,
     point_name,
+    value_rows,
     warnings,
 )
 
@@ -71,15 +71,11 @@ def _tier(fidelity: dict[str, Any]) -> str:
 
 
 def _sweep(document: dict[str, Any], console: Console) -> None:
-    values = [
-        (item["key"], ", ".join(map(plain, item["only_a"])) or "-", ", ".join(map(plain, item["only_b"])) or "-")
-        for item in document["values"]
-    ]
-    values += [(item["key"], f"{plain(item['value'])} in {item['place']}", "") for item in document["single_valued"]]
+    values = value_rows(document)
     if values:
         _print(console, "values of one sweep only", ("key", "A", "B"), values, left=3)
     terms = [
-        (row["term"].replace("_", " "), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
+        (name_of(f"breakdown_s.{row['term']}"), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
         for row in document["terms"]
     ]
     if terms:
@@ -117,7 +113,7 @@ def sweep_facts(document: dict[str, Any]) -> list[str]:
 
 def _point(name: str, point: dict[str, Any]) -> tuple[str, ...]:
     term, seconds = point["largest_term"], point["largest_difference_s"]
-    mostly = "" if term is None else f"{term.replace('_', ' ')} {figure(seconds, 's', sign=True)}"
+    mostly = "" if term is None else f"{name_of(f'breakdown_s.{term}')} {figure(seconds, 's', sign=True)}"
     times = (figure(point["a_s"], "s"), figure(point["b_s"], "s"), percent(point["ratio"]))
     return (name, *times, mostly)
 

@@ -16,22 +16,22 @@ from simulator.reporting.comparison_words import (
     input_rows,
     name_of,
     percent,
-    plain,
     point_name,
+    value_rows,
     warnings,
 )
 
 _POINTS = 500
 _STYLE = """
 :root { color-scheme: light; }
-body { font: 15px/1.45 system-ui, sans-serif; color: #1a1a1a; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.45 system-ui, sans-serif; color: #1a1a1a; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .4rem; }
 p.answer { font-size: 1.1rem; font-weight: 600; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .15rem .9rem .15rem 0; text-align: right; vertical-align: top; }
+th, td { padding: .15rem .9rem .15rem 0; text-align: right; vertical-align: top; white-space: nowrap; }
 th { font-weight: 600; border-bottom: 1px solid #888; }
-td:first-child, th:first-child, table.text td, table.text th { text-align: left; overflow-wrap: anywhere; }
+td:first-child, th:first-child, table.text td, table.text th { text-align: left; white-space: normal; }
 tr.group td { color: #666; padding-top: .5rem; }
 tr:hover td { background: #f3f3f3; }
 .bar { display: inline-block; height: .7em; vertical-align: baseline; }
@@ -123,15 +123,11 @@ def _bars(row: dict[str, Any], longest: float) -> str:
 
 def _sweep(document: dict[str, Any]) -> list[str]:
     parts = [f"<p>{escape(line)}</p>" for line in sweep_facts(document)]
-    values = [
-        (item["key"], *(", ".join(map(plain, item[f"only_{side}"])) or "-" for side in "ab"))
-        for item in document["values"]
-    ]
-    values += [(item["key"], f"{plain(item['value'])} in {item['place']}", "") for item in document["single_valued"]]
+    values = value_rows(document)
     if values:
         parts += _table("Values of one sweep only", ("key", "A", "B"), values, text=True)
     terms = [
-        (row["term"].replace("_", " "), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
+        (name_of(f"breakdown_s.{row['term']}"), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
         for row in document["terms"]
     ]
     if terms:
@@ -143,7 +139,7 @@ def _sweep(document: dict[str, Any]) -> list[str]:
         for name, point in points[:_POINTS]:
             sides = {"a": point["a_s"], "b": point["b_s"]}
             term, seconds = point["largest_term"], point["largest_difference_s"]
-            mostly = "" if term is None else f"{term.replace('_', ' ')} {figure(seconds, 's', sign=True)}"
+            mostly = "" if term is None else f"{name_of(f'breakdown_s.{term}')} {figure(seconds, 's', sign=True)}"
             times = (figure(point["a_s"], "s"), figure(point["b_s"], "s"), percent(point["ratio"]))
             rows.append((name, *times, mostly, ("bars", _bars(sides, longest))))
         title = f"Points, the biggest changes first ({len(rows)} of {len(points)})"

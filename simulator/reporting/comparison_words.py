@@ -14,6 +14,7 @@ NAMES = {
     "throughput_samples_per_s": "throughput (samples/s)",
     "scaling_efficiency": "scaling efficiency",
     "breakdown_s.communication_exposed": "communication not hidden",
+    "breakdown_s.idle": "idle (waiting for the slowest, for data)",
     "idle_s.waiting_for_slowest": "waiting for the slowest",
     "idle_s.data_loading": "waiting for data",
     "communication_total_s": "communication, hidden or not",
@@ -73,6 +74,8 @@ def percent(ratio: float) -> str:
     >>> percent(0.5), percent(12.0)
     ('-50.0 %', 'x 12')
     """
+    if abs(ratio - 1) <= _SAME:
+        return "="
     if ratio >= 100:
         return f"x {ratio:,.0f}"
     return f"x {ratio:.3g}" if ratio >= 10 else f"{100 * (ratio - 1):+.1f} %"
@@ -104,6 +107,18 @@ def point_name(key: dict[str, Any]) -> str:
     'sparsifier topk, sparsifier.density 0.01'
     """
     return ", ".join(f"{name} {plain(value)}" for name, value in key.items() if value is not None)
+
+
+def value_rows(document: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Varied keys and the values that only one of two sweeps has: key, in A, in B."""
+    made = [
+        (item["key"], *(", ".join(map(plain, item[f"only_{side}"])) or "-" for side in "ab"))
+        for item in document["values"]
+    ]
+    for item in document["single_valued"]:
+        value = plain(item["value"])
+        made.append((item["key"], *(value if item["in"] == side else "as in its base" for side in "ab")))
+    return made
 
 
 def distinct_points(points: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

@@ -64,14 +64,14 @@ def _who(outcome: SweepOutcome) -> dict[str, Any]:
 def _joined_on(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     keys = tuple(key for key in a.keys if key in b.keys)
     single = []
-    for outcome, other in ((a, b), (b, a)):
+    for side, outcome, other in (("a", a, b), ("b", b, a)):
         for key in (key for key in outcome.keys if key not in other.keys):
             values = _distinct(outcome.table, key)
             if len(values) > 1:
                 where, got = f"{outcome.place}: {key}", f"{len(values)} values, and none in {other.place}"
                 hint = f"keys of {other.place}: {', '.join(other.keys)}"
                 raise InputError(Problem(where, "keys that vary in both sweeps", got, hint))
-            single.append({"key": key, "place": outcome.place, "value": values[0] if values else None})
+            single.append({"key": key, "in": side, "value": values[0] if values else None})
     if not keys:
         got = f"{', '.join(a.keys)} in {a.place}, and {', '.join(b.keys)} in {b.place}"
         raise InputError(Problem("compare", "sweeps that vary a common key", got))
