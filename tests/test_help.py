@@ -19,7 +19,9 @@ from simulator.cli import main
 from simulator.cli.names import keys_below, values_of
 
 ROOT = Path(__file__).parent.parent
-ELSEWHERE = {"record": "needs PyTorch", "sweep big": "takes long", "validate": "in test_validation", "advise": "slow"}
+NOT_RUN = ("record", "sweep big", "advise quickstart --iterations")
+"""What needs PyTorch, takes hours, or reads a file of the user's."""
+QUICK = ("run", "check", "compare", "timeline", "list", "schema", "completion", "trace check", "trace import")
 
 
 def commands(group=main, path=()):
@@ -51,7 +53,7 @@ def test_help_of_every_command_has_examples_of_it(path):
     assert all(tuple(arguments[: len(path)]) == path for arguments in mine)
 
 
-@pytest.mark.parametrize(("path", "arguments"), EXAMPLES, ids=lambda item: " ".join(item))
+@pytest.mark.parametrize(("path", "arguments"), EXAMPLES, ids=" ".join)
 def test_examples_are_well_formed(path, arguments):
     command = main
     for name in path:
@@ -59,8 +61,12 @@ def test_examples_are_well_formed(path, arguments):
     command.make_context("sparsim", arguments[len(path) :])  # raises for an option that there is not
 
 
-def _runs(arguments):
-    return not any(" ".join(arguments).startswith(words) for words in ELSEWHERE)
+def _runs():
+    for _, arguments in EXAMPLES:
+        line = " ".join(arguments)
+        if not line.startswith(NOT_RUN):
+            marks = () if line.startswith(QUICK) else pytest.mark.long
+            yield pytest.param(arguments, id=line, marks=marks)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,7 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.parametrize("arguments", [item for _, item in EXAMPLES if _runs(item)], ids=" ".join)
+@pytest.mark.parametrize("arguments", list(_runs()))
 def test_examples_run(arguments, folder, monkeypatch):
     monkeypatch.chdir(folder)
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
@@ -130,9 +136,9 @@ def test_bash_completes_with_the_script(tmp_path):
     (tmp_path / "sparsim").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m simulator "$@"\n')
     (tmp_path / "sparsim").chmod(0o755)
     (tmp_path / "try.sh").write_text(
-        f"compopt() {{ echo \"compopt $*\"; }}\n{script}\n"
+        f'compopt() {{ echo "compopt $*"; }}\n{script}\n'
         "COMP_WORDS=(sparsim run quickstart --set cluster.nod) COMP_CWORD=4\n"
-        "_sparsim_completion sparsim\necho \"${COMPREPLY[@]}\"\n"
+        '_sparsim_completion sparsim\necho "${COMPREPLY[@]}"\n'
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     result = subprocess.run(

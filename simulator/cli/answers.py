@@ -11,10 +11,12 @@ from simulator.cli.names import SCENARIO
 from simulator.cli.root import AS_JSON, OVERRIDE, console, main
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim explain quickstart
     sparsim explain partitioned_topk --set scheduler.partition='32 MB'
-""")
+"""
+)
 @click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @AS_JSON
@@ -26,10 +28,12 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     _show(study(load(scenario, overrides)), as_json, "print_explanation")
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
     sparsim advise quickstart --iterations-to-target iterations.yaml
-""")
+"""
+)
 @click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @click.option(

@@ -11,14 +11,20 @@ from simulator.cli.names import KEY_VALUE, SCENARIO
 from simulator.cli.root import AS_JSON, console, main
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim compare quickstart quickstart --set-b sparsifier=dense
     sparsim compare results/before results/after -o comparison.html
-""")
+"""
+)
 @click.argument("a", type=SCENARIO)
 @click.argument("b", type=SCENARIO)
-@click.option("--set-a", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario A.")
-@click.option("--set-b", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario B.")
+@click.option(
+    "--set-a", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario A."
+)
+@click.option(
+    "--set-b", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Override a dotted key of the scenario B."
+)
 @click.option(
     "-o",
     "--out",

@@ -12,11 +12,13 @@ _STAY = '    [[ "${COMPREPLY[0]-}" == *[=.] ]] && compopt -o nospace\n\n    retu
 """In bash: no space behind a key, since its value, or a key below it, follows."""
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     eval "$(sparsim completion bash)"
     sparsim completion zsh > ~/.zfunc/_sparsim
     sparsim completion fish > ~/.config/fish/completions/sparsim.fish
-""")
+"""
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that makes a shell complete commands, options, scenarios and the keys of --set.

@@ -10,7 +10,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-_FOLDERS = {"workload": "workloads", "cluster.gpu": "gpus", "cluster.network": "networks", "cluster.runtime": "runtimes"}
+_FOLDERS = {
+    "workload": "workloads",
+    "cluster.gpu": "gpus",
+    "cluster.network": "networks",
+    "cluster.runtime": "runtimes",
+}
 
 
 class _Named(click.ParamType):
@@ -35,7 +40,7 @@ class _KeyValue(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Keys of the scenario's schema, `.` behind those that have keys of their own; behind `=`, kinds and names."""
-        key, equals, value = incomplete.partition("=")
+        key, equals, _ = incomplete.partition("=")
         made = (f"{key}={item}" for item in values_of(key)) if equals else keys_below(key.rpartition(".")[0])
         return [CompletionItem(item) for item in made if item.startswith(incomplete)]
 

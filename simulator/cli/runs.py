@@ -11,10 +11,12 @@ from simulator.cli.names import SCENARIO
 from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim run quickstart
     sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
-""")
+"""
+)
 @click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store the result in this folder.")
@@ -40,10 +42,12 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     show(document, as_json, "print_run")
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim validate
     sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
-""")
+"""
+)
 @click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
 @AS_JSON
 @click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
@@ -60,10 +64,12 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool) -> None:
     show(document, as_json, "print_validation")
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim check quickstart
     sparsim check my.yaml --set cluster.nodes=16
-""")
+"""
+)
 @click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @AS_JSON
@@ -97,9 +103,11 @@ def list_(as_json: bool) -> None:
     show(kinds(), as_json, "print_kinds")
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim schema --out schema
-""")
+"""
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

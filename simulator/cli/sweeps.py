@@ -23,10 +23,12 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     return int(part), int(parts)
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim sweep density_sweep --out results/density
     sparsim sweep big --out results/big --shard 2/4 --workers 8
-""")
+"""
+)
 @click.argument("sweep_file", metavar="SWEEP", type=SWEEP)
 @FOLDER
 @click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")

@@ -10,10 +10,12 @@ from simulator.cli.names import SCENARIO
 from simulator.cli.root import OVERRIDE, main
 
 
-@main.command(examples="""
+@main.command(
+    examples="""
     sparsim timeline quickstart -o quickstart.json.gz
     sparsim timeline mixed_gpus -o mixed.json.gz --workers 0,12 --iterations 0
-""")
+"""
+)
 @click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @click.option(

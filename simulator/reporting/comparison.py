@@ -75,7 +75,10 @@ def _sweep(document: dict[str, Any], console: Console) -> None:
     if values:
         _print(console, "values of one sweep only", ("key", "A", "B"), values, left=3)
     terms = [
-        (name_of(f"breakdown_s.{row['term']}"), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
+        (
+            name_of(f"breakdown_s.{row['term']}"),
+            *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")),
+        )
         for row in document["terms"]
     ]
     if terms:

@@ -127,7 +127,10 @@ def _sweep(document: dict[str, Any]) -> list[str]:
     if values:
         parts += _table("Values of one sweep only", ("key", "A", "B"), values, text=True)
     terms = [
-        (name_of(f"breakdown_s.{row['term']}"), *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")))
+        (
+            name_of(f"breakdown_s.{row['term']}"),
+            *(figure(row[key], "s", sign=True) for key in ("mean_s", "min_s", "max_s")),
+        )
         for row in document["terms"]
     ]
     if terms:
