@@ -136,7 +136,7 @@ def test_bash_completes_with_the_script(tmp_path):
     (tmp_path / "sparsim").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m simulator "$@"\n')
     (tmp_path / "sparsim").chmod(0o755)
     (tmp_path / "try.sh").write_text(
-        f'compopt() {{ echo "compopt $*"; }}\n{script}\n'
+        f'compopt() {{ echo "compopt $1 $2"; }}\n{script}\n'
         "COMP_WORDS=(sparsim run quickstart --set cluster.nod) COMP_CWORD=4\n"
         '_sparsim_completion sparsim\necho "${COMPREPLY[@]}"\n'
     )

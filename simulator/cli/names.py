@@ -18,7 +18,7 @@ _FOLDERS = {
 }
 
 
-class _Named(click.ParamType):
+class _Named(click.types.StringParamType):
     """The name of a file of `folder`, or a path."""
 
     def __init__(self, name: str, folder: str) -> None:
@@ -33,7 +33,7 @@ class _Named(click.ParamType):
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
-class _KeyValue(click.ParamType):
+class _KeyValue(click.types.StringParamType):
     """`KEY=VALUE` for a dotted key of a scenario."""
 
     name = "key=value"
