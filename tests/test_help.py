@@ -19,8 +19,8 @@ from simulator.cli import main
 from simulator.cli.names import keys_below, values_of
 
 ROOT = Path(__file__).parent.parent
-NOT_RUN = ("record", "sweep big", "advise quickstart --iterations")
-"""What needs PyTorch, takes hours, or reads a file of the user's."""
+NOT_RUN = ("record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize")
+"""What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
 QUICK = ("run", "check", "compare", "timeline", "list", "schema", "completion", "trace check", "trace import")
 
 
