@@ -18,6 +18,10 @@ from simulator.errors import InputError, Problem, nearest, shown
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
 MAX_NODES = 200_000
+"""Values of a document with its aliases written out; a long text counts as one for each `_TEXT` characters."""
+_TEXT = 64
+_DIGITS = 250
+"""Of a whole number: more are more than a float holds."""
 TRACE_FILE = "trace.yaml"
 
 Path_ = tuple[str | int, ...]
@@ -108,10 +112,10 @@ class _Composer:
                     self.anchors[closed.event.anchor] = (closed.value, self.nodes - closed.first_node + 1)
                 result = self._attach(stack, closed.value, closed.path, closed.event)
             elif isinstance(event, yaml.ScalarEvent):
-                self._count(event, 1)
+                self._count(event, 1 + len(event.value) // _TEXT)
                 value = self._scalar(event)
                 if event.anchor:
-                    self.anchors[event.anchor] = (value, 1)
+                    self.anchors[event.anchor] = (value, 1 + len(event.value) // _TEXT)
                 result = self._attach(stack, value, self._place(stack, event), event)
             elif isinstance(event, yaml.AliasEvent):
                 result = self._attach(stack, self._aliased(stack, event), self._place(stack, event), event)
@@ -216,7 +220,7 @@ def scalar(text: str) -> Any:
     """
     if text in _WORDS:
         return _WORDS[text]
-    if _INT.fullmatch(text) and len(text) < 400:
+    if len(text) <= _DIGITS and _INT.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     if _FLOAT.fullmatch(text):
         return float(text)

@@ -168,9 +168,7 @@ class Table:
         for name in rows.column_names:
             column = rows[name]
             empty = column.is_null().to_numpy() if column.null_count else np.zeros(0, dtype=bool)
-            bad = (
-                empty if name in (self.group, "layer", "coordinate") or empty.any() else ~np.isfinite(column.to_numpy())
-            )
+            bad = empty if name in (self.group, "layer", "coordinate") or empty.any() else _not_float32(column)
             if bad.any():
                 at = int(bad.argmax())
                 got = str(column[at].as_py())
@@ -228,3 +226,10 @@ class Table:
             got = f"layer {layer[at]}, coordinate {coordinate[at]}"
             got += "" if weight is None else f", weight {weight[at]:g}"
             problems.append(Problem(self._at(first + at), what, got))
+
+
+def _not_float32(column: pa.ChunkedArray) -> np.ndarray:
+    """Where values are NaN, infinite or beyond float32, in which gradients are held."""
+    with np.errstate(over="ignore"):
+        bad: np.ndarray = ~np.isfinite(column.to_numpy().astype(np.float32))
+        return bad

@@ -108,7 +108,9 @@ def corpus(root: Path) -> None:
                 print(json.dumps({"input": f"{folder.name}/{file.name}", "outcome": None}), flush=True)
                 outcome, finding = judged(reader, path)
                 text = outcome.replace(inner, "<tmp>")
-                print(json.dumps({"input": f"{folder.name}/{file.name}", "outcome": text, "finding": finding}), flush=True)
+                print(
+                    json.dumps({"input": f"{folder.name}/{file.name}", "outcome": text, "finding": finding}), flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -43,7 +43,11 @@ def _token(data: bytes, random: Random, other: bytes) -> bytes:
 
 def _number(data: bytes, random: Random, other: bytes) -> bytes:
     tokens = [item for item in TOKENS.finditer(data) if item[0][-1:].isdigit()]
-    return _spliced(data, *random.choice(tokens).span(), random.choice(JUNK[:36])) if tokens else _token(data, random, other)
+    return (
+        _spliced(data, *random.choice(tokens).span(), random.choice(JUNK[:36]))
+        if tokens
+        else _token(data, random, other)
+    )
 
 
 def _insert(data: bytes, random: Random, _: bytes) -> bytes:

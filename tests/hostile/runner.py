@@ -64,7 +64,11 @@ if __name__ == "__main__":
     made = fuzz_all(chosen or list(readers()), int(inputs), int(seed), Path(place))
     kinds: dict[tuple[str, str], list[str]] = {}
     for item in made:
-        last = [line.strip() for line in item["finding"].strip().splitlines() if "simulator/" in line or line == line.strip()]
+        last = [
+            line.strip()
+            for line in item["finding"].strip().splitlines()
+            if "simulator/" in line or line == line.strip()
+        ]
         kinds.setdefault((item["reader"], " | ".join(last[-2:])[:300]), []).append(item["input"])
     for (reader, finding), inputs_ in kinds.items():
         print(f"{reader}: {len(inputs_)} x {finding}  [{inputs_[0]}]")
