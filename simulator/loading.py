@@ -14,8 +14,10 @@ import yaml
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, nearest, shown
+from simulator.models.layers import MAX_LAYERS
 
 MAX_BYTES = 4 * 2**20
+MAX_CSV_BYTES = 2**26
 MAX_DEPTH = 40
 MAX_NODES = 200_000
 """Values of a document with its aliases written out; a long text counts as one for each `_TEXT` characters."""
@@ -271,6 +273,8 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
     problems: list[Problem] = []
     rows: list[dict[str, Any]] = []
     try:
+        if path.stat().st_size > MAX_CSV_BYTES:
+            raise InputError(Problem(str(path), f"at most {MAX_CSV_BYTES} bytes", f"{path.stat().st_size} bytes"))
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             needed = ["name", "numel", "forward_s", "backward_s"]
@@ -278,6 +282,9 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
             if absent:
                 raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {', '.join(absent)}"))
             for row in reader:
+                if len(rows) + len(problems) >= MAX_LAYERS:
+                    problems.append(Problem(f"{path}:{reader.line_num}", f"at most {MAX_LAYERS} layers", "more"))
+                    break
                 wrong = [column for column in needed[1:] if not _fits(column, row[column])]
                 for column in wrong:
                     what = "a whole number above 0" if column == "numel" else "seconds, 0 or more"

@@ -24,6 +24,7 @@ from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
+from simulator.models.limits import refuse_draws
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import OtherJob, Scenario, versions
@@ -223,6 +224,8 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
+    with _told(scenario):
+        refuse_draws(p, count)
     seeds = np.random.SeedSequence(scenario.seed).spawn(2 * p)
     normal = np.array([np.random.default_rng(seed).standard_normal(count) for seed in seeds])
     compute = fixed[:, None] * _factors(stragglers, normal[:p])

@@ -50,7 +50,11 @@ def simulate_all(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighb
     Raises Stalled where an exchange never ends.
     """
     if not neighbours:
-        return [_together(plan, [each], ())[0] for each in draws]
+        made: list[Iteration] = []
+        for each in draws:
+            _forget_spans(made)
+            made += _together(plan, [each], ())
+        return made
     return _together(plan, draws, neighbours)
 
 
@@ -70,6 +74,7 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
 
     def job() -> Process:
         for each in draws:
+            _forget_spans(made)
             made.append((yield env.process(_Job(plan, env, network).iterate(each))))
 
     def beside(item: Neighbour) -> Process:
@@ -90,6 +95,12 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
     if network is not None:
         made[-1].link_use = network.link_use
     return made
+
+
+def _forget_spans(made: list[Iteration]) -> None:
+    """Only the last iteration's are looked at, and each holds times of every worker and bucket."""
+    if made:
+        made[-1].spans = list
 
 
 class _Job:

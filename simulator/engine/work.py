@@ -26,6 +26,7 @@ from simulator.models.exchange import (
     Step,
 )
 from simulator.models.layers import Workload
+from simulator.models.limits import refuse_collectives
 from simulator.schedulers.base import FREE
 
 _REMEMBERED = 64
@@ -112,6 +113,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
     priced = workers > 1 and setup.scheduler.reads_costs and planned is None
     costs = costs_of(setup, workload, workers, wires) if priced else FREE
     buckets = setup.scheduler.plan(workload.layers, costs) if planned is None else list(planned)
+    refuse_collectives(workers, len(buckets))
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)

@@ -13,6 +13,8 @@ from simulator.models.curves import Floats
 from simulator.units import Seconds
 
 MAX_BATCH = 10**9
+MAX_LAYERS = 100_000
+"""Rows of a file of layers: the largest models have a few thousand."""
 VALUE_BYTES = 4
 """Bytes of one fp32 gradient element."""
 

@@ -170,7 +170,11 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
         return None
     if row is None:
         return record if isinstance(record["error"], str) and _is_text(record["error"]) else None
-    fits = row.get("digest", record["digest"]) == record["digest"] and "error" not in row and all(map(_is_plain, row.values()))
+    fits = (
+        row.get("digest", record["digest"]) == record["digest"]
+        and "error" not in row
+        and all(map(_is_plain, row.values()))
+    )
     return record if fits and all(map(_is_text, row)) else None
 
 

@@ -15,13 +15,12 @@ from pydantic import ValidationError
 
 from simulator.component import Spec
 from simulator.errors import Problem, shown
-from simulator.models.layers import Layer
+from simulator.models.layers import MAX_LAYERS, Layer
 
 MAX_YAML_BYTES = 2**20
 MAX_CSV_BYTES = 2**26
 MAX_DEPTH = 20
 MAX_PROBLEMS = 20
-MAX_LAYERS = 100_000
 
 _MAX_DIMENSIONS = 64
 
