@@ -69,11 +69,19 @@ class Journal:
             os.close(self.locks.pop())
 
     def add(self, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Append records, given as digest and JSON, and flush them to the disk."""
+        """Append records, given as digest and JSON, and flush them to the disk.
+
+        Raises InputError where that can't be done, as on a full disk.
+        """
         view = memoryview(b"".join(line_of(body) for _, body in bodies))
-        while view:
-            view = view[os.write(self.file, view) :]
-        os.fsync(self.file)
+        try:
+            while view:
+                view = view[os.write(self.file, view) :]
+            os.fsync(self.file)
+        except OSError as error:
+            hint = "what was finished before is kept: make room, and the same command goes on from there"
+            what = "a file that can be written"
+            raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
         self.records.update(bodies)
 
     def finished(self, digest: str) -> bool:

@@ -148,9 +148,11 @@ class Trace:
         wanted = range(spans[0][0], spans[-1][1] + 1)
         places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
         m = len(self.keys.layer)
-        for iteration, _, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
+        for iteration, row, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
+            if len(rows) != m:
+                raise table.replaced(row)
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
                 piece=self.keys.layer,
@@ -173,7 +175,9 @@ class Trace:
         if not path.exists():
             return None
         table = Table(path, "block", self.spec.workers)
-        _, _, rows = next(table.groups(chosen, range(block, block + 1)))
+        _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
+        if rows is None or len(rows) != len(self.keys.layer):
+            raise table.replaced(row)
         return _values(rows, chosen, self.spec.residual_scale, path)
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
