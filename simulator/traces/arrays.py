@@ -75,6 +75,8 @@ def _arrays(file: Path) -> dict[str, Any]:
     Raises InputError for what is no such archive, holds objects, or unpacks to far more than its size.
     """
     what = "a numpy .npz archive without objects"
+    if file.exists() and not file.is_file():
+        raise InputError(Problem(str(file), what, "a folder, a device or a pipe"))
     try:
         with zipfile.ZipFile(file) as members:
             unpacked, packed = sum(item.file_size for item in members.infolist()), file.stat().st_size

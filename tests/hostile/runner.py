@@ -10,7 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 JUDGE = Path(__file__).parent / "judge.py"
-WEIGHTS = {"scenario": 4, "workload": 2, "network": 2, "sweep": 2, "kineto": 2, "journal": 0.3, "trace_unions": 0.5}
+WEIGHTS = {
+    **dict.fromkeys(("nccl_log", "osu", "nccl_tuning", "chakra", "tuner", "iterations", "recorded_rows"), 4),
+    **dict.fromkeys(("trace_yaml", "trace_layers", "npz", "kineto", "trace_gradients"), 2),
+    **dict.fromkeys(("scenario", "journal", "trace_unions"), 0.6),
+}
 """How many inputs a reader gets, relative to 1: more where there is more to read, fewer where each takes long."""
 _CHUNK = 1500
 _MOST_DEATHS = 20
