@@ -337,6 +337,7 @@ _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",

@@ -19,7 +19,7 @@ MAX_LINE = 2**20
 """Characters of one line."""
 MAX_RATIO = 50
 """How many times its size a packed file may unpack to, beyond `FREE` bytes: text packs 10 to 25 times."""
-FREE = 2**26
+FREE = 2**24
 _DIGITS = 18
 _BLANK = " \t\r\n"
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)

@@ -46,7 +46,7 @@ def packed(path, unit, megabytes):
 
 @pytest.mark.parametrize("read", [read_nccl_log, read_osu])
 def test_packed_lines_without_end_are_refused(tmp_path, read):
-    path = packed(tmp_path / "log.gz", b"# size\n", 90)
+    path = packed(tmp_path / "log.gz", b"#" + b" " * 998 + b"\n", 40)
     assert "expected at most 50 times its bytes when unpacked, got more: is it a compressed bomb" in refused(read, path)
 
 
@@ -56,10 +56,10 @@ def test_a_line_without_end_is_refused(tmp_path):
 
 
 def test_packed_events_without_end_are_a_problem(tmp_path):
-    path = packed(tmp_path / "trace.json.gz", b"[[],[]],", 90)
-    assert "expected" in refused(read_kineto, path)
+    path = packed(tmp_path / "trace.json.gz", b"[[],[]],", 40)
+    assert "compressed bomb" in str(read_kineto(path).problems[-1])
     with gzip.open(tmp_path / "two.gz", "wb") as file:
-        file.write(b'{"nodes": [' + b'{"a": 1},' * 10**7)
+        file.write(b'{"nodes": [' + b'{"a": 1},' * 3 * 10**6)
     (*_, problem) = read_chakra(tmp_path / "two.gz").problems
     assert "compressed bomb" in str(problem)
 
@@ -148,7 +148,7 @@ def test_long_numbers_are_read_in_no_time():
 
 def test_deep_keys_and_long_indices_are_refused():
     assert "at most 40 parts" in refused(replaced, {}, "a" + ".a" * 10**5, 1, Path())
-    assert "an index below 1" in refused(replaced, {"a": [1]}, "a." + "9" * 5000, 1, Path())
+    assert "an index below 1" in refused(replaced, {"a": [1]}, "a." + "9" * 500, 1, Path())
 
 
 def test_many_ranges_are_refused_before_they_are_spread():
