@@ -1,4 +1,4 @@
-"""Judges a reader on inputs, in a process of its own that may be killed: `python judge.py READER SEED FIRST COUNT FOLDER`.
+"""Judges a reader on inputs, in a process of its own: `python judge.py READER SEED FIRST COUNT FOLDER`.
 
 Each input is written to FOLDER/current before it is read, so that whoever finds the process dead knows on what.
 """
@@ -20,13 +20,13 @@ from random import Random
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
-from mutations import mutated
-from readers import Reader, prepared, readers
+from mutations import mutated  # noqa: E402
+from readers import Reader, prepared, readers  # noqa: E402
 
-from simulator.errors import InputError, SparsimError
+from simulator.errors import InputError, SparsimError  # noqa: E402
 
 SECONDS, BYTES = 30, 2 * 2**30
-MAX_MESSAGE = 20_000
+MAX_MESSAGE = 60_000
 _POOL = 300
 
 

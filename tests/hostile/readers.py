@@ -1,8 +1,8 @@
+# ruff: noqa: E501
 """Every reader of the package, with what it reads when nothing is wrong: the seeds of the fuzzing."""
 
 import io
 import json
-import os
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from test_errors import SCENARIO, WHOLE
 from test_sweep import BASE, VARY
 from traces_tests import test_chakra, test_format, test_nccl_tuning_log, test_osu
 
-from simulator.loading import find, read_document, read_layers
+from simulator.loading import read_document
 from simulator.prediction import run
 from simulator.record.rows import RowFile
 from simulator.scenario import load, load_versus
@@ -279,8 +279,4 @@ def prepared(reader: Reader, folder: Path) -> Path:
     """The folder with all that the reader finds whole; where the input goes."""
     for name, content in reader.beside.items():
         (folder / name).write_bytes(content)
-    os.environ.setdefault("PYTHONHASHSEED", "0")
     return folder / reader.name
-
-
-__all__ = ["Reader", "find", "prepared", "read_layers", "readers"]

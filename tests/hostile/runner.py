@@ -1,4 +1,4 @@
-"""Runs the judge in processes of their own and says what they died of: `python runner.py INPUTS SEED FOLDER [READER...]`."""
+"""Runs the judge, says what it died of: `python runner.py INPUTS SEED FOLDER [READER...]`."""
 
 import json
 import shutil

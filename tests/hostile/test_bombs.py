@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Inputs made to fill memory or time: small on disk, huge once read. Each is refused in words, at once."""
 
 import gzip
@@ -82,7 +83,9 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path):
 
 def test_an_archive_that_promises_more_than_it_holds_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, archive.open("a.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6, 10**5)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6, 10**5)}
+        )
     assert "a numpy .npz archive without objects" in refused(import_npz, tmp_path / "a.npz", tmp_path / "t")
 
 
@@ -230,5 +233,3 @@ def test_everything_stays_below_2_gib_and_30_s():
     )
     assert done.returncode == 0, done.stdout[-3000:]
     assert int(done.stdout.rpartition("peak ")[2]) * 1024 < 2 * 2**30
-
-

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Fuzzing of every reader, outside the default run: `pytest -m fuzz` damages 100,000 inputs.
 
 SPARSIM_FUZZ_INPUTS and SPARSIM_FUZZ_SEED choose how many, and which others. A finding's input stays in the test's folder,

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Nothing that is read is ever run: no pickle, eval or the like in the package, beside what is named here."""
 
 import ast
@@ -11,7 +12,7 @@ CALLS = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "read_hdf", "unsafe_load", "full_load", "load_all", "system", "popen"}
 PROCESSES = {"studies/executors.py", "studies/dask_executor.py"}
 """Pickle points for processes that they have started themselves, or for a cluster that a person has named."""
-IMPORTS = {"__init__.py", "component.py", "record/tasks.py"}
+IMPORTS = {"__init__.py", "component.py", "record/tasks.py", "studies/dask_executor.py"}
 """Import by name: of a fixed table, of installed plug-ins, and the module that a person names on the command line."""
 
 
@@ -33,9 +34,9 @@ def dangers(tree, name):
         owner = node.func.value if isinstance(node.func, ast.Attribute) else None
         of = owner.id if isinstance(owner, ast.Name) else ""
         keywords = {item.arg: item.value for item in node.keywords}
-        if (called in CALLS and not (of == "re")) or called in ATTRIBUTES:
-            if not (of in ("re", "model", "self", "module", "network") and called in ("compile", "eval")):
-                yield f"{name}:{node.lineno}: calls {called}"
+        harmless = called in ("compile", "eval") and of in ("re", "model", "self", "module", "network")
+        if called in CALLS | ATTRIBUTES and not harmless:
+            yield f"{name}:{node.lineno}: calls {called}"
         if called == "load" and of in ("np", "numpy"):
             allowed = keywords.get("allow_pickle")
             if not (isinstance(allowed, ast.Constant) and allowed.value is False):
