@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Faults of the machine: killed, full, read-only, shared. Nothing is lost, and the message says what to do."""
 
 import json

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Inputs made to fill memory or time: small on disk, huge once read. Each is refused in words, at once."""
 
 import gzip
