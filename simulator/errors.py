@@ -6,6 +6,11 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+MAX_LISTED = 50
+"""Problems that the text of an error lists; of the others it says how many."""
+MAX_PART = 500
+"""Characters of a part of a message, but for paths."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -21,8 +26,20 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        text = f"{self.where}: expected {self.expected}, got {self.got}"
-        return f"{text}: {self.hint}" if self.hint else text
+        text = f"{_line(self.where, 10 * MAX_PART)}: expected {_line(self.expected)}, got {_line(self.got)}"
+        return f"{text}: {_line(self.hint)}" if self.hint else text
+
+
+def _line(text: str, limit: int = MAX_PART) -> str:
+    """The text on one line, cut when long; what a terminal would obey rather than print is escaped.
+
+    >>> _line("a\\nb\\x1b[2J")
+    'a\\\\nb\\\\x1b[2J'
+    """
+    held = text[: limit + 1]
+    if not held.isprintable():
+        held = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in held)
+    return held if len(held) <= limit else held[: limit - 3] + "..."
 
 
 class SparsimError(Exception):
@@ -34,7 +51,9 @@ class InputError(SparsimError):
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        lines = [str(problem) for problem in self.problems[:MAX_LISTED]]
+        left = len(self.problems) - len(lines)
+        super().__init__("\n".join([*lines, f"and {left} more problems"] if left else lines))
 
 
 def shown(value: object, limit: int = 60) -> str:
@@ -43,8 +62,28 @@ def shown(value: object, limit: int = 60) -> str:
     >>> shown("a" * 100, limit=8)
     "'aaaa..."
     """
-    text = repr(value)
+    text = _repr(value, limit)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _repr(value: object, room: int) -> str:
+    """`repr`, but of a large value only what fits into `room` characters, and a little more."""
+    if isinstance(value, str | bytes):
+        return repr(value[: room + 1])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return repr(value) if value.bit_length() < 4 * room + 60 else f"a number of {value.bit_length()} bits"
+    if not isinstance(value, list | tuple | dict) or room <= 0:
+        return "..." if room <= 0 else repr(value)
+    parts, left = list[str](), room
+    for item in value.items() if isinstance(value, dict) else ((each,) for each in value):
+        if left <= 0:
+            break
+        parts.append(": ".join(_repr(part, left - 1) for part in item))
+        left -= len(parts[-1]) + 2
+    text = ", ".join(parts)
+    if isinstance(value, dict):
+        return f"{{{text}}}"
+    return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(value) == 1 else ''})"
 
 
 def nearest(word: str, words: Iterable[str]) -> str:

@@ -14,10 +14,16 @@ import yaml
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, nearest, shown
+from simulator.models.limits import MAX_LAYERS
 
 MAX_BYTES = 4 * 2**20
+MAX_CSV_BYTES = 2**26
 MAX_DEPTH = 40
 MAX_NODES = 200_000
+"""Values of a document with its aliases written out; a long text counts as one for each `_TEXT` characters."""
+_TEXT = 64
+_DIGITS = 250
+"""Of a whole number: more are more than a float holds."""
 TRACE_FILE = "trace.yaml"
 
 Path_ = tuple[str | int, ...]
@@ -108,10 +114,10 @@ class _Composer:
                     self.anchors[closed.event.anchor] = (closed.value, self.nodes - closed.first_node + 1)
                 result = self._attach(stack, closed.value, closed.path, closed.event)
             elif isinstance(event, yaml.ScalarEvent):
-                self._count(event, 1)
+                self._count(event, 1 + len(event.value) // _TEXT)
                 value = self._scalar(event)
                 if event.anchor:
-                    self.anchors[event.anchor] = (value, 1)
+                    self.anchors[event.anchor] = (value, 1 + len(event.value) // _TEXT)
                 result = self._attach(stack, value, self._place(stack, event), event)
             elif isinstance(event, yaml.AliasEvent):
                 result = self._attach(stack, self._aliased(stack, event), self._place(stack, event), event)
@@ -216,7 +222,7 @@ def scalar(text: str) -> Any:
     """
     if text in _WORDS:
         return _WORDS[text]
-    if _INT.fullmatch(text) and len(text) < 400:
+    if len(text) <= _DIGITS and _INT.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     if _FLOAT.fullmatch(text):
         return float(text)
@@ -267,6 +273,8 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
     problems: list[Problem] = []
     rows: list[dict[str, Any]] = []
     try:
+        if path.stat().st_size > MAX_CSV_BYTES:
+            raise InputError(Problem(str(path), f"at most {MAX_CSV_BYTES} bytes", f"{path.stat().st_size} bytes"))
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             needed = ["name", "numel", "forward_s", "backward_s"]
@@ -274,6 +282,9 @@ def read_layers(path: Path) -> list[dict[str, Any]]:
             if absent:
                 raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {', '.join(absent)}"))
             for row in reader:
+                if len(rows) + len(problems) >= MAX_LAYERS:
+                    problems.append(Problem(f"{path}:{reader.line_num}", f"at most {MAX_LAYERS} layers", "more"))
+                    break
                 wrong = [column for column in needed[1:] if not _fits(column, row[column])]
                 for column in wrong:
                     what = "a whole number above 0" if column == "numel" else "seconds, 0 or more"
@@ -326,6 +337,7 @@ _EXPECTED = {
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
     "float_type": "a number",

@@ -30,7 +30,7 @@ from simulator.loading import (
     read_layers,
 )
 from simulator.models.hardware import Gpu, Runtime
-from simulator.models.layers import Workload
+from simulator.models.layers import MAX_BATCH, Workload
 from simulator.units import Seconds
 
 
@@ -111,7 +111,7 @@ class WorkloadSource(Spec):
     """A named workload at another batch size, or with the step that one GPU was measured to take."""
 
     trace: str
-    batch_size: int | None = Field(default=None, ge=1)
+    batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
 

@@ -26,6 +26,7 @@ from simulator.errors import InputError, Problem
 from simulator.evidence import Evidence, evidence_of, interval, warnings_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
+from simulator.models.limits import refuse_draws
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import OtherJob, Scenario, versions
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from simulator.traces.format import Trace
 
 _LISTED = 16
+_FEW_DRAWS = 2**18
+"""Draws of no more than so many are remembered."""
 PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
@@ -73,7 +76,7 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
         else:
             law = fitted_law(scenario, trace, plan)
             plan, neighbours = _plans(scenario, None, law)
-    iterations = _simulated(scenario, plan, neighbours)
+    iterations = _simulated(scenario, plan, neighbours, keep_iterations)
     times = np.array([item.time for item in iterations])
     breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
     evidence = evidence_of(scenario, plan, breakdown)
@@ -173,11 +176,11 @@ def _told(scenario: Scenario) -> Iterator[None]:
     raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
 
 
-def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour]) -> list[Iteration]:
+def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> list[Iteration]:
     """Every counted iteration. Raises InputError where an exchange never ends."""
     draws = _draws(scenario, plan, bool(neighbours)) or [ALIKE]
     with _told(scenario):
-        made = simulate_all(plan, draws, neighbours)
+        made = simulate_all(plan, draws, neighbours, keep)
     return made[scenario.warmup :] if neighbours else made
 
 
@@ -231,7 +234,9 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    normal = _normal(scenario.seed, p, count)
+    with _told(scenario):
+        refuse_draws(p, count)
+    normal = (_normal if p * count <= _FEW_DRAWS else _normal.__wrapped__)(scenario.seed, p, count)
     compute = fixed[:, None] * _factors(stragglers, normal[:p])
     return [Draws(compute[:, i], normal[p:, i]) for i in range(first, count)]
 

@@ -21,6 +21,7 @@ from simulator.cluster import Cluster
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
 from simulator.loading import (
+    MAX_DEPTH,
     Document,
     find,
     missing,
@@ -36,6 +37,9 @@ from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
 from simulator.units import Seconds
+
+MAX_KEY = 1000
+"""Characters of a dotted key."""
 
 
 class Measured(Spec):
@@ -226,6 +230,8 @@ def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
 def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
     """A copy of `data` with the dotted `key` set; a name on the way is replaced by the mapping it names."""
     parts = key.split(".")
+    if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
+        raise InputError(Problem(f"--set {shown(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
     copy = _copied(data)
     place = copy
     for depth, part in enumerate(parts[:-1]):
@@ -251,7 +257,7 @@ def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
 def _child(place: Any, part: str, key: str) -> Any:
     if isinstance(place, dict):
         return place.get(part)
-    if not part.isdecimal() or int(part) >= len(place):
+    if not (part.isascii() and part.isdecimal() and len(part) < 10) or int(part) >= len(place):
         raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
     return place[int(part)]
 

@@ -21,6 +21,8 @@ _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
 _RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
 TABLES = {"time": _TIME, "size": _SIZE, "bandwidth": _RATE, "fraction": {"%": 0.01}}
 _EXAMPLE = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fraction": "0.01 or 1 %"}
+_LONGEST = 400
+"""Characters of a quantity: matching takes the square of their number."""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([^\d\s].*)?")
 
@@ -34,7 +36,7 @@ def parse(text: str, dimension: str) -> float:
     Raises ValueError for a missing, unknown or foreign unit.
     """
     table = TABLES[dimension]
-    match = _QUANTITY.fullmatch(text.strip())
+    match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"a {dimension} such as {_EXAMPLE[dimension]}")
     number, unit = float(match[1]), (match[2] or "").strip()
@@ -45,6 +47,9 @@ def parse(text: str, dimension: str) -> float:
     if unit not in table:
         raise ValueError(f"a {dimension} in one of {', '.join(table)}")
     return number * table[unit]
+
+
+_HUGE = 10**300  # a whole number above it may not even be infinite as a float: it is an error
 
 
 def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) -> BeforeValidator:
@@ -60,7 +65,7 @@ def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) ->
         elif strict and dimension != "fraction" and value != 0:
             raise _expected(f"a {dimension} with its unit, such as {_EXAMPLE[dimension]}")
         else:
-            number = float(value)
+            number = float(value) if abs(value) < _HUGE else math.inf
         if not math.isfinite(number):
             raise _expected("a finite number")
         if positive and number <= 0:
@@ -90,14 +95,14 @@ def _with_unit(unit: str) -> PlainSerializer:
     return PlainSerializer(lambda value: f"{value!r} {unit}" if value else 0, when_used="json")
 
 
-_INF = math.inf
+_MOST = 1e6
 Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
 Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
 PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
 BytesPerSecond = Annotated[float, _quantity("bandwidth", 0.0, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
 Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
 Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
-Ratio = Annotated[float, _quantity("fraction", 0.0, _INF, False), _schema("fraction")]
+Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("fraction")]
 
 
 def show_time(seconds: float) -> str:

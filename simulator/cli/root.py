@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -41,10 +42,24 @@ class _Group(ExampleGroup):
         except Exception as error:
             from simulator.errors import SparsimError
 
-            if not isinstance(error, SparsimError):
+            text = str(error) if isinstance(error, SparsimError) else _of_the_machine(error)
+            if not text:
                 raise
-            click.echo(str(error), err=True)
+            click.echo(text, err=True)
             ctx.exit(2)
+
+
+def _of_the_machine(error: Exception) -> str:
+    """What the machine could not do, in words: write a file, read one, find memory. Empty for errors of ours."""
+    from simulator.errors import Problem
+
+    if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:
+        hint = "make room and try again" if error.errno == errno.ENOSPC else ""
+        what, got = "a file that can be read or written", error.strerror or type(error).__name__
+        return str(Problem(str(error.filename or "sparsim"), what, got, hint))
+    if isinstance(error, MemoryError):
+        return str(Problem("sparsim", "input that fits into memory", str(error) or "more", "ask for something smaller"))
+    return ""
 
 
 @click.group(

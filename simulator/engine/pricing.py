@@ -41,6 +41,8 @@ PRIMITIVE = {
 }
 
 
+MAX_TIMES = 2**22
+"""Payloads times places that fold together."""
 Fidelity = Literal["auto", "fold", "flows"]
 
 
@@ -178,17 +180,22 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
     for chosen, mask, label, efficiency in topology.choices(primitive, total, layout):
-        if not mask.any():
-            continue
-        prices.algorithms[primitive, label] += int(times[mask].sum())
-        rounds = collective_rounds(primitive, payload[mask], chosen, fabric, layout)
-        factor = fabric.protocol_factor(total[mask], layout.workers)
-        if efficiency is not None:
-            factor = np.full(int(mask.sum()), 1 / efficiency)
-        law = _law(rounds, wires, prices, times[mask], factor=factor, skip=by_curve[mask])
-        beside = fabric.beside(total[mask]) if rounds else 0.0
-        seconds[mask] = np.where(by_curve[mask], seconds[mask], law + beside)
+        if mask.any():
+            prices.algorithms[primitive, label] += int(times[mask].sum())
+        for some in _together(np.flatnonzero(mask), layout.places):
+            rounds = collective_rounds(primitive, payload[some], chosen, fabric, layout)
+            factor = fabric.protocol_factor(total[some], layout.workers)
+            if efficiency is not None:
+                factor = np.full(len(some), 1 / efficiency)
+            law = _law(rounds, wires, prices, times[some], factor=factor, skip=by_curve[some])
+            beside = fabric.beside(total[some]) if rounds else 0.0
+            seconds[some] = np.where(by_curve[some], seconds[some], law + beside)
     return seconds
+
+
+def _together(payloads: Ints, places: int) -> list[Ints]:
+    """The payloads in parts that fold together: all at once, but for clusters so large that memory has to be spared."""
+    return np.array_split(payloads, -(-len(payloads) * places // MAX_TIMES)) if len(payloads) else []
 
 
 def _law(

@@ -47,17 +47,24 @@ def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
     return simulate_all(plan, [draws])[0]
 
 
-def simulate_all(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour] = ()) -> list[Iteration]:
+def simulate_all(
+    plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
+) -> list[Iteration]:
     """Run iterations: each by itself, or one after the other where neighbours run theirs beside them.
 
-    Raises Stalled where an exchange never ends.
+    Without `keep` only the last one has spans. Raises Stalled where an exchange never ends.
     """
-    if not neighbours:
-        return [_together(plan, [each], ())[0] for each in draws]
-    return _together(plan, draws, neighbours)
+    if neighbours:
+        return _together(plan, draws, neighbours, keep)
+    made: list[Iteration] = []
+    for each in draws:
+        if made and not keep:
+            made[-1].forget()
+        made += _together(plan, [each], (), keep)
+    return made
 
 
-def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour]) -> list[Iteration]:
+def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour], keep: bool) -> list[Iteration]:
     env, network = simpy.Environment(), None
     if plan.flowing:
         structures = [shape for each in (plan, *(item.plan for item in neighbours)) for shape in each.structures()]
@@ -73,6 +80,8 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
 
     def job() -> Process:
         for each in draws:
+            if made and not keep:
+                made[-1].forget()
             made.append((yield env.process(Job(plan, env, network).iterate(each))))
 
     def beside(item: Neighbour) -> Process:

@@ -27,6 +27,7 @@ from simulator.models.exchange import (
     Step,
 )
 from simulator.models.layers import Workload
+from simulator.models.limits import refuse_collectives
 from simulator.schedulers.base import FREE
 from simulator.sparsifiers.base import Sparsifier
 
@@ -144,6 +145,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         workload, buckets = _planned(setup, workers, wires, update)
     else:
         workload, buckets = setup.workload.stretched(update), planned
+    refuse_collectives(workers, len(buckets))
     if sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
         raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)

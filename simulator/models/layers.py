@@ -13,6 +13,7 @@ from simulator.component import Spec, expected
 from simulator.models.curves import Floats
 from simulator.units import Seconds
 
+MAX_BATCH = 10**9
 VALUE_BYTES = 4
 """Bytes of one fp32 gradient element."""
 
@@ -35,7 +36,7 @@ class Workload(Spec):
     """
 
     name: str = "unnamed"
-    batch_size: int = Field(ge=1)
+    batch_size: int = Field(ge=1, le=MAX_BATCH)
     device: str = ""
     source: str = ""
     compute_time: Seconds | None = None

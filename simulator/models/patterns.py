@@ -7,10 +7,12 @@ from itertools import groupby
 import numpy as np
 
 from simulator.models.exchange import Layout, Round
+from simulator.models.limits import refuse_messages
 
 
 def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
     """Every worker sends `nbytes[0]` to every other: p-1 rounds, in round t to the worker t places on."""
+    refuse_messages(layout.workers * (layout.workers - 1))
     workers = np.arange(layout.workers)
     payload = np.full((1, layout.workers), nbytes[0])
     return [Round(workers, np.roll(workers, -t), payload) for t in range(1, layout.workers)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
@@ -53,6 +54,15 @@ class Iteration:
     computed: Callable[[], Floats]
     start: float = 0.0
     link_use: Callable[[], LinkUse] | None = None
+
+    def forget(self) -> None:
+        """Let go of what spans are made from: times of every worker and bucket. There are none from then on."""
+        self.spans = self.computed = _forgotten
+        self.spans_of = _forgotten
+
+
+def _forgotten(*_: object) -> Any:
+    raise RuntimeError("these spans were not kept: run with keep_iterations")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from simulator.studies.wording import method_of, name_of, settings
 
 TRIEDDENSER = 4
 """Sparsifiers that are also looked at with other densities."""
+MAX_ITERATIONS = 1e15
 
 
 def advise(
@@ -79,9 +80,9 @@ def read_iterations(path: str) -> dict[str, float]:
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a mapping from methods to iterations", shown(document.data)))
     problems = [
-        Problem(f"{document.where((key,))}: {key}", "iterations above 0", shown(value))
+        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", shown(value))
         for key, value in document.data.items()
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_ITERATIONS
     ]
     if problems:
         raise InputError(problems)

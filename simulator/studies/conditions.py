@@ -19,6 +19,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 NOT = "not"
 _SAME = 1e-9
+_MOST = 1e300
 
 
 def number_of(value: Any) -> tuple[float, str] | None:
@@ -28,7 +29,7 @@ def number_of(value: Any) -> tuple[float, str] | None:
     ((1250000000.0, 'bandwidth'), (0.5, ''), (3.0, ''), None)
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return (float(value), "") if math.isfinite(value) else None
+        return (float(value), "") if abs(value) <= _MOST else None  # NaN is not
     if isinstance(value, str):
         for dimension in TABLES:
             try:

@@ -16,9 +16,11 @@ from simulator.loading import Document, Path_
 from simulator.studies.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 
 MAX_POINTS = 250_000
+MAX_VALUES = 2 * MAX_POINTS
 KEYS = ("name", "question", "base", "vary", "zip", "skip")
 _RANGE = ("from", "to", "scale", "points")
 _SCALES = ("linear", "log")
+_MOST = 1e30
 _SI = {"time": "s", "size": "B", "bandwidth": "B/s"}
 
 
@@ -83,6 +85,7 @@ class _Reader:
         self.document, self.near = document, near
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
+        self.made = 0
 
     def grid(self) -> Grid:
         data = self.document.data
@@ -173,17 +176,27 @@ class _Reader:
             got = "nothing" if points is None else shown(points)
             self._wrong((*path, "points"), f"a whole number from 2 to {MAX_POINTS:,}", got)
         if len(ends) == 2:
-            dimensions = {dimension for value, dimension in ends if value or dimension}
-            if len(dimensions) > 1:
-                self._wrong(path, "both ends in units of one kind", f"{given['from']} and {given['to']}")
-            if scale == "log" and min(ends)[0] <= 0:
-                self._wrong(path, "both ends above 0, for a log scale", f"{given['from']} and {given['to']}")
+            self._check_ends(given, ends, scale == "log", path)
+        if len(self.problems) == found:
+            self.made += int(points or 0)
+            if self.made > MAX_VALUES:
+                self._wrong(path, f"at most {MAX_VALUES:,} values of all ranges together", f"{self.made:,}")
         if len(self.problems) > found:
             return []
         whole = all(isinstance(given[key], int) for key in ("from", "to"))
         unit = next((_SI[dimension] for _, dimension in ends if dimension), "")
         made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
         return [f"{value!r} {unit}" for value in made] if unit else made
+
+    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: Path_) -> None:
+        """Both ends in units of one kind, and so that steps between them can be counted."""
+        got, least = f"{given['from']} and {given['to']}", min(ends)[0]
+        if len({dimension for value, dimension in ends if value or dimension}) > 1:
+            self._wrong(path, "both ends in units of one kind", got)
+        if log and least <= 0:
+            self._wrong(path, "both ends above 0, for a log scale", got)
+        if max(abs(end) for end, _ in ends) > _MOST or (log and 0 < least < 1 / _MOST):
+            self._wrong(path, f"ends from {1 / _MOST:g} to {_MOST:g}", got)
 
     def _skipped(self, given: Any, grid: Grid) -> np.ndarray:
         """Which points (size,) match every condition of one of the entries."""

@@ -20,6 +20,9 @@ _ROW = b'"row": {'
 """Only in the record of a point that came out: inside of text, quotes are escaped."""
 _FIXED = 9
 """Characters before the JSON: eight of the checksum, one space."""
+MAX_RECORD = 2**20
+MAX_COLUMNS = 2000
+"""Columns that all records together may have."""
 
 
 class Journal:
@@ -35,13 +38,14 @@ class Journal:
         self.path = folder / f"points{part}.jsonl"
         self.records: dict[str, bytes] = {}
         self.damaged = 0
+        self.columns: set[str] = set()
         self.locks: list[int] = []
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock("sweep.lock", shared=bool(part))
             if part:
                 self._lock(f"sweep{part}.lock", shared=False)
-            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self.file = _opened(self.path, os.O_APPEND)
             self.locks.append(self.file)
             self._read()
         except OSError as error:
@@ -65,11 +69,19 @@ class Journal:
             os.close(self.locks.pop())
 
     def add(self, bodies: Sequence[tuple[str, bytes]]) -> None:
-        """Append records, given as digest and JSON, and flush them to the disk."""
+        """Append records, given as digest and JSON, and flush them to the disk.
+
+        Raises InputError where that can't be done, as on a full disk.
+        """
         view = memoryview(b"".join(line_of(body) for _, body in bodies))
-        while view:
-            view = view[os.write(self.file, view) :]
-        os.fsync(self.file)
+        try:
+            while view:
+                view = view[os.write(self.file, view) :]
+            os.fsync(self.file)
+        except OSError as error:
+            hint = "what was finished before is kept: make room, and the same command goes on from there"
+            what = "a file that can be written"
+            raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
         self.records.update(bodies)
 
     def finished(self, digest: str) -> bool:
@@ -92,30 +104,41 @@ class Journal:
         """Every journal of the folder, its own last; what was torn off at its own end is cut away."""
         for path in sorted(self.folder.glob("points*.jsonl")):
             if path != self.path:
-                self._take(path.read_bytes())
-        own = self.path.read_bytes()
-        whole = own.rfind(b"\n") + 1
-        if whole < len(own):
+                self._take(path)
+        whole = self._take(self.path)
+        if whole < os.fstat(self.file).st_size:
             os.ftruncate(self.file, whole)
             os.fsync(self.file)
-        self._take(own[:whole])
 
-    def _take(self, data: bytes) -> None:
-        for line in data.split(b"\n"):
-            if not line:
-                continue
-            body = line[_FIXED:]
-            if line[:_FIXED] != _checksum(body):
-                self.damaged += 1
-                continue
-            digest = json.loads(body)["digest"]
-            if _ROW in body or not self.finished(digest):
-                self.records[digest] = body
+    def _take(self, path: Path) -> int:
+        """Take over the records of a journal; the bytes up to the end of its last whole line."""
+        whole = 0
+        with path.open("rb") as file:
+            while line := file.readline(MAX_RECORD):
+                if line.endswith(b"\n"):
+                    whole = file.tell()
+                elif len(line) < MAX_RECORD:
+                    break  # torn off, or being written by another shard
+                if line != b"\n":
+                    self._record(line.rstrip(b"\n"))
+        return whole
+
+    def _record(self, line: bytes) -> None:
+        """Keep one record, if it is whole and what this program writes."""
+        body = line[_FIXED:]
+        record = _parsed(body) if line[:_FIXED] == _checksum(body) else None
+        if record is None or len(self.columns | record.get("row", {}).keys()) > MAX_COLUMNS:
+            self.damaged += 1
+            return
+        self.columns |= record.get("row", {}).keys()
+        digest = record["digest"]
+        if _ROW in body or not self.finished(digest):
+            self.records[digest] = body
 
     def _lock(self, name: str, shared: bool) -> None:
         """Hold a lock that ends with the process, however that ends. Raises InputError where another one has it."""
         path = self.folder / name
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = _opened(path)
         self.locks.append(handle)
         import fcntl
 
@@ -133,6 +156,50 @@ class Journal:
             ) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _opened(path: Path, flags: int = 0) -> int:
+    """A file of the folder, made where there is none; a link is refused, since its target would be written to."""
+    if path.is_symlink():
+        raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
+
+
+def _parsed(body: bytes) -> dict[str, Any] | None:
+    """A record of the form that this program writes: a digest with a flat row, or with an error; None for others."""
+    try:
+        record = json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
+        return None
+    row = record.get("row")
+    if (_ROW in body) != isinstance(row, dict) or set(record) != {"digest", "error" if row is None else "row"}:
+        return None
+    if row is None:
+        return record if isinstance(record["error"], str) and _is_text(record["error"]) else None
+    fits = (
+        row.get("digest", record["digest"]) == record["digest"]
+        and "error" not in row
+        and all(map(_is_plain, row.values()))
+    )
+    return record if fits and all(map(_is_text, row)) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can stand in a table."""
+    if isinstance(value, str):
+        return _is_text(value)
+    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _is_text(text: str) -> bool:
+    """Whether text can be written: JSON can spell halves of characters, which no file holds."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(name)
 
 
 def line_of(body: bytes) -> bytes:

@@ -6,6 +6,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
+from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds, Topology
 
 
@@ -39,6 +40,7 @@ class AllToAll(Topology, kind="all_to_all"):
     def _rotations(nbytes: Floats, layout: Layout) -> Rounds:
         """Everyone sends `nbytes` (b, 1) or (b, p) to everyone else; all receivers are windows of one array."""
         p = layout.workers
+        refuse_messages(p * (p - 1))
         workers, around = np.arange(p), np.tile(np.arange(p), 2)
         payload = np.broadcast_to(nbytes, (len(nbytes), p))
         return [Round(workers, around[t : t + p], payload) for t in range(1, p)]

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds, Topology, ring_pass
 
 
@@ -38,6 +39,7 @@ class ParameterServer(Topology, kind="parameter_server"):
         g = layout.gpus_per_node if self.local_aggregation else 1
         pushers = np.arange(layout.workers)
         servers = layout.workers + self._servers(layout, slot)
+        refuse_messages(len(pushers) * len(servers))
         share = g * len(servers)
         src, dst = np.repeat(pushers, len(servers)), np.tile(servers, len(pushers))
         up = np.repeat(push[:, None] / share, len(src), axis=1)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from simulator.errors import Problem, shown
-from simulator.traces.kineto_events import ITEMSIZE
+from simulator.traces.kineto_events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.streams import json_members
 
 MAX_PROBLEMS = 20
+_MAX_KEYS = 100
 _TYPES = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE", 7: "COMM_COLL_NODE"}
 _KINDS: dict[str, Literal["compute", "collective", "send", "receive"]] = {
     "COMP_NODE": "compute",
@@ -73,7 +73,7 @@ def read_chakra(path: Path) -> ChakraTrace:
     for count, item in enumerate(_items(path, problems), start=1):
         try:
             node = _node(item)
-        except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             if len(problems) < MAX_PROBLEMS:
                 problems.append(Problem(f"{path}: node {count}", "a node of a Chakra trace", shown(item)))
             continue
@@ -89,7 +89,7 @@ def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
     first: dict[str, Any] | None = {}
     for key, item in json_members(path, {"nodes", "workload_graph"}, problems):
         if key and key not in ("nodes", "workload_graph"):
-            if first is not None:
+            if first is not None and len(first) < _MAX_KEYS:
                 first[key] = item
             continue
         if first is not None and "type" in first:
@@ -116,11 +116,11 @@ def _converted(item: dict[str, Any]) -> ChakraNode | None:
         return None
     attributes = {entry["name"]: _only(entry) for entry in item.get("attr", ())}
     return ChakraNode(
-        id=int(item.get("id", 0)),
-        name=str(item.get("name", "")),
+        id=whole(item.get("id", 0)),
+        name=text_of(item.get("name", "")),
         kind=kind,
         seconds=_seconds(item.get("durationMicros", item.get("duration_micros", 0))),
-        collective=_COLLECTIVES[int(attributes.get("comm_type", 0))] if kind == "collective" else "",
+        collective=_COLLECTIVES[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
         nbytes=_count(attributes.get("comm_size", 0)),
         group=0,
         waits_for=_ids(item, "ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"),
@@ -133,11 +133,11 @@ def _fed(item: dict[str, Any]) -> ChakraNode | None:
     if kind is None:
         return None
     return ChakraNode(
-        id=int(item["Id"]),
-        name=str(item.get("Name", "")),
+        id=whole(item["Id"]),
+        name=text_of(item.get("Name", "")),
         kind=kind,
         seconds=_seconds(item.get("runtime", 0)),
-        collective=_COLLECTIVES[int(item.get("comm_type", 0))] if kind == "collective" else "",
+        collective=_COLLECTIVES[_count(item.get("comm_type", 0))] if kind == "collective" else "",
         nbytes=_count(item.get("comm_size", 0)),
         group=0,
         waits_for=_ids(item, "data_deps"),
@@ -147,16 +147,16 @@ def _fed(item: dict[str, Any]) -> ChakraNode | None:
 def _observed(item: dict[str, Any]) -> ChakraNode | None:
     """A node of PyTorch's observer: a collective, or a kernel that linking has put beside the host operations."""
     attributes = {entry["name"]: entry["value"] for entry in item.get("attrs", ())}
-    name, waits_for = str(item["name"]), _ids(item, "ctrl_deps")
+    name, waits_for = text_of(item["name"]), _ids(item, "ctrl_deps")
     seconds = _seconds(item.get("exclusive_dur") or item.get("inclusive_dur") or 0)
     if "collective_name" in attributes:
         most = max(_count(attributes.get(key, 0)) for key in ("in_msg_nelems", "out_msg_nelems"))
         size = ITEMSIZE.get(str(attributes.get("dtype", "")).strip('"').lower(), 0)
         group = _count(attributes.get("pg_size", attributes.get("group_size", 0)))
         collective = _spelled(str(attributes["collective_name"]))
-        return ChakraNode(int(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
+        return ChakraNode(whole(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
     if item.get("cat") == "kernel":
-        return ChakraNode(int(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
+        return ChakraNode(whole(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
     return None
 
 
@@ -171,18 +171,18 @@ def _ids(item: dict[str, Any], *keys: str) -> tuple[int, ...]:
     for key in keys:
         ids = item.get(key) or []
         found += ids if isinstance(ids, list) else [ids]
-    return tuple(int(number) for number in found)
+    return tuple(whole(number) for number in found)
 
 
 def _seconds(microseconds: Any) -> float:
     value = float(microseconds)
-    if not (math.isfinite(value) and value >= 0):
+    if not 0 <= value <= MOST_TIME:
         raise ValueError(value)
     return value * 1e-6
 
 
 def _count(value: Any) -> int:
-    number = int(value)
+    number = whole(value)
     if number < 0:
         raise ValueError(number)
     return number

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +16,20 @@ from pydantic import Field, model_validator
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem
 from simulator.models.gradients import Block, Values
-from simulator.models.layers import Layer
+from simulator.models.layers import MAX_BATCH, Layer
 from simulator.traces.tables import Keys, Table
 from simulator.traces.texts import UnionPoint, read_layers, read_spec, read_unions
 
 FILES = ("trace.yaml", "layers.csv", "gradients.parquet")
 """The files that every trace has."""
+
+
+MAX_TRACE_WORKERS = 4096
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+"""Of an iteration: they are stored as int32."""
+Edge = Annotated[int, Field(ge=0, lt=2**62)]
+Scale = Annotated[float, Field(gt=0, le=1e30)]
+_LEAST_SCALE = 1e-30
 
 
 class TraceSpec(Spec):
@@ -36,23 +44,25 @@ class TraceSpec(Spec):
     model: str = ""
     framework: str = ""
     device: str = ""
-    batch_size: int = Field(default=1, ge=1)
-    workers: int = Field(ge=1, le=4096)
+    batch_size: int = Field(default=1, ge=1, le=MAX_BATCH)
+    workers: int = Field(ge=1, le=MAX_TRACE_WORKERS)
     date: datetime.date | None = None
     versions: dict[str, str] = Field(default_factory=dict)
-    iterations: tuple[int, ...] = Field(min_length=1)
-    blocks: tuple[tuple[int, int], ...] = ()
+    iterations: tuple[Number, ...] = Field(min_length=1)
+    blocks: tuple[tuple[Edge, Edge], ...] = ()
     loss: dict[int, float] = Field(default_factory=dict)
     data_licence: str = ""
     source: str = ""
-    gradient_scale: float = Field(default=1.0, gt=0)
-    residual_scale: float = Field(default=1.0, gt=0)
+    gradient_scale: Scale = 1.0
+    residual_scale: Scale = 1.0
     sampling: str = ""
 
     @model_validator(mode="after")
     def _ordered(self) -> TraceSpec:
         if any(b <= a for a, b in pairwise(self.iterations)) or self.iterations[0] < 0:
             raise expected("increasing iterations from 0 up", "others", "each iteration is recorded once")
+        if min(self.gradient_scale, self.residual_scale) < _LEAST_SCALE:
+            raise expected(f"scales of at least {_LEAST_SCALE:g}", "a smaller one")
         recorded, last = set(self.iterations), -1
         for first, end in self.blocks:
             span = range(first, end + 1)
@@ -138,11 +148,13 @@ class Trace:
         wanted = range(spans[0][0], spans[-1][1] + 1)
         places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
         m = len(self.keys.layer)
-        for iteration, _, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
+        for iteration, row, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
             if not any(first <= iteration <= last for first, last in spans):
                 continue
+            if len(rows) != m:
+                raise table.replaced(row)
             whole = Block(
-                values=_values(rows, chosen, self.spec.gradient_scale),
+                values=_values(rows, chosen, self.spec.gradient_scale, table.path),
                 piece=self.keys.layer,
                 coordinate=self.keys.coordinate + offsets[self.keys.layer],
                 weight=self.keys.weight,
@@ -163,8 +175,10 @@ class Trace:
         if not path.exists():
             return None
         table = Table(path, "block", self.spec.workers)
-        _, _, rows = next(table.groups(chosen, range(block, block + 1)))
-        return _values(rows, chosen, self.spec.residual_scale)
+        _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
+        if rows is None or len(rows) != len(self.keys.layer):
+            raise table.replaced(row)
+        return _values(rows, chosen, self.spec.residual_scale, path)
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
         """Measured unions by iteration: share of coordinates that at least one of n workers selected, by n."""
@@ -189,9 +203,15 @@ class Trace:
         return runs[block]
 
 
-def _values(rows: pa.Table, workers: tuple[int, ...], scale: float) -> Values:
+def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:
     values: Values = np.stack([rows[f"w{worker}"].to_numpy().astype(np.float32) for worker in workers])
-    return values / np.float32(scale)
+    with np.errstate(over="ignore"):
+        values = values / np.float32(scale)
+    if scale < 1 and not np.isfinite(values).all():
+        raise InputError(
+            Problem(str(path), "values that float32 holds when divided by the scale", f"{scale:g} below them")
+        )
+    return values
 
 
 def described(spec: TraceSpec, iterations: Sequence[int]) -> TraceSpec:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, shown
 from simulator.models.layers import VALUE_BYTES
 from simulator.traces.kineto_events import (
     ACCUMULATE,
@@ -23,6 +23,8 @@ from simulator.traces.kineto_events import (
     Operation,
     launched,
     shape_of,
+    text_of,
+    whole,
 )
 from simulator.traces.streams import json_members
 
@@ -113,9 +115,13 @@ def read_kineto(path: Path) -> KinetoTrace:
         if key in ("traceEvents", ""):
             events.add(item)
         elif key == "deviceProperties" and isinstance(item, list) and item and isinstance(item[0], dict):
-            events.device = str(item[0].get("name", ""))
+            events.device = text_of(item[0].get("name", ""))
         elif key == "distributedInfo" and isinstance(item, dict):
-            events.workers = int(item.get("world_size") or 0)
+            try:
+                events.workers = whole(item.get("world_size") or 0)
+            except (TypeError, ValueError, OverflowError):
+                got = shown(item["world_size"])
+                events.problems.append(Problem(f"{path}: distributedInfo: world_size", "a whole number", got))
     if not events.count:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))
     launches = Launches(events)
@@ -228,7 +234,7 @@ def _collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
             elements, itemsize = inner.elements, inner.itemsize
         match = _NCCL.match(name)
         collective = _COLLECTIVES.get(match[1].lower() if match else "", "unknown")
-        workers = int(args.get("Group size") or events.workers)
+        workers = whole(args.get("Group size") or events.workers)
         # Without both sizes on record, an all-gather's is that of one worker's part.
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
         nbytes = elements * itemsize * parts

@@ -15,6 +15,11 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
 MAX_PROBLEMS = 20
+MOST = 2**62
+"""Elements, bytes and numbers of all kinds: what an int64 holds with room to add."""
+MOST_TIME = 1e18
+"""Microseconds: 30,000 years."""
+MAX_DIMENSIONS = 64
 ACCUMULATE = "torch::autograd::AccumulateGrad"
 EVALUATE = "autograd::engine::evaluate_function: "
 TO_GRADIENT = "torch.distributed.ddp.reducer::copy_bucket_to_grad"
@@ -68,22 +73,25 @@ class Events:
             kind = _KINDS.get(str(event.get("cat", "")).lower()) if event.get("ph") == "X" else None
             if kind is not None:
                 start, length = float(event["ts"]), float(event["dur"])
-                if not (math.isfinite(start) and length >= 0):
+                if not (abs(start) <= MOST_TIME and 0 <= length <= MOST_TIME):
                     raise ValueError
                 getattr(self, f"_{kind}")(event, event.get("args") or {}, start, length)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             if len(self.problems) < MAX_PROBLEMS:
                 where = f"{self.path}: event {self.count}"
                 self.problems.append(Problem(where, "an event with ts and dur in microseconds", shown(event)))
 
     def _runtime(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         if "correlation" in args:
-            self.launch_id.append(int(args["correlation"]))
-            self.launch_thread.append(self._thread(event["tid"]))
+            number, thread = whole(args["correlation"]), self._thread(event["tid"])
+            self.launch_id.append(number)
+            self.launch_thread.append(thread)
             self.launch_time.append(start)
 
     def _kernel(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
-        name, number = str(event["name"]), int(args.get("correlation", -1))
+        name, number = text_of(event["name"]), whole(args.get("correlation", -1))
+        if name.startswith("nccl"):
+            shape_of(args), whole(args.get("Group size") or 0)  # what can't be read is a problem of this event
         self.kernel_id.append(number)
         self.kernel_start.append(start)
         self.kernel_seconds.append(length)
@@ -92,21 +100,35 @@ class Events:
 
     def _copy(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         if "DtoD" in str(event["name"]) and "bytes" in args:
-            self.copy_id.append(int(args.get("correlation", -1)))
-            self.copy_bytes.append(float(args["bytes"]))
+            number, nbytes = whole(args.get("correlation", -1)), whole(args["bytes"])
+            self.copy_id.append(number)
+            self.copy_bytes.append(nbytes)
 
     def _operation(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
-        name, numbered = str(event["name"]), "Sequence number" in args
+        name, numbered = text_of(event["name"]), "Sequence number" in args
         if name.startswith("ProfilerStep#"):
             self.steps.append((start, start + length))
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
-            sequence = int(args["Sequence number"]) if numbered else -1
-            backward = numbered and int(args.get("Fwd thread id", 0)) > 0
+            sequence = whole(args["Sequence number"]) if numbered else -1
+            backward = numbered and whole(args.get("Fwd thread id", 0)) > 0
             made = (self._thread(event["tid"]), start, start + length, name, sequence, backward, *shape_of(args))
             self.operations.append(Operation(*made))
 
     def _thread(self, name: Any) -> int:
         return self._threads.setdefault(str(name), len(self._threads))
+
+
+def whole(value: Any) -> int:
+    """A whole number as it stands in JSON. Raises ValueError where it is none, or more than an int64 holds."""
+    number = int(value)
+    if abs(number) > MOST:
+        raise ValueError(number)
+    return number
+
+
+def text_of(value: Any) -> str:
+    """A name; halves of characters, which JSON can spell and no file can hold, as question marks."""
+    return str(value).encode(errors="replace").decode()
 
 
 def shape_of(args: dict[str, Any]) -> tuple[int, int]:
@@ -115,13 +137,17 @@ def shape_of(args: dict[str, Any]) -> tuple[int, int]:
     Kernels of NCCL and `record_param_comms` say `In msg nelems` and `Out msg nelems` since PyTorch 2.2: the larger one.
     """
     if "In msg nelems" in args:
-        most = max(int(args.get(key) or 0) for key in ("In msg nelems", "Out msg nelems"))
-        return most, ITEMSIZE.get(str(args.get("dtype", "")).lower(), 0)
+        most = max(whole(args.get(key) or 0) for key in ("In msg nelems", "Out msg nelems"))
+        return max(0, most), ITEMSIZE.get(str(args.get("dtype", "")).lower(), 0)
     shapes = args.get("Input Dims") or ()
     kinds = args.get("Input type") or ("float",) * len(shapes)
     for shape, kind in zip(shapes, kinds, strict=False):
-        if isinstance(shape, list) and shape and all(isinstance(size, int) for size in shape):
-            return math.prod(shape), ITEMSIZE.get(str(kind).lower(), 0)
+        if (
+            isinstance(shape, list)
+            and 0 < len(shape) <= MAX_DIMENSIONS
+            and all(isinstance(size, int) and 0 <= size <= MOST for size in shape)
+        ):
+            return whole(math.prod(shape)), ITEMSIZE.get(str(kind).lower(), 0)
     return 0, 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.errors import Problem, shown
-from simulator.traces.streams import numbered_lines
+from simulator.traces.streams import is_whole, numbered_lines
 
 _TAG = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
 _NCCL = re.compile(r"^\S+:\d+:\d+ \[[\d-]+\] (?:\S+ )?NCCL (?:INFO|WARN|TRACE|DEBUG|ABORT|VERSION)?")
@@ -22,8 +22,10 @@ _PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf\b")
 _HEADING = re.compile(r"^#\s+size\s+count\s+type\b")
 _NETWORK = re.compile(r"NCCL INFO Using network (\S+)|\[send\] via NET/([^/\s]+)")
 _STRAY = re.compile(r"\s*\d+\s+\d+\s+\w+\s+\S+\s+\S+\s+[\d.]+")
+MAX_PROBLEMS = 100
 _FEW = 0.011  # GB/s: bandwidths are printed with two decimals
 _NEAR = 0.02
+_HALF = 3  # time, algbw, busbw
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class NcclTest:
         if forced in ("ring", "tree"):
             return {"ring": "ring", "tree": "double_binary_tree"}[forced]
         threshold = self.environment.get("NCCL_TREE_THRESHOLD", "")
-        if not threshold.isdigit():
+        if not is_whole(threshold):
             return "nccl"
         sizes = [row.nbytes for row in self.rows]
         if int(threshold) == 0:
@@ -149,30 +151,34 @@ class _Reader:
         if starts and (self.test.columns or self.test.rows):
             self._close("another test")
             self.test = _Open(number)
-        if match := _RANK.match(line):
+        if (match := _RANK.match(line)) and is_whole(match[1]):
             self.test.hosts[int(match[1])], self.test.gpus[int(match[1])] = match[2], match[3]
         elif _HEADING.match(line):
             if self.test.columns and not self.test.closed:
                 self._close("another table")
                 self.test = _Open(number, hosts=self.test.hosts, gpus=self.test.gpus, version=self.test.version)
-            self.test.columns = line.lstrip("# ").split()
+            columns = line.lstrip("# ").split()
+            if "time" not in columns or len(columns) - columns.index("time") < 2 * _HALF:
+                self._note(number, "a heading with time, algbw and busbw, twice", line.strip())
+                columns = []
+            self.test.columns = columns
         elif line.startswith(("# Out of bounds", "# Avg bus bandwidth")):
             self.test.closed = True
         elif match := _PROGRAM.search(line):
             self.test.collective = match[1]
         if match := _VERSION.search(line):
-            self.test.version = match[1] or _spelled(int(match[2]))
+            self.test.version = match[1] or _spelled(int(match[2][:9]))
 
     def _row(self, number: int, cells: list[str]) -> None:
         columns = self.test.columns
-        if not cells[0].isdigit():
+        if not is_whole(cells[0]):
             self._note(number, f"a row of {len(columns)} columns, or a comment", " ".join(cells))
             return
         if len(cells) != len(columns):
             self._note(number, f"{len(columns)} columns: {' '.join(columns)}", f"{len(cells)}")
             return
         row = dict(zip(columns[: columns.index("time")], cells, strict=False))
-        if not row["count"].isdigit() or int(row["size"]) < 0:
+        if not is_whole(row["count"]):
             self._note(number, "whole numbers under size and count", f"{row['size']} {row['count']}")
             return
         self.test.operation = row.get("redop", "none"), row.get("root", "-1")
@@ -191,19 +197,20 @@ class _Reader:
         if cells[0] == "N/A":
             return None
         try:
-            time, algbw, busbw = (float(cell) for cell in cells[:3])
+            time, algbw, busbw = (float(cell) for cell in cells[:_HALF])
         except ValueError:
             self._note(number, f"numbers under time, algbw and busbw ({name})", " ".join(cells[:3]))
             return math.nan
-        speed = nbytes / time / 1e3 if time > 0 else math.nan
-        if not abs(speed - algbw) <= _FEW + _NEAR * algbw:
+        speed = nbytes / time / 1e3 if 0 < time < math.inf else math.nan
+        if not (math.isfinite(busbw) and abs(speed - algbw) <= _FEW + _NEAR * min(algbw, speed + 1)):
             got = f"{cells[0]} us and {cells[1]} GB/s for {nbytes} B"
             self._note(number, f"a time and a bandwidth that agree ({name})", got)
             return math.nan
-        if len(cells) > 3 and cells[3].isdigit() and int(cells[3]) > 0:
+        if len(cells) > _HALF and is_whole(cells[_HALF]) and int(cells[_HALF]) > 0:
             self._note(number, f"no wrong results ({name})", f"{cells[3]} of them")
             return math.nan
-        self.test.bus = max(self.test.bus, (busbw, busbw / speed))
+        if speed > 0:
+            self.test.bus = max(self.test.bus, (busbw, busbw / speed))
         return time * 1e-6
 
     def _close(self, by: str) -> None:
@@ -230,7 +237,8 @@ class _Reader:
         )
 
     def _note(self, number: int, expected: str, got: str) -> None:
-        self.problems.append(Problem(f"{self.path}:{number}", expected, got if len(got) < 60 else shown(got)))
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Problem(f"{self.path}:{number}", expected, got if len(got) < 60 else shown(got)))
 
 
 _NAMES = {

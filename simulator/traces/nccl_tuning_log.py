@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import Problem, shown
-from simulator.traces.streams import numbered_lines
+from simulator.traces.streams import is_whole, numbered_lines
 
+MAX_PROBLEMS = 100
+"""Problems after which the rest of a file is not looked at."""
 _BODY = re.compile(r"NCCL INFO\s+(.*)$")
 _CELL = re.compile(r"\s*(-?\d+(?:\.\d+)?)/\s*(-?\d+(?:\.\d+)?)\s*")
 _CHOICE = re.compile(
-    r"(?:(\w+): )?(\d+) Bytes -> Algo (\w+) proto (\w+)"
-    r"(?: time (-?\d+(?:\.\d+)?))?(?:.*channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?"
+    r"(?:(\w+): )?\b([0-9]{1,18}) Bytes -> Algo (\w+) proto (\w+)"
+    r"(?: time (-?\d+(?:\.\d+)?))?(?:.*channel\{Lo\.\.Hi\}=\{([0-9]{1,6})\.\.([0-9]{1,6})\})?"
 )
 _FUNCTIONS = {
     "Broadcast": "broadcast",
@@ -77,14 +79,19 @@ def read_nccl_tuning(path: Path) -> TuningLog:
         found = _BODY.search(line)
         if found is None:
             continue
+        if len(problems) >= MAX_PROBLEMS:
+            break
         name, *rest = (part.strip() for part in found[1].rstrip("| ").split("|"))
         if name == "Latency/AlgBw":
             columns = [_pair(part) for part in rest]
         elif name == "Algorithm":
             heading = [_word(part) for part in rest]
         elif name == "Protocol" and heading:
-            each = len(rest) // len(heading)
-            columns = [(heading[place // each], _word(part)) for place, part in enumerate(rest) if each]
+            each, odd = divmod(len(rest), len(heading))
+            columns = [(heading[place // each], _word(part)) for place, part in enumerate(rest)] if not odd else []
+            if not columns:
+                what = f"as many protocols for each of {len(heading)} algorithms"
+                problems.append(Problem(f"{path}:{number}", what, shown(found[1].strip())))
         elif name in _FUNCTIONS and rest and columns:
             made = _cells(_FUNCTIONS[name], rest, columns, number)
             if isinstance(made, str):
@@ -107,7 +114,7 @@ def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], lin
     made = []
     for (algorithm, protocol), match in zip(columns, matches, strict=True):
         latency, bandwidth = (float(match[i]) for i in (1, 2)) if match else (math.nan, math.nan)
-        if not (latency >= 0 and bandwidth >= 0):
+        if not (0 <= latency < math.inf and 0 <= bandwidth < math.inf):
             return "latencies and bandwidths of 0 or more"
         made.append(TuningCell(primitive, algorithm, protocol, latency * 1e-6, bandwidth * 1e9, line))
     return made
@@ -128,7 +135,7 @@ def _choice(match: re.Match[str], line: int) -> TuningChoice:
 
 def _numbered(text: str, names: tuple[str, ...]) -> str:
     """A name from what older logs print as a number."""
-    return names[int(text)] if text.isdigit() and int(text) < len(names) else _word(text)
+    return names[int(text)] if is_whole(text) and int(text) < len(names) else _word(text)
 
 
 def _pair(text: str) -> tuple[str, str]:

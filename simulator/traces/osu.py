@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import Problem, shown
-from simulator.traces.streams import numbered_lines
+from simulator.traces.streams import is_whole, numbered_lines
 
+MAX_PROBLEMS = 100
+"""Problems after which the rest of a file is not looked at."""
 _TITLE = re.compile(r"^#\s*OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
 _COLUMNS = re.compile(r"(?:Avg |Min |Max )?Latency\s*\(us\)|Bandwidth \(MB/s\)|MB/s|Messages/s|Iterations")
 _HEADING = re.compile(r"^#\s*Size\b")
@@ -81,6 +83,8 @@ def read_osu(path: Path) -> OsuFile:
             rows.clear()
 
     for number, line in numbered_lines(path, problems):
+        if len(problems) >= MAX_PROBLEMS:
+            break
         if match := _TITLE.match(line):
             close()
             title, version, start, columns = match[1], match[2] or "", number, []
@@ -104,7 +108,7 @@ def read_osu(path: Path) -> OsuFile:
 
 def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:
     """The row, or what should have stood there."""
-    if len(cells) != 1 + len(columns) or not cells[0].isdigit():
+    if len(cells) != 1 + len(columns) or not is_whole(cells[0]):
         return f"a size and {len(columns)} more columns: {', '.join(columns)}"
     place = next(i for i, column in enumerate(columns) if _LATENCY.fullmatch(column))
     try:

@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
 from simulator.errors import InputError, Problem, shown
 
 CHUNK = 2**20
-MAX_VALUE = 2**26
+MAX_VALUE = 2**24
 """Characters that one JSON value may take: anything longer is taken for damage."""
+MAX_LINE = 2**20
+"""Characters of one line."""
+MAX_RATIO = 50
+"""How many times its size a packed file may unpack to, beyond `FREE` bytes: text packs 10 to 25 times."""
+FREE = 2**24
+_DIGITS = 18
 _BLANK = " \t\r\n"
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzip file that is refused once it unpacks to more than an honest one does. Raises InputError then."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._path, self._left = path, max(FREE, MAX_RATIO * path.stat().st_size)
+
+    def read1(self, size: int = -1) -> bytes:
+        """Up to `size` bytes."""
+        made = super().read1(size)
+        self._left -= len(made)
+        if self._left < 0:
+            hint = "is it a compressed bomb? unpack it first if it is not"
+            raise InputError(
+                Problem(str(self._path), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint)
+            )
+        return made
 
 
 def open_text(path: Path) -> TextIO:
@@ -23,12 +49,14 @@ def open_text(path: Path) -> TextIO:
 
     Raises InputError where the file can't be opened.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(Problem(str(path), "a file", "a device or a pipe", "write what it holds to a file first"))
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        opener: Callable[..., Any] = gzip.open if packed else open
-        opened: TextIO = opener(path, "rt", encoding="utf-8-sig", errors="replace")
-        return opened
+        if packed:
+            return io.TextIOWrapper(_Unpacked(path), encoding="utf-8-sig", errors="replace")
+        return path.open(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
 
@@ -38,12 +66,25 @@ def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, s
     number = 0
     with open_text(path) as file:
         try:
-            for number, line in enumerate(file, start=1):
+            while line := file.readline(MAX_LINE):
+                number += 1
+                if len(line) == MAX_LINE:
+                    what = f"lines of at most {MAX_LINE} characters"
+                    raise InputError(Problem(f"{path}:{number}", what, "a longer one", "is it a text file?"))
                 yield number, line.rstrip("\r\n")
         except _BROKEN:
             problems.append(Problem(f"{path}:{number + 1}", "the rest of a gzip file", "its end", "is it cut short?"))
         except OSError as error:
             raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+
+
+def is_whole(text: str) -> bool:
+    """Whether text is a whole number of ASCII digits that fits into an int64.
+
+    >>> is_whole("4096"), is_whole("²"), is_whole("9" * 30)
+    (True, False, False)
+    """
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 class JsonReader:
@@ -88,9 +129,9 @@ class JsonReader:
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
-            except (json.JSONDecodeError, RecursionError) as error:
-                # Cut off by the chunk's end, or damaged: more text tells.
-                if len(self._text) - self._at < MAX_VALUE and self._fill():
+            except (ValueError, RecursionError) as error:
+                # Cut off by the chunk's end, or damaged: more text tells. Twice as much, since all is read again.
+                if len(self._text) - self._at < MAX_VALUE and self._fill(len(self._text) - self._at):
                     continue
                 got = "the end of the file" if self._ended else shown(self._text[self._at : self._at + 40])
                 raise InputError(Problem(self.place, "a JSON value", got, str(error).split(":")[0])) from None
@@ -99,13 +140,13 @@ class JsonReader:
             self._at = end
             return value
 
-    def _fill(self) -> bool:
-        """Read one more chunk; False at the end."""
+    def _fill(self, least: int = 0) -> bool:
+        """Read one more chunk, or `least` characters if that is more; False at the end."""
         if self._ended:
             return False
         self._line += self._text.count("\n", 0, self._at)
         try:
-            more = self._file.read(CHUNK)
+            more = self._file.read(max(CHUNK, least))
         except _BROKEN:
             more = ""
         self._ended = not more
@@ -137,7 +178,9 @@ def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str
         reader.take("}")
         return
     while True:
-        key = str(reader.value())
+        key = reader.value()
+        if not isinstance(key, str):
+            raise InputError(Problem(reader.place, "a name in quotes", shown(key)))
         reader.take(":")
         if key in streamed and reader.peek() == "[":
             yield from _items(reader, key)

@@ -17,6 +17,9 @@ from simulator.models.exchange import Ints
 
 MAX_PROBLEMS = 20
 BATCH_ROWS = 2**16
+MAX_RATIO = 100
+"""How many times its size a file may unpack to, beyond `FREE` bytes: gradients hardly pack, their coordinates well."""
+FREE = 2**28
 WEIGHT_TOLERANCE = 1e-3
 _BUFFER = 2**20
 _DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
@@ -63,6 +66,8 @@ class Table:
             batches = (file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns) for part in parts)
             for batch in chain.from_iterable(batches):
                 table = pa.Table.from_batches([batch])
+                if not set(columns) <= set(table.column_names):
+                    raise self.replaced(row)
                 if table[self.group].null_count:
                     where = f"{self.path}: column {self.group}"
                     raise InputError(
@@ -82,6 +87,12 @@ class Table:
         except _DAMAGED as error:
             got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
             raise InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")) from None
+
+    def replaced(self, row: int) -> InputError:
+        """The error where rows are others than those that were checked."""
+        return InputError(
+            Problem(self._at(row), "the rows that were checked", "others", "was the file replaced while it was read?")
+        )
 
     def _emit(
         self, number: int | None, row: int, parts: list[pa.Table], wanted: range | None
@@ -137,12 +148,19 @@ class Table:
     def _columns(self, problems: list[Problem]) -> bool:
         """Whether every column is there, with a fitting type."""
         try:
-            schema = pq.read_schema(self.path)
+            file = pq.ParquetFile(self.path)
+            schema, about = file.schema_arrow, file.metadata
+            groups = [about.row_group(i) for i in range(about.num_row_groups)]
         except _DAMAGED as error:
             got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
             problems.append(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
             return False
         before = len(problems)
+        held = sum(group.num_rows for group in groups) * (8 * len(self.names) + 4 * self.workers)
+        if max(held, sum(group.total_byte_size for group in groups)) > max(FREE, MAX_RATIO * self.path.stat().st_size):
+            hint = "is it a compressed bomb?"
+            problems.append(Problem(str(self.path), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint))
+            return False
         whole = {self.group, "layer", "coordinate"}
         for name in [*self.names, *(f"w{worker}" for worker in range(self.workers))]:
             fits, what = (
@@ -168,9 +186,7 @@ class Table:
         for name in rows.column_names:
             column = rows[name]
             empty = column.is_null().to_numpy() if column.null_count else np.zeros(0, dtype=bool)
-            bad = (
-                empty if name in (self.group, "layer", "coordinate") or empty.any() else ~np.isfinite(column.to_numpy())
-            )
+            bad = empty if name in (self.group, "layer", "coordinate") or empty.any() else _not_float32(column)
             if bad.any():
                 at = int(bad.argmax())
                 got = str(column[at].as_py())
@@ -228,3 +244,10 @@ class Table:
             got = f"layer {layer[at]}, coordinate {coordinate[at]}"
             got += "" if weight is None else f", weight {weight[at]:g}"
             problems.append(Problem(self._at(first + at), what, got))
+
+
+def _not_float32(column: pa.ChunkedArray) -> np.ndarray:
+    """Where values are NaN, infinite or beyond float32, in which gradients are held."""
+    with np.errstate(over="ignore"):
+        bad: np.ndarray = ~np.isfinite(column.to_numpy().astype(np.float32))
+        return bad

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from pydantic import ValidationError
 from simulator.component import Spec
 from simulator.errors import Problem, shown
 from simulator.models.layers import Layer
+from simulator.models.limits import MAX_LAYERS
 
 MAX_YAML_BYTES = 2**20
 MAX_CSV_BYTES = 2**26
 MAX_DEPTH = 20
 MAX_PROBLEMS = 20
+
+_MAX_DIMENSIONS = 64
 
 S = TypeVar("S", bound=Spec)
 
@@ -46,9 +50,11 @@ def read_spec(path: Path, spec: type[S], problems: list[Problem]) -> S | None:
         depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+            tagged = getattr(event, "tag", None) not in (None, "!")
+            if depth > MAX_DEPTH or tagged or isinstance(event, yaml.AliasEvent):
                 where = f"{path}:{event.start_mark.line + 1}" if event.start_mark else str(path)
-                problems.append(Problem(where, f"plain YAML of at most {MAX_DEPTH} levels", "an alias or more levels"))
+                what, got = f"plain YAML of at most {MAX_DEPTH} levels", "a tag, an alias or more levels"
+                problems.append(Problem(where, what, got))
                 return None
         return spec.model_validate(yaml.safe_load(text))
     except yaml.MarkedYAMLError as error:
@@ -64,7 +70,7 @@ def read_spec(path: Path, spec: type[S], problems: list[Problem]) -> S | None:
             if item["type"] == "missing":
                 what, got = "this key", "nothing"
             problems.append(Problem(where, what, got, context.get("hint", "")))
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         problems.append(Problem(str(path), "well-formed YAML", shown(str(error))))
     return None
 
@@ -73,8 +79,11 @@ def read_layers(path: Path, problems: list[Problem]) -> tuple[tuple[Layer, ...],
     """layers.csv: the tensors in forward order, and their shapes where all are given."""
     layers: list[Layer] = []
     shapes: list[tuple[int, ...]] = []
-    before = len(problems)
+    before, names = len(problems), set[str]()
     for row, cells in _csv(path, ("name", "numel"), problems):
+        if len(layers) == MAX_LAYERS:
+            problems.append(Problem(f"{path}:{row}", f"at most {MAX_LAYERS} layers", "more"))
+            break
         read = _Cells(f"{path}:{row}", cells, problems)
         numel = read("numel", int, "a whole number from 1 up", lambda n: 1 <= n <= 10**12)
         times = [
@@ -82,10 +91,11 @@ def read_layers(path: Path, problems: list[Problem]) -> tuple[tuple[Layer, ...],
             for name in ("forward_s", "backward_s")
         ]
         shape = read("shape", _shape, "a shape such as 64x3x7x7") if cells.get("shape") else ()
-        if shape and numel and math.prod(shape) != numel:
+        if shape and numel and (min(shape) < 1 or math.prod(shape) != numel) and len(problems) < MAX_PROBLEMS:
             problems.append(Problem(f"{path}:{row}: shape", f"a shape of {numel} elements", cells["shape"]))
-        if cells["name"] in {layer.name for layer in layers}:
+        if cells["name"] in names and len(problems) < MAX_PROBLEMS:
             problems.append(Problem(f"{path}:{row}: name", "a name of its own", shown(cells["name"])))
+        names.add(cells["name"])
         if None not in (numel, *times, shape):
             layers.append(Layer.model_construct(name=cells["name"], numel=numel, forward=times[0], backward=times[1]))
             shapes.append(shape)
@@ -135,7 +145,7 @@ class _Cells:
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("x"))
+    return tuple(int(part) for part in text.split("x", maxsplit=_MAX_DIMENSIONS))
 
 
 def _text(path: Path, limit: int, problems: list[Problem]) -> str | None:
@@ -156,7 +166,7 @@ def _csv(path: Path, needed: tuple[str, ...], problems: list[Problem]) -> Iterat
     text = _text(path, MAX_CSV_BYTES, problems)
     if text is None:
         return
-    reader = csv.reader(text.splitlines())
+    reader = csv.reader(io.StringIO(text, newline=""))
     try:
         header = next(reader, [])
         missing = [name for name in needed if name not in header]
@@ -166,6 +176,8 @@ def _csv(path: Path, needed: tuple[str, ...], problems: list[Problem]) -> Iterat
             return
         for cells in reader:
             if len(cells) != len(header):
+                if len(problems) >= MAX_PROBLEMS:
+                    return
                 problems.append(Problem(f"{path}:{reader.line_num}", f"{len(header)} cells", f"{len(cells)}"))
             else:
                 yield reader.line_num, dict(zip(header, cells, strict=True))
