@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.names import SWEEP
+from simulator.cli.names import SCENARIO, SWEEP
 from simulator.cli.root import FOLDER, main
 
 _LISTED = 20
@@ -26,11 +26,13 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @main.command(
     examples="""
     sparsim sweep density_sweep --out results/density
+    sparsim sweep break_even_map --base my.yaml --out results/map
     sparsim sweep big --out results/big --shard 2/4 --workers 8
 """
 )
 @click.argument("sweep_file", metavar="SWEEP", type=SWEEP)
 @FOLDER
+@click.option("--base", type=SCENARIO, help="Vary this scenario in the place of the sweep's own.")
 @click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
 @click.option("--cluster", metavar="ADDRESS", help="Evaluate on the workers of this Dask scheduler.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Only the I-th of N parts, in files with that name.")
@@ -41,6 +43,7 @@ def sweep(
     sweep_file: str,
     out: Path,
     *,
+    base: str | None,
     workers: int | None,
     cluster: str | None,
     shard: tuple[int, int] | None,
@@ -62,7 +65,14 @@ def sweep(
     try:
         with shown_progress() as observe:
             swept = run_sweep(
-                sweep_file, out, workers=workers, cluster=cluster, shard=shard, fail_fast=fail_fast, observe=observe
+                sweep_file,
+                out,
+                base=base,
+                workers=workers,
+                cluster=cluster,
+                shard=shard,
+                fail_fast=fail_fast,
+                observe=observe,
             )
     except Failed as error:
         click.echo(f"stopped at the first point that failed: {error}", err=True)

@@ -32,7 +32,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,7 @@ def run_sweep(
     source: str | Path | Mapping[str, Any],
     out: Path,
     *,
+    base: str | Path | None = None,
     workers: int | None = None,
     cluster: str | None = None,
     shard: Shard | None = None,
@@ -111,13 +112,15 @@ def run_sweep(
 ) -> Swept:
     """Evaluate a sweep into the folder `out`, with what is there already reused.
 
-    `cluster`: the address of a Dask scheduler whose workers evaluate; `shard` (i, n): the i-th of n parts alone, i from
+    `base`: the scenario that is varied in the place of the file's own; `cluster`: the address of a Dask scheduler whose workers evaluate; `shard` (i, n): the i-th of n parts alone, i from
     1, in files with that part's name; `fail_fast`: stop at the first point that fails; `observe` is told how it goes.
 
     Raises InputError for bad input or a folder in use, Failed with `fail_fast`, SparsimError where evaluating breaks
     down. What is finished stays on disk whatever is raised.
     """
     document, near = _opened(source)
+    if base is not None:
+        document = _based(document, base)
     points = Points(document, near, strict=not isinstance(source, Mapping))
     executor, plan = _executor(workers, cluster), planned(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
@@ -205,6 +208,14 @@ def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
     if found is None:
         raise missing(str(source), "sweep", "", "scenarios/sweeps")
     return read_document(found), found.parent
+
+
+def _based(document: Document, base: str | Path) -> Document:
+    """The sweep over another scenario. Raises InputError where there is none of that name."""
+    found = find(str(base), None, "scenarios")
+    if found is None:
+        raise missing(str(base), "--base", "", "scenarios")
+    return replace(document, data={**document.data, "base": str(found.resolve())})
 
 
 def _executor(workers: int | None, cluster: str | None) -> Executor:
