@@ -1,0 +1,43 @@
+"""Sphinx extension: writes the generated pages of the reference before the build reads its sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pages import accuracy, pages
+from sphinx.application import Sphinx
+
+_INCLUDED = "_included"
+
+
+def _write(app: Sphinx) -> None:
+    folder = Path(app.srcdir) / "reference" / "generated"
+    made = {f"{name}.md": make() for name, make in pages().items()}
+    made[f"{_INCLUDED}/accuracy.md"] = accuracy()
+    for path in folder.rglob("*.md"):
+        if str(path.relative_to(folder)) not in made:
+            path.unlink()
+    for name, text in made.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")  # left alone otherwise: what did not change is not built again
+
+
+def _escape(_app: Sphinx, _context: Any, lines: list[str]) -> None:
+    """Help texts are plain: what reStructuredText would read as mark-up is escaped."""
+    lines[:] = [
+        line.replace("*", r"\*").replace("|", r"\|")
+        if not line.startswith("| ")
+        else "| " + line[2:].replace("*", r"\*")
+        for line in lines
+    ]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", _write)
+    for part in ("description", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", _escape)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
