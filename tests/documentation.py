@@ -82,6 +82,8 @@ def blocks(text: str) -> Iterator[Block]:
 def commands(block: Block) -> list[Command]:
     """The commands of a block; of one without prompts, lines that begin with `sparsim`."""
     joined = block.text.replace("\\\n", " ")
+    if block.caption:
+        return []
     if block.language == "console":
         parts = re.split(r"^\$ ", joined, flags=re.M)[1:]
         split = (part.partition("\n") for part in parts)
