@@ -4,6 +4,8 @@ import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 
+import yaml
+
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "sparsim"
@@ -13,7 +15,9 @@ version = release = installed("sparsim")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "mathml", "reference"]
 exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
-myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "fieldlist"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "fieldlist", "substitution"]
+_model_error = yaml.safe_load((Path(__file__).parents[1] / "configs" / "model_error.yaml").read_text())
+myst_substitutions = {"model_error": f"{_model_error['error']:.1%}", "model_rows": _model_error["rows"]}
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
