@@ -17,8 +17,9 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "mathml", "re
 exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "fieldlist", "substitution"]
 _model_error = yaml.safe_load((Path(__file__).parents[1] / "configs" / "model_error.yaml").read_text())
-myst_substitutions = {"model_error": f"{_model_error['error']:.1%}", "model_rows": _model_error["rows"]}
+myst_substitutions = {"model_error": f"{100 * _model_error['error']:.1f} %", "model_rows": _model_error["rows"]}
 myst_heading_anchors = 3
+smartquotes = False
 html_math_renderer = "mathml"
 
 html_theme = "furo"

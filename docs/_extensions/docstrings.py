@@ -76,4 +76,5 @@ def markdown(text: str) -> str:
     '2 \\\\* k \\\\* `a_b` of d\\\\_G'
     """
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
+    made = "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
+    return re.sub(r"^(\d+)\. ", r"\1\\. ", made)  # no list where a sentence begins with a number

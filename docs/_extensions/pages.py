@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from docstrings import markdown
+from docstrings import markdown, said_of
 from markup import code, page, table, target
-from spec_tables import keys_table, nested, prose_of, section
+from spec_tables import keys_table, nested, section
 
 from simulator.catalogue import FAMILIES
 from simulator.component import Component, discover
@@ -59,7 +59,7 @@ def _kind(kind: str, member: type[Component]) -> str:
     where = member.__module__.replace(".", "/")
     return page(
         f"{target(f'kind-{kind}')}\n## {kind}",
-        prose_of(member),
+        said_of(member)[0],
         keys_table(member),
         f"In `{where}.py`.",
     ).rstrip()

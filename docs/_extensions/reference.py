@@ -9,6 +9,7 @@ from pages import accuracy, pages
 from sphinx.application import Sphinx
 
 _INCLUDED = "_included"
+_COMMANDS = ("sparsim ", "torchrun ", "cat ", "python ")
 
 
 def _write(app: Sphinx) -> None:
@@ -26,13 +27,15 @@ def _write(app: Sphinx) -> None:
 
 
 def _escape(_app: Sphinx, _context: Any, lines: list[str]) -> None:
-    """Help texts are plain: what reStructuredText would read as mark-up is escaped."""
-    lines[:] = [
-        line.replace("*", r"\*").replace("|", r"\|")
-        if not line.startswith("| ")
-        else "| " + line[2:].replace("*", r"\*")
-        for line in lines
-    ]
+    """Help texts are plain: what reStructuredText would read as mark-up is escaped, and commands are set as such."""
+    lines[:] = [_line(line) for line in lines]
+
+
+def _line(line: str) -> str:
+    bar, text = ("| ", line[2:]) if line.startswith("| ") else ("", line)
+    if bar and text.startswith(_COMMANDS):
+        return f"{bar}``{text}``"
+    return bar + text.replace("*", r"\*").replace("|", r"\|")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -107,8 +106,8 @@ def _plain(schema: Schema) -> str:
     example = (schema.get("examples") or [""])[0]
     if example in _DIMENSION:
         dimension = _DIMENSION[example]
-        unit = f", in {SI[dimension]}" if SI[dimension] else ""
-        return f"{dimension} such as {code(example) if dimension != 'fraction' else '`0.01` or `1 %`'}{unit}"
+        unit = f" (in Python: {SI[dimension]})" if SI[dimension] else ""
+        return f"{dimension}, such as {' or '.join(map(code, example.split(' or ')))}{unit}"
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_plain(item) for item in schema["anyOf"] if item.get("type") != "null"))
     if "enum" in schema:
@@ -127,8 +126,3 @@ def _bounds(schema: Schema) -> str:
     limits = (("minimum", "from"), ("exclusiveMinimum", "above"), ("maximum", "to"), ("exclusiveMaximum", "below"))
     found = [f"{word} {schema[key]:,}" for key, word in limits if key in schema and abs(schema[key]) < _MANY]
     return f", {' '.join(found)}" if found else ""
-
-
-def prose_of(holder: type) -> str:
-    """A class's docstring as MyST, paragraph by paragraph."""
-    return page(*(markdown(part) for part in inspect.cleandoc(holder.__doc__ or "").split("\n\n"))).rstrip()
