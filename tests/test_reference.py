@@ -56,7 +56,8 @@ def test_a_docstring_is_cut_into_prose_and_keys():
     prose, keys = said_of(Made)
     assert prose == "A thing of 2 \\* k."
     assert keys["first"] == "what it is"
-    assert keys["second"] == keys["third"] == "`second` is another. It has a `third`, too"
+    assert keys["second"] == "`second` is another. It has a `third`, too"
+    assert keys["third"] == "see `second`"
     assert keys["fourth"] == "the last"
     assert markdown("1. a_b `c_d`") == "1\\. a\\_b `c_d`"
     assert "| `first` | whole number | `1` | what it is |" in keys_table(Made)

@@ -18,8 +18,8 @@ _BARE_BASES = (Spec, Component)
 def said_of(spec: type[Spec]) -> tuple[str, dict[str, str]]:
     """The docstring's prose as Markdown, and what it and those of the bases say of each key.
 
-    A list item, sentence or clause that begins with a key in backticks is that key's; a key without one of its own
-    has the first sentence that mentions it, or nothing.
+    A list item, sentence or clause that begins with a key in backticks is that key's, and not prose. A key without one
+    of its own is referred to the key or the prose that mentions it, or has the sentence of the base that does.
     """
     own, found = _cut(spec, spec)
     for base in spec.__mro__[1:]:
@@ -40,12 +40,12 @@ def _cut(holder: type[Spec], spec: type[Spec]) -> tuple[str, dict[str, str]]:
             if key is not None and key[1] in spec.model_fields and key[1] not in own:
                 own[key[1]] = _cell(clause)
                 for other in _keys(clause, spec):
-                    mentioned.setdefault(other, own[key[1]])
+                    mentioned.setdefault(other, f"see `{key[1]}`")
             else:
                 left.append(clause)
         for sentence in _SENTENCE.split(" ".join(left)):
             for key in _keys(sentence, spec):
-                mentioned.setdefault(key, sentence)
+                mentioned.setdefault(key, "see above" if holder is spec else sentence)
         if left:
             prose.append(("\n" if left[0].startswith("- ") else " ").join(left))
     return "\n\n".join(markdown(part) for part in prose), mentioned | own

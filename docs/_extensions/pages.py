@@ -125,7 +125,7 @@ def units() -> str:
 
 def errors() -> str:
     """Exit codes, and what error messages look like."""
-    cases = (ROOT / "tests" / "golden_errors.txt").read_text(encoding="utf-8")
+    cases = (ROOT / "tests" / "golden_errors.txt").read_text(encoding="utf-8").replace("<tmp>/", "")
     return page(
         "# Errors and exit codes",
         table(("exit code", "meaning"), ((code(key), what) for key, what in EXIT_CODES.items())),

@@ -189,10 +189,10 @@ def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) 
 class Fabric(Component, family="fabric"):
     """Base of all fabrics: a NIC per node, a link inside the node, and what was measured on them.
 
-    `bandwidth` is what a NIC carries per direction after protocol headers, `latency` the start-up of one message
-    between nodes, end to end. Without `intra_node` the GPUs of a node talk at the NIC's figures. `incast`: measured
-    pairs of concurrent senders and the share of a NIC's bandwidth that is left (default: all of it).
-
+    - `bandwidth`: what a NIC carries per direction after protocol headers.
+    - `latency`: start-up of one message between nodes, end to end.
+    - `intra_node`: what joins the GPUs of a node; without it they talk at the NIC's figures.
+    - `incast`: measured pairs of concurrent senders and the share of a NIC's bandwidth that is left; none: all of it.
     - `name`: what results call it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
