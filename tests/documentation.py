@@ -100,19 +100,28 @@ def is_slow(command: Command) -> bool:
 
 def run(line: str, folder: Path) -> str:
     """What a command prints, run in `folder`. Raises AssertionError where it fails."""
-    if line.startswith("sparsim ") and not _SHELL.search(re.sub(r"'[^']*'", "", line)):
-        result = CliRunner().invoke(main, shlex.split(line, comments=True)[1:], catch_exceptions=False)
+    first, pipe, rest = line.partition(" | ")
+    if first.startswith("sparsim ") and not _SHELL.search(re.sub(r"'[^']*'", "", first)):
+        # In this process: starting another one takes longer than most commands.
+        result = CliRunner().invoke(main, shlex.split(first, comments=True)[1:], catch_exceptions=False)
         code, printed, told = result.exit_code, result.stdout, result.stderr
+        if pipe and not code:
+            code, printed, told = _shell(rest, folder, printed)
     else:
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "PYTHONWARNINGS": "default"}
-        done = subprocess.run(
-            ["bash", "-ec", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        code, printed, told = done.returncode, done.stdout, done.stderr
+        code, printed, told = _shell(line, folder)
     if code:
         raise AssertionError(f"$ {line}\nexit code {code}\n{printed}\n{told}")
     return "".join(f"{text.rstrip()}\n" for text in printed.splitlines())
+
+
+def _shell(line: str, folder: Path, given: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a line of shell that is given a text on stdin."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "PYTHONWARNINGS": "default"}
+    done = subprocess.run(
+        ["bash", "-ec", line], cwd=folder, env=environment, input=given, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 def agrees(said: str, printed: str) -> bool:
