@@ -90,13 +90,11 @@ WORLDS = {
 def test_the_staged_winner_is_that_of_all_combinations(world):
     spec = scenario(**WORLDS[world])
     every = search(spec, SMALL, exhaustive=SMALL.points)
-    staged = search(spec, SMALL, exhaustive=0, worth=0)
+    staged = search(spec, SMALL, exhaustive=0)
     assert every.unseen == 0
     assert len(every.outcomes) + sum(every.refused.values()) == SMALL.points
     assert staged.best.time == pytest.approx(every.best.time, rel=1e-9)
     assert staged.unseen > 0
-    quick = search(spec, SMALL, exhaustive=0)
-    assert quick.best.time <= every.best.time * 1.005
 
 
 def test_what_refuses_to_work_together_is_counted_with_its_reason():
@@ -314,6 +312,35 @@ def test_top_k_pays_at_1_gbit_only_on_eight_v100_with_horovod_over_mpi(bandwidth
     dense, few, half = (time_of(f"{folder}/{m}-8-{bandwidth}gbe") for m in ("dense", "topk1", "topk50"))
     assert (few < dense) == (bandwidth == 1)
     assert half > dense
+
+
+def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10():
+    """Zhang et al. 2020, 2006.10103: 8 nodes of 8 V100; to compress r times at no cost is a wire r times faster."""
+    inside = {"bandwidth": "130 GB/s", "latency": "3 us"}  # NVLink: more than any NIC here
+
+    def efficiency(gbit):
+        network = {"kind": "single_switch", "bandwidth": f"{gbit} Gbit/s", "latency": "10 us", "intra_node": inside}
+        spec = {
+            "name": "64 V100",
+            "workload": "workloads/resnet50-v100",
+            "cluster": {
+                "nodes": 8,
+                "gpus_per_node": 8,
+                "gpu": "gpus/v100-pytorch2",
+                "network": network,
+                "runtime": "runtimes/pytorch-ddp",
+            },
+            "topology": "nccl",
+            "scheduler": "bucketed",
+            "sparsifier": "dense",
+        }
+        return run(Scenario.model_validate(spec)).document["scaling_efficiency"]
+
+    assert efficiency(100) > 0.97
+    assert efficiency(10) < 0.6
+    assert efficiency(2 * 10) > 0.8
+    assert efficiency(5 * 10) > 0.95
+    assert efficiency(100) - efficiency(5 * 10) < 0.02
 
 
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():

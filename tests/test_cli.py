@@ -124,6 +124,39 @@ def test_every_shipped_scenario_fits_the_schema():
         assert not errors, (path, errors[:3])
 
 
+def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
+    import jsonschema
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
+
+    from simulator.loading import read_document
+    from simulator.studies.grid import KEYS
+
+    schema = schemas()["sweep"]
+    assert sorted(schema["properties"]) == sorted(KEYS)
+    registry = Registry().with_resource("scenario.json", DRAFT202012.create_resource(schemas()["scenario"]))
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
+    files = sorted((ROOT / "scenarios" / "sweeps").glob("*.yaml"))
+    assert len(files) >= 4
+    for path in files:
+        data = read_document(path).data
+        assert not [error.message for error in validator.iter_errors(data)], path
+        key = "vary" if "vary" in data else "zip"
+        broken = [
+            {k: v for k, v in data.items() if k != "base"},
+            {k: v for k, v in data.items() if k not in ("vary", "zip")},
+            data | {"varry": {}},
+            data | {"base": {"clustr": {}}},
+            data | {"base": {"fidelity": "exact"}},
+            data | {"base": {"cluster": {"node": 4}}},
+            data | {key: [] if key == "vary" else {}},
+            data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "points": 1}}},
+            data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "step": 1, "points": 2}}},
+        ]
+        for number, each in enumerate(broken):
+            assert list(validator.iter_errors(each)), (path, number)
+
+
 def test_help_is_quick_because_nothing_heavy_is_imported():
     code = "import sys, simulator.cli; print([m for m in ('numpy', 'pydantic', 'rich', 'simpy') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from typing import Any
-
 import click
 
-from simulator.cli.root import AS_JSON, OVERRIDE, main
+from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 
 
 @main.command()
@@ -21,7 +16,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from simulator.scenario import load
     from simulator.studies.explanation import explain as study
 
-    _show(study(load(scenario, overrides)), as_json, "print_explanation")
+    show(study(load(scenario, overrides)), as_json, "print_explanation", "answers")
 
 
 @main.command()
@@ -49,17 +44,4 @@ def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str 
     document = study(loaded, targets)
     given = [f"--set {quoted(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", quoted(scenario), *given, document["settings"]]).strip()
-    _show(document, as_json, "print_advice")
-
-
-def _show(document: dict[str, Any], as_json: bool, printer: str) -> None:
-    if as_json:
-        click.echo(json.dumps(document, indent=2, allow_nan=False))
-        return
-    from rich.console import Console
-
-    from simulator.reporting import answers
-
-    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
-    getattr(answers, printer)(document, Console(width=width, soft_wrap=False))
+    show(document, as_json, "print_advice", "answers")

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +48,14 @@ def main() -> None:
     """
 
 
-def show(document: dict[str, Any], as_json: bool, printer: str) -> None:
-    """Print a document as JSON, or by a function of `reporting.tables`."""
+def show(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
+    """Print a document as JSON, or by a function of a module of `reporting`."""
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
     from rich.console import Console
 
-    from simulator.reporting import tables
-
     # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
-    show: Callable[[dict[str, Any], Console], None] = getattr(tables, printer)
+    show: Callable[[dict[str, Any], Console], None] = getattr(import_module(f"simulator.reporting.{module}"), printer)
     show(document, Console(width=width, soft_wrap=False))

@@ -40,20 +40,36 @@ def trace_check(folder: str) -> None:
 
 
 @trace.command(name="import")
-@click.argument("kind", type=click.Choice(["npz"]))
+@click.argument("kind", type=click.Choice(["npz", "kineto", "chakra", "nccl-tests", "osu", "nccl-tuning"]))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @FOLDER
 @click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True)
-def trace_import(kind: str, file: Path, out: Path, batch_size: int) -> None:
-    """Make a trace from another tool's file.
+@click.option("--workers", type=click.IntRange(2), help="Workers, where the file does not say how many.")
+def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> None:
+    """Make a folder of traces and tables from another tool's file.
 
     \b
-    npz  one array per tensor, named after it, in forward order, of shape (iterations, workers, *tensor's shape)
-    """
-    from simulator.traces.arrays import import_npz
+    npz          a gradient trace: one array per tensor, named after it, in forward order, of shape
+                 (iterations, workers, *tensor's shape)
+    kineto       torch.profiler: workload.yaml with layers.csv, gradient_ready.csv, collectives.csv
+    chakra       execution trace in JSON: nodes.csv, collectives.csv
+    nccl-tests   log: collectives.csv
+    osu          output of OSU MPI benchmarks: collectives.csv
+    nccl-tuning  NCCL_DEBUG_SUBSYS=TUNING: tuning.csv, choices.csv
 
-    import_npz(file, out, batch_size)
-    click.echo(f"{out}: written")
+    `sparsim calibrate network` reads collectives.csv, a scenario workload.yaml.
+    """
+    from simulator.traces.imports import import_file
+
+    made = import_file(kind, file, out, batch_size, workers)
+    for problem in made.problems:
+        click.echo(str(problem), err=True)
+    if made.problems:
+        click.echo(f"{len(made.problems)} damaged places were left out", err=True)
+    for name, count in made.unsized.items():
+        click.echo(f"{file}: {count} x {name}: no size is on record", err=True)
+    tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
+    click.echo(f"{out}: written{tables}")
 
 
 @trace.command(name="synthesize")
@@ -96,10 +112,12 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
 
     rows = build_up(folder_of(folder), parsed_methods(methods))
     if out is not None:
-        from simulator.reporting.figures import build_up_figure
+        from simulator.reporting.figures.base import figure_of
+        from simulator.reporting.figures.making import make
+        from simulator.reporting.figures.sources import Source
         from simulator.studies.storage import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
-        build_up_figure(rows, out / "build_up.png")
-        build_up_figure(rows, out / "build_up.svg")
+        for name in ("build_up.png", "build_up.svg"):
+            make(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
     show({"rows": rows}, as_json, "print_build_up")

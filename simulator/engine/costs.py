@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Co
     for numel in sizes:
         bucket = Bucket(0, (int(numel),), 0, (0,))
         selection = setup.sparsifier.expect(bucket, workers, setup.concentration)
-        select.append(sum(pricing.cost(item) for item in setup.sparsifier.compute(selection, bucket, workers)))
+        select.append(math.fsum(pricing.cost(item) for item in setup.sparsifier.compute(selection, bucket, workers)))
         exchange = setup.sparsifier.exchange(selection, bucket, workers, setup.topology.style)
         chains.append(chained(exchange, pricing, steps)[0])
     every = tuple(steps)
@@ -45,7 +46,7 @@ def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Co
     else:
         seconds = price(every, [(0, place) for place in range(len(every))], replace(wires, fidelity="fold")).seconds
         seconds = seconds + [software_time(step, setup.runtime) for step in every]
-    times = [sum(s.seconds if isinstance(s, Kernel) else float(seconds[s]) for s in chain) for chain in chains]
+    times = [math.fsum(s.seconds if isinstance(s, Kernel) else float(seconds[s]) for s in chain) for chain in chains]
     by_tensor = getattr(setup.sparsifier, "granularity", "") == "layer"
     return Costs(
         _straight(sizes, np.array(times)), _straight(sizes, np.array(select)), density, by_tensor, setup.sparsifier.kind

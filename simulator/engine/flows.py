@@ -59,7 +59,9 @@ class _Alone:
     def shortened(self, rounds: list[Round]) -> Floats:
         """Long repetitions are cut to a few periods and, where the last of them were alike, made good."""
         period = max(1, self.wiring.layout.gpus_per_node)
-        cut = [item.repeat if self.surroundings.changes else self._kept(item, period) for item in rounds]
+        # A bucket that slowly empties changes the period late.
+        whole = bool(self.surroundings.changes) or self.wiring.burst is not None
+        cut = [item.repeat if whole else self._kept(item, period) for item in rounds]
         short = [Round(item.src, item.dst, item.nbytes, kept) for item, kept in zip(rounds, cut, strict=True)]
         times, ends = self.whole(short)
         missing = 0.0

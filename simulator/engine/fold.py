@@ -24,6 +24,9 @@ _SAME = 1e-13
 class _Routed:
     """A round with its routes and times, one row per message (m, b), and whether messages share links.
 
+    `early` (m, 1): seconds that the token buckets of its links save a message at most. Where there are buckets, links
+    have two free times: when the bucket is full again, and when what came before has passed.
+
     Rows, because taking rows of an array is several times faster than taking columns.
     """
 
@@ -35,6 +38,7 @@ class _Routed:
     in_time: Floats
     slower: Floats
     shared: bool
+    early: Floats | None = None
 
 
 def fold(
@@ -48,18 +52,23 @@ def fold(
 ) -> Floats:
     """Times (b, places) at which each place has finished its part of `rounds`.
 
-    `ready` (places,) is when each may start; `links` (b, L) when each link is free, updated in place (all free if
-    None); `overhead` seconds of a link per message; `factor` (b,) bytes on the wire per byte of payload.
+    `ready` (places,) is when each may start; `links` (b, L) when each link is free (its bucket full, where it has
+    one), updated in place (all free if None); `overhead` seconds of a link per message; `factor` (b,) bytes on the wire
+    per byte of payload. Where messages share a link, its bucket counts for nothing.
     """
     batch = len(rounds[0].nbytes) if rounds else 1
     have = np.repeat(np.asarray(ready, dtype=float)[:, None], batch, axis=1)
     free = np.zeros((len(wiring.capacity), batch)) if links is None else links.T
+    if wiring.burst is not None:
+        free = np.concatenate([free, free - (wiring.burst / wiring.capacity)[:, None]])
     for item in rounds:
         routed = _routed(item, wiring, factor, overhead)
         if item.repeat == 1:
             _step(routed, have, free)
         else:
             _repeat(routed, have, free, max(1, wiring.layout.gpus_per_node))
+    if wiring.burst is not None and links is not None:
+        links.T[:] = free[: len(wiring.capacity)]
     return have.T
 
 
@@ -72,7 +81,11 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
         in_time = nbytes / arriving[:, None] + overhead
         slower = np.maximum(out_time, in_time)
     shared = _shares(first.tobytes()) or _shares(last.tobytes())
-    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared)
+    early = None
+    if wiring.burst is not None:
+        held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
+        early = held[:, None]
+    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, early)
 
 
 @lru_cache(maxsize=1024)
@@ -84,6 +97,9 @@ def _shares(links: bytes) -> bool:
 
 def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     """One round: update `have` (places, b) and `free` (L, b)."""
+    if routed.early is not None and not routed.shared:
+        _bucket(routed, routed.early, have, free)
+        return
     src, dst, first, last = routed.item.src, routed.item.dst, routed.first, routed.last
     start = np.maximum(have.take(src, axis=0), free.take(first, axis=0))
     if routed.shared:
@@ -95,6 +111,24 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     free[first] = done - routed.latency
     free[last] = done
     have[dst] = np.maximum(have.take(dst, axis=0), done)
+
+
+def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
+    """One round over token buckets: update `have` (places, b) and `free` (2L, b).
+
+    A bucket that refills at the link's rate is full again when the link without a bucket would be free; the data is
+    through up to a bucket's worth of time before that (the virtual scheduling algorithm, ITU-T I.371), but no sooner
+    than it could have been sent.
+    """
+    src, dst, first, last, latency = routed.item.src, routed.item.dst, routed.first, routed.last, routed.latency
+    full, passed = np.split(free, 2)
+    soonest = np.maximum(have.take(src, axis=0), passed.take(first, axis=0)) + latency
+    np.maximum(soonest, passed.take(last, axis=0), out=soonest)
+    done = np.maximum(np.maximum(full.take(first, axis=0) + latency, full.take(last, axis=0)), soonest) + routed.slower
+    arrived = np.maximum(soonest, done - early)
+    full[first], full[last] = done - latency, done
+    passed[first], passed[last] = arrived - latency, arrived
+    have[dst] = np.maximum(have.take(dst, axis=0), arrived)
 
 
 def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
@@ -120,6 +154,8 @@ def _repeat(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
     """
     remaining = routed.item.repeat
     used = np.flatnonzero(np.bincount(np.concatenate([routed.first, routed.last])))
+    if routed.early is not None:
+        used = np.concatenate([used, used + len(free) // 2])
     places = np.flatnonzero(np.bincount(np.concatenate([routed.item.src, routed.item.dst])))
     before: tuple[Floats, Floats] | None = None
     while remaining:

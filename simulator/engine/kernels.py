@@ -89,4 +89,4 @@ def chained(
         Kernel(step.kernel, pricing.cost(step)) if isinstance(step, Compute) else steps.setdefault(step, len(steps))
         for step in exchange[: last + 1]
     )
-    return chain, sum(pricing.cost(step) for step in exchange[last + 1 :] if isinstance(step, Compute))
+    return chain, math.fsum(pricing.cost(step) for step in exchange[last + 1 :] if isinstance(step, Compute))

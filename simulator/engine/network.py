@@ -20,6 +20,7 @@ from itertools import count
 import numpy as np
 import simpy
 
+from simulator.engine.buckets import Buckets
 from simulator.engine.classes import Classes, Key, MessageClass, Programme, Structure, classify, structure
 from simulator.engine.sharing import Sharing
 from simulator.fabrics.base import Wiring
@@ -132,6 +133,7 @@ class Network:
         self.order, self.version = count(), 0
         self.capacity = self.sharing.capacity.copy()
         self.slowest = self._narrowest()
+        self.buckets = _buckets(wiring, self.classes, self.sharing)
         self.history: list[tuple[float, Floats, Floats]] = []
         self.keep = keep
         for type_number in self.steady:
@@ -244,6 +246,8 @@ class Network:
     def _advance(self, time: float) -> None:
         if time > self.now:
             self.served += self.rate * (time - self.now)
+            if self.buckets is not None:
+                self.buckets.fill(self.active, self.rate, time - self.now)
             self.now = time
 
     def _settle(self) -> None:
@@ -295,6 +299,8 @@ class Network:
             self.history.append((self.now, self.active.copy(), self.rate))
 
     def _start(self, flow: _Flow) -> None:
+        if self.buckets is not None:
+            flow.nbytes -= self.buckets.take(flow.type, flow.nbytes)
         if not flow.nbytes:
             self._end(flow)
             return
@@ -368,7 +374,12 @@ def _laid(
     changing = np.zeros((len(surroundings.changes), links))
     for row, change in zip(changing, surroundings.changes, strict=True):
         row[list(change.links)] = 1
-    kinds = np.unique(np.vstack([capacity, arriving, changing]), axis=1, return_inverse=True)[1].ravel().astype(float)
+    bursts = np.zeros(links) if wiring.burst is None else wiring.burst
+    kinds = (
+        np.unique(np.vstack([capacity, arriving, bursts, changing]), axis=1, return_inverse=True)[1]
+        .ravel()
+        .astype(float)
+    )
     shapes = list(dict.fromkeys([*structures, *mine]))
     start = np.zeros(places) if colours is None else colours
     classes = classify(shapes, wiring.route, start, kinds)
@@ -383,6 +394,14 @@ def _laid(
         capacity[one].copy(), classes.type_of, classes.link_of, classes.messages, limit, arriving[one], wiring.incast
     )
     return classes, sharing, steady
+
+
+def _buckets(wiring: Wiring, classes: Classes, sharing: Sharing) -> Buckets | None:
+    if wiring.burst is None:
+        return None
+    depth = np.zeros(len(sharing.capacity))
+    depth[classes.of_link] = wiring.burst
+    return Buckets(depth, sharing)
 
 
 def _lonely(item: Steady) -> Structure:

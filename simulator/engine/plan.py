@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from simulator.engine.network import Surroundings
 from simulator.engine.ordering import common_order
 from simulator.engine.pricing import Prices, Wires, on_the_wire, price
 from simulator.engine.setup import Beside, OtherGpu, Setup
+from simulator.engine.traffic import traffic_between
 from simulator.engine.work import Work, prepare
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
@@ -29,6 +31,9 @@ from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
 from simulator.schedulers.base import Scheduler
 from simulator.topologies.base import Rounds
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(slots=True)
@@ -66,6 +71,7 @@ class Plan:
     priority: list[int]
     nbytes: list[float]
     surroundings: Surroundings
+    wires: Wires = field(repr=False)
     prices: Prices = field(repr=False)
 
     @property
@@ -78,6 +84,10 @@ class Plan:
         """Seconds of the same step on one GPU, without exchange or selection."""
         work = self.work
         return work.input_time + work.forward + float(work.backward.sum()) + work.update
+
+    def traffic_between(self) -> csr_array:
+        """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
+        return traffic_between(self.work.steps, self.work.uses, self.wires, self.live)
 
     def structures(self) -> set[Structure]:
         """What the network must know to find what is alike."""
@@ -142,6 +152,7 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
         priority=[min(bucket.layers) for bucket in work.buckets],
         nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
         surroundings=wires.surroundings,
+        wires=wires,
         prices=prices,
     )
 

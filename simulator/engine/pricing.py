@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from simulator.engine.carried import collective_rounds
 from simulator.engine.flows import flows
 from simulator.engine.fold import fold
 from simulator.engine.network import NOTHING_ELSE, Surroundings
@@ -127,10 +128,25 @@ def _stacked(
         yield [place for place, _ in members], made
 
 
+def alone(step: Communication, wires: Wires) -> tuple[Prices, bool]:
+    """One exchange of any kind on idle wires, every place ready: its price, and whether flows were needed for it."""
+    prices = Prices(np.zeros(1), Traffic(np.zeros(wires.wiring.layout.places), np.zeros(len(wires.wiring.capacity))))
+    for phase in on_the_wire(step, 0, wires, prices.algorithms):
+        prices.seconds += _law(phase, wires, prices, np.ones(1))
+    return prices, prices.flowed > 0
+
+
 def on_the_wire(
-    step: Communication, slot: int, wires: Wires, algorithms: Counter[tuple[str, str]] | None = None
+    step: Communication,
+    slot: int,
+    wires: Wires,
+    algorithms: Counter[tuple[str, str]] | None = None,
+    protocols: bool = True,
 ) -> list[Rounds]:
-    """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them."""
+    """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them.
+
+    Without `protocols` the bytes are the payload's own.
+    """
     layout, counter = wires.wiring.layout, Counter() if algorithms is None else algorithms
     if isinstance(step, PushPull | Messages):
         counter["push and pull" if isinstance(step, PushPull) else "messages", wires.topology.kind] += 1
@@ -142,7 +158,9 @@ def on_the_wire(
             counter[primitive, label] += 1
             factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
             factor = factor if efficiency is None else 1 / efficiency
-            rounds: Rounds = getattr(chosen, primitive)(payload, layout)
+            rounds = collective_rounds(primitive, payload, chosen, wires.fabric, layout)
+            if not protocols:
+                return [rounds]
             return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
     return []
 
@@ -163,12 +181,13 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
         if not mask.any():
             continue
         prices.algorithms[primitive, label] += int(times[mask].sum())
-        rounds: Rounds = getattr(chosen, primitive)(payload[mask], layout)
+        rounds = collective_rounds(primitive, payload[mask], chosen, fabric, layout)
         factor = fabric.protocol_factor(total[mask], layout.workers)
         if efficiency is not None:
             factor = np.full(int(mask.sum()), 1 / efficiency)
         law = _law(rounds, wires, prices, times[mask], factor=factor, skip=by_curve[mask])
-        seconds[mask] = np.where(by_curve[mask], seconds[mask], law)
+        beside = fabric.beside(total[mask]) if rounds else 0.0
+        seconds[mask] = np.where(by_curve[mask], seconds[mask], law + beside)
     return seconds
 
 

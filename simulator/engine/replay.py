@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -54,6 +55,8 @@ class Step:
             "aggregated_error": chosen.aggregated_error / d,
             "build_up": chosen.aggregated / selected if selected else 1.0,
             "padding": chosen.largest / selected if selected else 1.0,
+            "imbalance": float(chosen.selected.max()) / selected if selected else 1.0,
+            "smallest": float(chosen.selected.min()) / selected if selected else 1.0,
             "energy_kept": self.energy_kept,
             "random_k_bound": share,
             "top_k_bound": 2 * share - share * share,
@@ -166,18 +169,18 @@ def added(steps: Sequence[Step]) -> Step:
     chosen = [step.selection for step in steps]
     selection = Selection(
         selected=np.sum([item.selected for item in chosen], axis=0),
-        aggregated=sum(item.aggregated for item in chosen),
-        largest=sum(item.largest for item in chosen),
-        target=sum(item.target for item in chosen),
+        aggregated=math.fsum(item.aggregated for item in chosen),
+        largest=math.fsum(item.largest for item in chosen),
+        target=math.fsum(item.target for item in chosen),
         aggregated_error=float(np.hypot.reduce([item.aggregated_error for item in chosen])),
     )
     return Step(
         iteration=steps[0].iteration,
         selection=selection,
-        energy=sum(step.energy for step in steps),
-        lost=sum(step.lost for step in steps),
-        residual=sum(step.residual for step in steps),
-        never_sent=sum(step.never_sent for step in steps),
+        energy=math.fsum(step.energy for step in steps),
+        lost=math.fsum(step.lost for step in steps),
+        residual=math.fsum(step.residual for step in steps),
+        never_sent=math.fsum(step.never_sent for step in steps),
         numel=sum(step.numel for step in steps),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -179,7 +180,7 @@ class _Job:
             "forward": float(mean[0]) - work.input_time,
             "backward": float(parts[::2].sum()),
             "selection": float(parts[1::2].sum()),
-            "communication_exposed": sum(stop - start for start, stop in self.gaps) - inside,
+            "communication_exposed": math.fsum(stop - start for start, stop in self.gaps) - inside,
             "combine": float(work.combine.sum()) + inside,
             "update": work.update,
             "idle": work.input_time + computed - float(mean[-1]),
@@ -216,7 +217,7 @@ class _Job:
         exposed, alone = float(gaps.mean()), float(waited.mean())
         inside = min(inside, exposed - alone)
         terms = {"backward": backward, "selection": selection, "combine": float(combine.sum()), "update": work.update}
-        forward = own - exposed - work.input_time - sum(terms.values())
+        forward = own - exposed - work.input_time - math.fsum(terms.values())
         breakdown = {
             **terms,
             "forward": forward,
@@ -249,13 +250,13 @@ class _Job:
     def _kernels_inside(self, gaps: Sequence[tuple[float, float]]) -> float:
         """Seconds of waiting in which a kernel of an exchange ran."""
         kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
-        return sum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
+        return math.fsum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
 
     def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
         at = self.segments
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
         # Only exchanges that are many at a time can overlap.
-        total = covered(busy, 0.0, time) if self.plan.concurrent else sum(end - start for start, end in busy)
+        total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
         return Iteration(time, breakdown, total, waiting, self._spans)

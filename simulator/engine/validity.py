@@ -25,13 +25,16 @@ def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, rout
         return ""
     if wiring.incast is not None and not _one_to_one(route.last, src):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
+    once = _once(rounds, route.first) and _once(rounds, route.last)
     apart = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
-    if not (apart and _once(rounds, route.first) and _once(rounds, route.last)):
-        shared = _unlike(rounds, wiring)
+    if not (apart and once):
+        shared = _unlike(rounds, wiring) if wiring.burst is None else "messages share the token bucket of a link"
         if shared:
             return shared
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
+    if wiring.burst is not None and len(np.unique(wiring.capacity[np.concatenate([route.first, route.last])])) > 1:
+        return "links with token buckets differ in bandwidth"
     return _narrow(rounds, wiring, src, route)
 
 

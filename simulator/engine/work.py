@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -167,8 +168,8 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
                 pricing.cost(item)
             continue
         chosen = methods[i].compute(selection, bucket, workers)
-        select[i] = sum(pricing.cost(item) for item in chosen)
-        spread[i] = sum(pricing.spread(item) for item in chosen)
+        select[i] = math.fsum(pricing.cost(item) for item in chosen)
+        spread[i] = math.fsum(pricing.spread(item) for item in chosen)
         exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
         second: list[Step] = []
         if setup.scheduler.decoupled:
@@ -220,12 +221,12 @@ def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> Floats:
 
 def density_of(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
     d = sum(bucket.numel for bucket in buckets)
-    selected = sum(float(item.selected.mean()) for item in selections)
-    aggregated = sum(item.aggregated for item in selections)
+    selected = math.fsum(float(item.selected.mean()) for item in selections)
+    aggregated = math.fsum(item.aggregated for item in selections)
     return {
-        "target": sum(item.target for item in selections) / d,
+        "target": math.fsum(item.target for item in selections) / d,
         "selected": selected / d,
         "aggregated": aggregated / d,
         "build_up": aggregated / selected,
-        "padding": sum(item.largest for item in selections) / selected,
+        "padding": math.fsum(item.largest for item in selections) / selected,
     }

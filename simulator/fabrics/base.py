@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, field_validator
 from simulator.component import Component, Spec, expected
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.rings import Rings
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
 
@@ -118,18 +119,21 @@ class Links:
 
     `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
     arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
+    `burst`: bytes that each of them lets through at once after it was idle.
     """
 
     capacity: Floats
     names: tuple[str, ...]
     route: Callable[[Ints, Ints], Route]
+    burst: float = 0.0
 
 
 @dataclass(frozen=True)
 class Wiring:
     """A fabric laid out for one cluster: the links between the nodes, then those inside them.
 
-    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders.
+    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
+    (L,): bytes that each link lets through at once after it was idle; None where no link does.
     """
 
     layout: Layout
@@ -140,6 +144,7 @@ class Wiring:
     inside: Callable[[Ints, Ints], Route]
     offset: int
     incast: Floats | None = None
+    burst: Floats | None = None
 
     def arriving(self) -> Floats:
         """1 for links (L,) by which messages from other nodes arrive, else 0."""
@@ -199,6 +204,12 @@ class Fabric(Component, family="fabric"):
     - `nics_per_node`: NICs of a node, which its GPUs take in turn.
     - `protocols`: wire protocols by payload; none: the full bandwidth for all.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
+
+    What a collective takes beside the wires, whatever the number of workers; exchanges that meet others on the links go
+    without both:
+
+    - `collective_start_up`: seconds of every collective, once.
+    - `copy_bandwidth`: at which its payload goes through the GPU's own memory.
     """
 
     name: str = ""
@@ -210,6 +221,8 @@ class Fabric(Component, family="fabric"):
     nics_per_node: int = Field(default=1, ge=1, le=64)
     incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
+    collective_start_up: Seconds = 0.0
+    copy_bandwidth: BytesPerSecond | None = None
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
@@ -232,6 +245,7 @@ class Fabric(Component, family="fabric"):
             inside=inside.route,
             offset=len(across.capacity),
             incast=np.array(self.incast) if self.incast else None,
+            burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
 
     def across(self, placement: Placement, nic: float) -> Links:
@@ -259,6 +273,15 @@ class Fabric(Component, family="fabric"):
         for protocol in sorted(self.protocols, key=lambda item: -item.up_to_per_worker):
             factor = np.where(nbytes <= protocol.up_to_per_worker * workers, 1 / protocol.efficiency, factor)
         return factor
+
+    def beside(self, nbytes: Floats) -> Floats:
+        """Seconds that collectives of payloads (b,) take beside the wires."""
+        copied = nbytes / self.copy_bandwidth if self.copy_bandwidth else np.zeros(len(nbytes))
+        return np.where(nbytes > 0, self.collective_start_up + copied, 0.0)
+
+    def rings(self, layout: Layout) -> Rings:
+        """The rings that a ring topology is to use here; none: one in node order."""
+        return ()
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective measured at exactly this layout and on this very fabric, or None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Annotated, Self
 
@@ -72,12 +73,12 @@ class Workload(Spec):
     @cached_property
     def forward_time(self) -> float:
         """Seconds of one forward pass."""
-        return sum(layer.forward for layer in self.layers)
+        return math.fsum(layer.forward for layer in self.layers)
 
     @cached_property
     def backward_time(self) -> float:
         """Seconds of one backward pass."""
-        return sum(layer.backward for layer in self.layers)
+        return math.fsum(layer.backward for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
         """The same model at another batch size, its times in proportion to the batch."""

@@ -136,9 +136,9 @@ def print_validation(document: dict[str, Any], console: Console) -> None:
     summary.add_column("group")
     for name in ("n", "MAPE", "median", "p95", "max", "bias", "inside the interval"):
         summary.add_column(name, justify="right")
-    for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
+    for name, errors in _summaries(document):
         cells = [_percent(errors[key], sign=key == "bias") for key in _ERRORS]
-        summary.add_row(name, str(errors["n"]), *cells, style="bold" if name == "overall" else None)
+        summary.add_row(name, str(errors["n"]), *cells, style=None if name in document["groups"] else "bold")
     console.print(summary, highlight=False)
 
 
@@ -217,10 +217,14 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
         console.print(table, highlight=False)
 
 
+def _summaries(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [*document["groups"].items(), ("whole iterations", document["iterations"]), ("overall", document["overall"])]
+
+
 def accuracy_markdown(document: dict[str, Any]) -> str:
     """The errors per group as a Markdown table, for the README: never typed, always computed."""
     lines = ["| set-up | rows | MAPE | median | p95 | max | bias | in interval |", "|---|---|---|---|---|---|---|---|"]
-    for name, errors in [*document["groups"].items(), ("overall", document["overall"])]:
+    for name, errors in _summaries(document):
         cells = [_percent(errors[key], sign=key == "bias") for key in _ERRORS]
         lines.append(f"| {name} | {errors['n']} | {' | '.join(cells)} |")
     return "\n".join(lines)

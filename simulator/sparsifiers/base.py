@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -158,7 +159,7 @@ class LocalSelection(Selective):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
         counts = self.counts(bucket)
-        union = sum(
+        union = math.fsum(
             n * union_density(k / n, workers, concentration) for n, k in zip(self.units(bucket), counts, strict=True)
         )
         k = float(counts.sum())

@@ -57,8 +57,8 @@ class Deft(Exclusive, kind="deft"):
         sizes = np.diff(pieces(bucket.pieces, workers)).tolist()
         shares = shared_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)
         bins, _ = packed(sizes, shares, workers)
-        own = np.array([sum(shares[piece] for piece in items) for items in bins], dtype=float)
-        union = float(sum(shares))
+        own = np.array([math.fsum(shares[piece] for piece in items) for items in bins], dtype=float)
+        union = float(math.fsum(shares))
         common = union - own.sum()
         most = max(own.max(), min(self.padding * own.mean(), own.sum()))
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
@@ -107,7 +107,7 @@ def pieces(numels: Sequence[int], workers: int) -> Ints:
 def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
     """k_l of each piece: k in proportion to the norms, from the largest norm down, 1 to the piece's size."""
     shares, values = [0] * len(sizes), norms.tolist()
-    remaining, weight = k, sum(values)
+    remaining, weight = k, math.fsum(values)
     for piece in np.argsort(norms, kind="stable")[::-1].tolist():
         part = int(remaining * (values[piece] / weight)) if weight > 0 else 0
         shares[piece] = min(sizes[piece], max(1, part))

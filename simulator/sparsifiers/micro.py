@@ -101,7 +101,7 @@ class Micro(Exclusive, kind="micro"):
     def _threshold(self, state: State, k: int) -> float:
         if "threshold" not in state:
             return 1.0 / (2.0 * math.sqrt(k))
-        ratio = sum(state["counts"]) / k
+        ratio = math.fsum(state["counts"]) / k
         factor = 1.005 if ratio > 1.1 else 1.00125 if ratio > 0.909 else 0.995
         return float(state["threshold"]) * factor
 

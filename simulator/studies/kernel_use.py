@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -56,7 +57,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         on_gpu.append(0.0 if kernel == "host_merge" else float(gpu.kernel_time(kernel, sizes).sum()))
         merged = float(sizes.sum()) * runtime.host_element
         on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
-    seconds = sum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
+    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
     elements = np.concatenate([item.elements for item in group])
     curve = gpu.curve(kernel)
     return {
@@ -66,7 +67,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         "elements": float(elements.sum()),
         "seconds": seconds,
         "per_call_s": seconds / len(elements),
-        "bound_by": "host" if sum(on_host) > sum(on_gpu) else "GPU",
+        "bound_by": "host" if math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,

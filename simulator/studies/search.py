@@ -19,8 +19,6 @@ DEEP, DEEP_LIVE = 8, 3
 """Methods whose schedules are all looked at, in stages; where exchanges share links, which takes long to simulate."""
 NEAR = 1.1
 """Schedules within this factor of a method's best are tried on every topology."""
-WORTH = 0.005
-"""Gains below this share are not looked for: no prediction is that exact."""
 SLACK = 0.05
 """How much less than on the scenario's own schedule a method's work may cost on another."""
 
@@ -56,13 +54,12 @@ class Found:
         return self.outcomes[0]
 
 
-def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE, worth: float = WORTH) -> Found:
+def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE) -> Found:
     """Look for the fastest combinations, random differences left out.
 
     Up to `exhaustive` points all of them. Beyond, in stages: every method on the scenario's own schedule and topology;
     then, fastest first, all schedules of at most `DEEP` methods; last, all topologies for the schedules that come near
-    a method's best. A stage passes by what cannot be faster than the fastest found by more than the share `worth`, even
-    if nothing was left to wait for.
+    a method's best. A stage passes by what cannot be faster than the fastest found, even with nothing left to wait for.
     """
     seeker = _Seeker(calm(scenario))
     if grid.points <= exhaustive:
@@ -71,25 +68,26 @@ def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE, worth: 
                 for topology in grid.topologies:
                     seeker.look(replace(method, scheduler=scheduler, topology=topology))
     else:
-        _staged(seeker, grid, 1 - worth)
+        _staged(seeker, grid)
     outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
     unseen = grid.points - len(seeker.seen) - len(seeker.refused)
     return Found(outcomes, Counter(seeker.refused.values()), unseen)
 
 
-def _staged(seeker: _Seeker, grid: Grid, share: float) -> None:
+def _staged(seeker: _Seeker, grid: Grid) -> None:
     first = [made for method in grid.methods if (made := _somewhere(seeker, method, grid)) is not None]
     deep: list[Outcome] = []
     for start in sorted(first, key=lambda item: item.time):
-        if len(deep) < (DEEP_LIVE if start.live else DEEP) and start.floor * (1 - SLACK) < share * seeker.best:
+        if len(deep) < (DEEP_LIVE if start.live else DEEP) and start.floor * (1 - SLACK) < seeker.best:
             deep.append(start)
             seeker.look_at(replace(start.candidate, scheduler=scheduler) for scheduler in grid.schedulers)
     # The fastest method first, so that what cannot win is seen to be so early.
     for start in sorted(deep, key=lambda item: seeker.fastest(item.candidate)):
         limit = NEAR * seeker.fastest(start.candidate)
         for item in sorted(seeker.of(start.candidate), key=lambda item: item.time):
-            if item.time <= limit and item.floor < share * seeker.best:
-                seeker.look_at(replace(item.candidate, topology=topology) for topology in grid.topologies)
+            if item.time <= limit and item.floor < seeker.best:
+                for topology in grid.topologies:
+                    seeker.look_if_fast(replace(item.candidate, topology=topology))
 
 
 def _somewhere(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome | None:
@@ -132,6 +130,21 @@ class _Seeker:
         """Look at several."""
         for candidate in several:
             self.look(candidate)
+
+    def look_if_fast(self, candidate: Candidate) -> None:
+        """Look at a candidate, unless it would not be its method's fastest even if its messages never met on a link.
+
+        That bound is cheap; to follow messages that meet is not.
+        """
+        scenario = candidate.of(self.scenario)
+        if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
+            try:
+                bound = run(scenario.model_copy(update={"fidelity": "fold"})).document["iteration_time_s"]
+            except InputError:
+                bound = 0.0
+            if bound >= self.fastest(candidate):
+                return
+        self.look(candidate)
 
     def of(self, candidate: Candidate) -> list[Outcome]:
         """What was seen of a candidate's method."""

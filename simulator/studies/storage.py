@@ -13,17 +13,45 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.prediction import Prediction
 
+_PAIRS = 100_000
+
 
 def store(folder: Path, prediction: Prediction) -> None:
-    """Write `result.json` and the resolved `scenario.yaml`; `links.csv` where links were shared as exchanges went.
+    """Write `result.json` and the resolved `scenario.yaml`; `traffic.csv` where something is sent; `links.csv` where
+    links were shared as exchanges went.
 
     Raises InputError where the folder can't be written.
     """
     scenario, document = prediction.scenario, prediction.document
     if prediction.iteration.link_use is not None:
         write_text(folder / "links.csv", link_table(prediction))
+    if prediction.plan.prices.traffic.sent.any():
+        write_text(folder / "traffic.csv", traffic_table(prediction))
     write_text(folder / "scenario.yaml", f"# digest {scenario.digest}\n{as_yaml(scenario.resolved())}")
     write_text(folder / "result.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def traffic_table(prediction: Prediction) -> str:
+    """Who sends how much to whom in an iteration: `source,destination,bytes`, pairs that exchange nothing left out.
+
+    Places are workers and servers; where that makes more than 100,000 pairs, they are the nodes these stand on.
+    """
+    import pandas as pd
+
+    plan, matrix = prediction.plan, prediction.plan.traffic_between()
+    workers, places = plan.wiring.layout.workers, matrix.shape[0]
+    names = [f"worker {place}" if place < workers else f"server {place - workers}" for place in range(places)]
+    pairs = matrix.tocoo()
+    source, destination = pairs.coords
+    if pairs.nnz > _PAIRS:
+        node = plan.wiring.layout.placement().node
+        names = [f"node {number}" for number in range(int(node.max()) + 1)]
+        source, destination = node[source], node[destination]
+    rows = pd.DataFrame({"source": source, "destination": destination, "bytes": pairs.data})
+    rows = rows[rows["bytes"] > 0].groupby(["source", "destination"], as_index=False).sum()
+    label = np.array(names)
+    rows = rows.assign(source=label[rows["source"]], destination=label[rows["destination"]])
+    return str(rows.to_csv(index=False))
 
 
 def link_table(prediction: Prediction) -> str:

@@ -1,4 +1,4 @@
-"""Predicted against measured: every scenario that says what was measured."""
+"""Predicted against measured: every scenario that says what was measured, and every table of collectives."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from simulator.evidence import interval, model_error
 from simulator.loading import find
 from simulator.prediction import Prediction, run
 from simulator.scenario import Measured, Scenario, load
+from simulator.studies.collective_table import NAME as TABLE
+from simulator.studies.collective_table import table_rows
 
 QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
 DEFAULT = "validation"
@@ -22,8 +24,10 @@ DEFAULT = "validation"
 def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
 
-    Returns `rows`, `groups` and `overall`; rows that were used in fitting are listed but not counted. Raises
-    InputError with every problem of every file.
+    A table of measured collectives (`collectives.csv`) counts as a row per line of it.
+
+    Returns `rows`, and errors in `groups`, of whole `iterations` and `overall`; rows that were used in fitting are
+    listed but not counted. Raises InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
     problems: list[Problem] = []
@@ -34,6 +38,11 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
                 rows.extend(_rows(scenario, path.parent.name))
         except InputError as error:
             problems.extend(error.problems)
+    for path in table_files(places):
+        try:
+            rows.extend(table_rows(path, path.absolute().parent.name))
+        except InputError as error:
+            problems.extend(error.problems)
     if problems:
         raise InputError(problems)
     if not rows:
@@ -41,22 +50,39 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     counted = [row for row in rows if not row["used_in_fit"]]
     groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
-    return {"rows": rows, "groups": groups, "overall": _errors(counted)}
+    whole = [row for row in counted if row["quantity"] == "iteration_time"]
+    return {"rows": rows, "groups": groups, "iterations": _errors(whole), "overall": _errors(counted)}
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
-    """Scenario files of the given files and folders, in order; without any, those that ship with the package."""
+    """Scenario files of the given files and folders, in order; without any, those that ship with the package.
+
+    Tables (`.csv`) are left out. Raises InputError for what is not there.
+    """
     files: list[Path] = []
     for place in places or [_shipped()]:
         path = Path(place)
         if path.is_dir():
             files.extend(sorted(path.rglob("*.yaml"), key=_natural))
             continue
+        if path.suffix == ".csv" and path.is_file():
+            continue
         found = find(str(place), None, "scenarios")
         if found is None:
             raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
         files.append(found)
     return files
+
+
+def table_files(places: Sequence[str | Path]) -> list[Path]:
+    """Tables of measured collectives among the given files and in the given folders, in order (default: shipped)."""
+    found: list[Path] = []
+    for path in map(Path, places or [_shipped()]):
+        if path.is_dir():
+            found.extend(sorted(path.rglob(TABLE)))
+        elif path.suffix == ".csv" and path.is_file():
+            found.append(path)
+    return found
 
 
 def _shipped() -> Path:

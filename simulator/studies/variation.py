@@ -44,6 +44,7 @@ def infinite_network(scenario: Scenario) -> Scenario:
     """Every link endless and instant, nobody else on it."""
     network = scenario.cluster.network
     changes: dict[str, Any] = {"bandwidth": ENDLESS, "latency": 0.0, "measured": (), "incast": ()}
+    changes |= {"collective_start_up": 0.0, "copy_bandwidth": None}
     for key, value in (("hop_latency", 0.0), ("uplink", ENDLESS), ("host", ENDLESS), ("oversubscription", 1.0)):
         if getattr(network, key, None) is not None:
             changes[key] = value

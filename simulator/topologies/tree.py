@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from simulator.models.curves import Floats
@@ -15,7 +17,12 @@ class Tree(Topology, kind="tree"):
     On an idle, homogeneous fabric with one GPU per node and p a power of two: all-reduce 2 log2(p)(alpha + S/B),
     broadcast half of it (Thakur, Rabenseifner and Gropp 2005). Several GPUs per node: a tree over the nodes' first GPUs
     and one inside every node, so that each NIC carries a payload once per level.
+
+    `children: at_once` broadcasts to all children at the same time, as libraries with non-blocking sends do; they share
+    the sender's NIC, so that the last has it after L(L+1)/2 S/B, L = log2(p).
     """
+
+    children: Literal["in_turn", "at_once"] = "in_turn"
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce up the tree, level by level, then broadcast down."""
@@ -23,10 +30,8 @@ class Tree(Topology, kind="tree"):
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Levels that each double the nodes that have the payload, then the workers of every node."""
-        return [
-            Round(parents, children, np.repeat(nbytes[:, None], len(parents), axis=1))
-            for parents, children in _levels(layout)
-        ]
+        levels = _levels(layout)
+        return self._rounds(levels if self.children == "in_turn" else _by_depth(levels, layout), nbytes)
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce to the root, which sends each worker its part down the tree."""
@@ -41,7 +46,13 @@ class Tree(Topology, kind="tree"):
         return up[::-1] + self.broadcast(nbytes.sum(axis=1), layout)
 
     def _reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        return [Round(item.dst, item.src, item.nbytes) for item in reversed(self.broadcast(nbytes, layout))]
+        return [Round(item.dst, item.src, item.nbytes) for item in reversed(self._rounds(_levels(layout), nbytes))]
+
+    @staticmethod
+    def _rounds(levels: list[tuple[Ints, Ints]], nbytes: Floats) -> Rounds:
+        return [
+            Round(parents, children, np.repeat(nbytes[:, None], len(parents), axis=1)) for parents, children in levels
+        ]
 
     def _subtrees(self, sizes: Floats, layout: Layout) -> list[tuple[np.ndarray, np.ndarray, Floats]]:
         """Levels with the bytes that belong to each child's subtree."""
@@ -60,3 +71,14 @@ def _levels(layout: Layout) -> list[tuple[Ints, Ints]]:
         for parents, children in binomial_levels(np.arange(layout.gpus_per_node))
     ]
     return binomial_levels(heads) + inside
+
+
+def _by_depth(levels: list[tuple[Ints, Ints]], layout: Layout) -> list[tuple[Ints, Ints]]:
+    """The same pairs, those together whose parents are equally far from the root."""
+    if not levels:
+        return []
+    parents, children = (np.concatenate(ends) for ends in zip(*levels, strict=True))
+    depth = np.zeros(layout.workers, dtype=np.int64)
+    for some, below in levels:  # a parent stands in an earlier level than its children
+        depth[below] = depth[some] + 1
+    return [(parents[depth[parents] == d], children[depth[parents] == d]) for d in np.unique(depth[parents])]

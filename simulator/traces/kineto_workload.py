@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import yaml
 
 from simulator.errors import InputError, Problem
+from simulator.traces.csv_tables import write_rows
 from simulator.traces.kineto import GradientReady, KinetoTrace, ddp_buckets, read_kineto
 
 _READY = ("iteration", "order", "node", "sequence", "numel", "ready_s", "forward_s")
@@ -41,10 +41,10 @@ def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
         (f"{place:03d}.{_NODE.sub('', first[i].node)}", first[i].numel, _rounded(forward[i]), _rounded(backward[i]))
         for place, i in enumerate(reversed(range(len(first))))
     ]
-    _write(out / "layers.csv", ("name", "numel", "forward_s", "backward_s"), rows)
-    _write(out / "gradient_ready.csv", _READY, ((*_key(item), *_times(item)) for item in trace.gradients))
+    write_rows(out / "layers.csv", ("name", "numel", "forward_s", "backward_s"), rows)
+    write_rows(out / "gradient_ready.csv", _READY, ((*_key(item), *_times(item)) for item in trace.gradients))
     kernels = ((k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel) for k in trace.collectives)
-    _write(out / "collectives.csv", ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"), kernels)
+    write_rows(out / "collectives.csv", ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"), kernels)
     buckets = ddp_buckets([item.numel for item in first])
     about = {
         "name": file.name.split(".")[0],
@@ -80,10 +80,3 @@ def _times(item: GradientReady) -> tuple[float, float]:
 def _rounded(seconds: float) -> float:
     """Seconds to the nanosecond, as a trace has them."""
     return round(float(seconds), 9)
-
-
-def _write(path: Path, heading: Sequence[str], rows: Iterable[tuple[object, ...]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(heading)
-        out.writerows(rows)

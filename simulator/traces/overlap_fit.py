@@ -33,7 +33,7 @@ def fit_concentration(points: Points, density: float | None = None) -> float:
     rho, measured = _measured(points, density)
 
     def cost(log_c: float) -> float:
-        return sum((union_density(rho, n, math.exp(log_c)) / value - 1) ** 2 for n, value in measured.items())
+        return math.fsum((union_density(rho, n, math.exp(log_c)) / value - 1) ** 2 for n, value in measured.items())
 
     grid = np.linspace(*_LOG_CONCENTRATION, 24)
     best = int(np.argmin([cost(x) for x in grid]))
@@ -77,7 +77,7 @@ class LayerMixture:
     def union_density(self, workers: int) -> float:
         """Expected share of coordinates that at least one of `workers` selects."""
         parts = zip(self.shares, self.densities, self.concentrations, strict=True)
-        return sum(share * union_density(rho, workers, c) for share, rho, c in parts)
+        return math.fsum(share * union_density(rho, workers, c) for share, rho, c in parts)
 
 
 def fit_layers(points: Mapping[int, Points], numels: Sequence[int]) -> LayerMixture:

@@ -1,0 +1,1 @@
+"""Measured timings to curves and constants, with held-out error and provenance."""

@@ -1,0 +1,68 @@
+"""How far predictions are off: the figures that every fit reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.models.curves import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Relative errors of n predictions, as fractions: mean, median, 95th percentile and maximum of their absolute
+    values, and `bias`, the signed mean (above 0: predicted too slow)."""
+
+    n: int
+    mape: float
+    median: float
+    p95: float
+    maximum: float
+    bias: float
+
+    @classmethod
+    def of(cls, signed: Floats | Sequence[float]) -> Errors | None:
+        """The figures of signed errors (m,), predicted / measured - 1; None for none."""
+        values = np.asarray(signed, dtype=float)
+        if not len(values):
+            return None
+        size = np.abs(values)
+        p95 = float(np.percentile(size, 95))
+        return cls(
+            len(values), float(size.mean()), float(np.median(size)), p95, float(size.max()), float(values.mean())
+        )
+
+    def described(self) -> dict[str, float | int]:
+        """As it goes into a document; the keys of `sparsim validate`."""
+        return {
+            "n": self.n,
+            "mape": self.mape,
+            "median_ape": self.median,
+            "p95_ape": self.p95,
+            "max_ape": self.maximum,
+            "bias": self.bias,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """One line of a figure: measured sizes and seconds (m,), and what the fit makes of these sizes."""
+
+    label: str
+    sizes: Floats
+    measured: Floats
+    fitted: Floats
+
+
+def described(signed: Floats) -> dict[str, float | int] | None:
+    """Figures of signed errors as they go into a document; None for none."""
+    errors = Errors.of(signed)
+    return errors.described() if errors else None
+
+
+def relative(predicted: Floats, measured: Floats) -> Floats:
+    """Signed relative errors, predicted / measured - 1."""
+    errors: Floats = predicted / measured - 1
+    return errors

@@ -1,0 +1,71 @@
+"""The fabric that a network is fitted on: one that is known already, or a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from simulator.calibration.collectives import PRIMITIVES, Measured
+from simulator.calibration.link_law import FREE, IN_SWITCH
+from simulator.component import MemberOf, build, discover
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.fabrics.base import Fabric
+from simulator.loading import Document, find, missing, problems_of, read_document
+from simulator.topologies.base import Topology
+from simulator.units import parse
+
+
+def base_fabric(name: str | None, measured: Measured) -> Fabric:
+    """The network config under a name or path; without one a switch: inside the node, or between nodes.
+
+    Bandwidth and latency of the plain switch only say where a fit starts. Raises InputError for a config that is not
+    one.
+    """
+    if name is None:
+        inside = all(item.key.workers == item.key.gpus_per_node for item in measured.samples)
+        return cast(Fabric, build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9}))
+    path = find(name, None)
+    if path is None:
+        raise missing(name, "--fabric", "networks")
+    document: Document = read_document(path)
+    context = {"units_required": True, "near": Path(path).parent}
+    try:
+        made: Fabric = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]).validate_python(document.data, context=context)
+    except ValidationError as error:
+        raise InputError(problems_of(error, document)) from None
+    return made
+
+
+def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
+    """The terms to fit; bandwidth and latency where none is named. Raises InputError for one that there is not."""
+    for name in names:
+        if name not in FREE:
+            raise InputError(Problem("--fit", "a term of a fabric", name, nearest(name, FREE)))
+        if "." in name and base.intra_node is None:
+            hint = "give a network that has `intra_node` as --fabric"
+            raise InputError(Problem("--fit", "a fabric with `intra_node`", f"{name} of {base.kind}", hint))
+    return tuple(dict.fromkeys(names)) or FREE[:2]
+
+
+def algorithms(texts: Sequence[str]) -> dict[str, str]:
+    """`primitive=algorithm` texts, such as all_reduce=in_switch. Raises InputError for others."""
+    kinds = sorted({*discover(Topology), IN_SWITCH} - {"nccl", "parameter_server"})
+    made = {}
+    for text in texts:
+        primitive, _, kind = text.partition("=")
+        if primitive not in PRIMITIVES or kind not in kinds:
+            what = f"PRIMITIVE=ALGORITHM of {', '.join(PRIMITIVES)} and {', '.join(kinds)}"
+            raise InputError(Problem("--algorithm", what, text))
+        made[primitive] = kind
+    return made
+
+
+def quantity(option: str, text: str, dimension: str) -> float:
+    """An option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
+    try:
+        return parse(text, dimension)
+    except ValueError as error:
+        raise InputError(Problem(option, str(error), shown(text))) from None

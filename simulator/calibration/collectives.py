@@ -1,0 +1,208 @@
+"""Measured collectives from whatever they were written down in, gathered into series."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from simulator.calibration.selection import Repeats
+from simulator.calibration.tables import Wanted, digest, read_rows
+from simulator.errors import InputError, Problem, shown
+from simulator.traces.kineto import read_kineto
+from simulator.traces.nccl_log import read_nccl_log
+from simulator.traces.osu import read_osu
+from simulator.traces.streams import open_text
+
+PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+BYTES = ("nbytes", "message_bytes")
+WORKERS = ("workers", "num_ranks", "num_gpus", "num_gpus_one_node")
+NODES = ("nodes", "num_nodes")
+COLLECTIVE = ("primitive", "collective")
+_TOPOLOGY = ("topology", "algorithm")
+_SETTING = ("source", "system", "network", "nccl_setting", "setting", "version")
+_DEVICE = ("device", "gpu")
+_START = 2**16
+
+
+class Key(NamedTuple):
+    """What one series is of: a collective, by which topology, over how many workers on how many GPUs per node."""
+
+    primitive: str
+    topology: str
+    workers: int
+    gpus_per_node: int
+
+    @property
+    def text(self) -> str:
+        """As a curve's id in a result."""
+        return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One timing of a collective: bytes of the whole payload, seconds, and under which setting it was taken."""
+
+    key: Key
+    nbytes: float
+    seconds: float
+    setting: str
+    device: str
+    where: str
+
+
+@dataclass(slots=True)
+class Measured:
+    """All samples of some files, the lines that could not be read, and the files' digests."""
+
+    samples: list[Sample] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> list[str]:
+        """Devices that were named, once each."""
+        return list(dict.fromkeys(item.device for item in self.samples if item.device))
+
+    @property
+    def settings(self) -> list[str]:
+        """Settings, once each."""
+        return list(dict.fromkeys(item.setting for item in self.samples if item.setting))
+
+    def series(self) -> dict[Key, Repeats]:
+        """Timings by what they are of. Raises InputError where one series would mix settings."""
+        found = defaultdict[Key, list[Sample]](list)
+        for item in self.samples:
+            found[item.key].append(item)
+        problems = []
+        for key, items in found.items():
+            settings = list(dict.fromkeys(item.setting for item in items))
+            if len(settings) > 1:
+                hint = "choose with --where, or name fewer files"
+                problems.append(Problem(key.text, "one setting", f"{len(settings)}: {'; '.join(settings)}", hint))
+        if problems:
+            raise InputError(problems)
+        return {
+            key: Repeats.of([item.nbytes for item in items], [item.seconds for item in items])
+            for key, items in sorted(found.items())
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How to read what files do not say: rows to take, and workers and GPUs per node where a file has none."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+    workers: int | None = None
+    gpus_per_node: int | None = None
+    topology: str | None = None
+
+
+def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
+    """Read logs of nccl-tests, output of OSU benchmarks, traces of torch.profiler and CSV files, in any mixture.
+
+    Raises InputError where nothing usable is in them; damaged lines are in `problems` otherwise.
+    """
+    measured = Measured()
+    for path in paths:
+        with open_text(path) as file:
+            start = file.read(_START)
+        empty = 0
+        for item in _READERS[_kind(start)](path, how, measured):
+            if item.nbytes > 0:
+                measured.samples.append(item)
+            else:
+                empty += 1
+        if empty:
+            measured.notes.append(f"{path.name}: {empty} timings of 0 bytes are left out")
+        measured.digests[path.name] = digest(path)
+    if not measured.samples:
+        nothing = Problem(", ".join(map(str, paths)), f"timings of {', '.join(PRIMITIVES)}", "none")
+        raise InputError(measured.problems or nothing)
+    return measured
+
+
+def _kind(start: str) -> str:
+    """What a file is, from its beginning."""
+    first = start.lstrip().split("\n", 1)[0]
+    if "# OSU " in start:
+        return "osu"
+    if first[:1] in ("{", "["):
+        return "kineto"
+    return "csv" if {*BYTES} & {name.strip() for name in first.split(",")} else "nccl"
+
+
+def _from_nccl(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+    log = read_nccl_log(path)
+    measured.problems.extend(log.problems)
+    for test in log.tests:
+        if test.collective not in PRIMITIVES:
+            measured.notes.append(f"{path.name}:{test.line}: a test of {test.collective} is left out")
+            continue
+        workers = test.ranks or how.workers
+        if not workers:
+            hint = "say --workers and --gpus-per-node"
+            measured.problems.append(Problem(f"{path}:{test.line}", "the list of ranks", "none", hint))
+            continue
+        each = workers // test.nodes if test.nodes else how.gpus_per_node or 1
+        key = Key(test.collective, how.topology or test.topology, workers, each)
+        setting = " ".join(part for part in (test.version and f"NCCL {test.version}", test.network) if part)
+        for row in test.rows:
+            for seconds in (row.out_of_place, row.in_place):
+                if seconds is not None:
+                    device = ", ".join(test.gpus)
+                    yield Sample(key, row.nbytes, seconds, setting, device, f"{path}:{row.line}")
+
+
+def _from_osu(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+    file = read_osu(path)
+    measured.problems.extend(file.problems)
+    if how.workers is None:
+        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{path.name} does not say it"))
+    for table in file.tables:
+        if table.primitive not in PRIMITIVES:
+            measured.notes.append(f"{path.name}:{table.line}: {table.test} is left out")
+            continue
+        key = Key(table.primitive, how.topology or "ring", how.workers, how.gpus_per_node or 1)
+        for row in table.rows:
+            payload = table.payload(row.nbytes, how.workers)
+            yield Sample(key, payload, row.seconds, "MPI", "", f"{path}:{row.line}")
+
+
+def _from_kineto(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+    trace = read_kineto(path)
+    measured.problems.extend(trace.problems)
+    unknown = 0
+    for item in trace.collectives:
+        workers = item.workers or how.workers
+        if item.collective not in PRIMITIVES or not workers or not item.nbytes:
+            unknown += 1
+            continue
+        key = Key(item.collective, how.topology or "nccl", workers, how.gpus_per_node or workers)
+        yield Sample(key, item.nbytes, item.seconds, "", trace.device, str(path))
+    if unknown:
+        measured.notes.append(f"{path.name}: {unknown} NCCL kernels of other kinds or unknown size are left out")
+
+
+def _from_csv(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+    for row in read_rows(path, (BYTES, WORKERS, COLLECTIVE), how.wanted, measured.problems):
+        try:
+            nbytes, workers, nodes = row.whole(BYTES, 0), row.whole(WORKERS, 0), row.whole(NODES, 1)
+        except ValueError as error:
+            measured.problems.append(Problem(row.where, "whole numbers of bytes, workers and nodes", shown(str(error))))
+            continue
+        primitive = row.text(COLLECTIVE)
+        if primitive not in PRIMITIVES or workers < 2 or not nodes or workers % nodes:
+            what = f"one of {', '.join(PRIMITIVES)} over 2 workers or more, evenly on nodes"
+            measured.problems.append(Problem(row.where, what, f"{primitive} over {workers} on {nodes}"))
+            continue
+        key = Key(primitive, how.topology or row.text(_TOPOLOGY, "nccl"), workers, workers // nodes)
+        setting = ", ".join(row.cells[name] for name in _SETTING if row.cells.get(name))
+        for seconds in row.seconds:
+            yield Sample(key, nbytes, seconds, setting, row.text(_DEVICE), row.where)
+
+
+_READERS = {"nccl": _from_nccl, "osu": _from_osu, "kineto": _from_kineto, "csv": _from_csv}

@@ -1,0 +1,188 @@
+"""The link law: bandwidth and start-up of links, from whole collectives, by folding them over a fabric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from simulator.calibration.accuracy import relative
+from simulator.calibration.collectives import Key
+from simulator.calibration.robust import robust_log_fit
+from simulator.calibration.selection import Repeats
+from simulator.component import build
+from simulator.engine.carried import collective_rounds
+from simulator.engine.fold import fold
+from simulator.fabrics.base import Fabric
+from simulator.models.curves import Floats
+from simulator.models.exchange import Layout
+from simulator.topologies.base import Rounds, Topology, ring_pass
+
+FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
+"""What can be fitted of a fabric."""
+BESIDE = FREE[-2:]
+"""What a collective takes beside the wires: told apart from the links only by several worker counts."""
+IN_SWITCH = "in_switch"
+"""An algorithm that the simulator has no topology for: the switch adds up (NVLink SHARP, NCCL's NVLS)."""
+MOST_SIZES = 40
+_SLIGHT = 0.05
+_UNSEEN = 0.01
+_PULL = 1e-3
+_FARTHEST = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLaw:
+    """Seconds of a collective: what it takes beside the wires, and the fold of its rounds over `fabric`.
+
+    `unseen` are terms that the data say nothing about.
+    """
+
+    fabric: Fabric
+    algorithm: str
+    unseen: tuple[str, ...] = ()
+
+    def time(self, key: Key, nbytes: Floats) -> Floats:
+        """Seconds for payloads (b,)."""
+        return self.fabric.beside(nbytes) + self.folded(key, nbytes)
+
+    def folded(self, key: Key, nbytes: Floats) -> Floats:
+        """Seconds on the wires, all workers ready at once."""
+        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
+        wiring = self.fabric.wire(layout)
+        rounds = self._rounds(key, nbytes, layout)
+        factor = self.fabric.protocol_factor(nbytes, key.workers)
+        times: Floats = fold(rounds, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
+        return times
+
+    def _rounds(self, key: Key, nbytes: Floats, layout: Layout) -> Rounds:
+        if self.algorithm == IN_SWITCH:
+            # Reduced reads send all and get a part, multicast writes send a part and get the rest: S (1 + 1/p).
+            return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
+        payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
+        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, layout)
+
+
+@lru_cache(maxsize=16)
+def _topology(kind: str) -> Topology:
+    made = build(Topology, kind)
+    if not isinstance(made, Topology):
+        raise TypeError(kind)
+    return made
+
+
+def changed(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
+    """The fabric with other numbers under names from `FREE`."""
+    own: dict[str, Any] = {
+        name: value if value < math.inf else None for name, value in values.items() if "." not in name
+    }
+    inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
+    if inner and fabric.intra_node is not None:
+        own["intra_node"] = fabric.intra_node.model_copy(update=inner)
+    return fabric.model_copy(update=own)
+
+
+def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
+    """Fit the terms `free` of `base` to series, on relative error, robustly.
+
+    Every series counts with up to 40 sizes, evenly apart on the log axis. Where the data can't tell a start-up from
+    a latency, or memory from wires (one worker count), `collective_start_up` and the wires get it: a slight pull, 5 %
+    of the time that the other one would take, decides no more than that.
+    """
+    thin = {key: _thinned(item) for key, item in series.items()}
+    start = _start(thin, base, free)
+    names, origin = list(start), np.log(np.array(list(start.values())))
+    measured = [np.log(item.seconds) for item in thin.values()]
+
+    def law(parameters: Floats) -> LinkLaw:
+        held = np.exp(np.clip(parameters, origin - _FARTHEST, origin + _FARTHEST))
+        return LinkLaw(changed(base, dict(zip(names, held.tolist(), strict=True))), algorithm)
+
+    def residuals(parameters: Floats) -> Floats:
+        made = law(parameters)
+        rows = [
+            np.log(made.time(key, item.sizes)) - logs for (key, item), logs in zip(thin.items(), measured, strict=True)
+        ]
+        pulls = _pulls(made, thin) if set(BESIDE) <= set(names) else np.zeros(0)
+        return np.concatenate([*rows, _PULL * (parameters - origin), pulls])
+
+    found = robust_log_fit(residuals, origin)
+    return _without_unseen(law, found, base, names, thin)
+
+
+def law_errors(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
+    """Signed relative errors of a law at every size of the series."""
+    return np.concatenate([relative(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
+
+
+def _pulls(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
+    """Shares of the time that latency takes of the smallest, and memory of the largest payload."""
+    key, item = max(series.items(), key=lambda pair: pair[0].workers)
+    ends = item.sizes[[0, -1]]
+    whole, wires = law.time(key, ends), law.folded(key, ends)
+    bare = LinkLaw(changed(law.fabric, {"latency": 0.0}), law.algorithm).folded(key, ends)
+    copied = whole[1] - wires[1] - law.fabric.collective_start_up
+    return _SLIGHT * np.array([(wires[0] - bare[0]) / whole[0], copied / whole[1]])
+
+
+def _start(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
+    """Where the search starts: the fastest bus bandwidth seen, and the smallest payload's time as start-ups."""
+    rates, hops = [], []
+    for key, item in series.items():
+        passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
+        rates.append(float((passes * item.sizes / key.workers / item.seconds).max()))
+        hops.append(float(item.seconds.min()) / passes)
+    slopes = np.concatenate([item.seconds / item.sizes for item in series.values()])
+    guess = {
+        "bandwidth": max(rates),
+        "latency": 0.5 * float(np.median(hops)),
+        "collective_start_up": 0.3 * min(float(item.seconds.min()) for item in series.values()),
+        "copy_bandwidth": 10 / float(np.median(slopes)),
+    }
+    inner = {name: term(base, name) for name in free if "." in name}
+    return {name: inner.get(name) or guess[name.rpartition(".")[2]] for name in free}
+
+
+def _without_unseen(
+    law: Callable[[Floats], LinkLaw], found: Floats, base: Fabric, names: Sequence[str], series: Mapping[Key, Repeats]
+) -> LinkLaw:
+    """The law at `found`; terms that change no prediction by 1 % when halved or doubled are unseen.
+
+    An unseen start-up or copy keeps the value of `base`: a made-up one would be paid where nothing hides it.
+    """
+    whole = law(found)
+    usual = np.concatenate([whole.time(key, item.sizes) for key, item in series.items()])
+    unseen = []
+    for place, name in enumerate(names):
+        most = 0.0
+        for factor in (0.5, 2.0):
+            other = found.copy()
+            other[place] += np.log(factor)
+            times = [law(other).time(key, item.sizes) for key, item in series.items()]
+            most = max(most, float(np.abs(np.concatenate(times) / usual - 1).max()))
+        if most < _UNSEEN:
+            unseen.append(name)
+    kept = [name for name in unseen if not name.endswith("bandwidth") or name in BESIDE]
+    fabric = changed(whole.fabric, {name: term(base, name) for name in kept})
+    return LinkLaw(fabric, whole.algorithm, tuple(unseen))
+
+
+def term(fabric: Fabric, name: str) -> float:
+    """The fabric's number under a name from `FREE`; infinite for a copy that takes no time."""
+    owner, _, own = name.rpartition(".")
+    value = getattr(getattr(fabric, owner) if owner else fabric, own)
+    return math.inf if value is None else float(value)
+
+
+def _thinned(item: Repeats) -> Repeats:
+    """Up to 40 of the sizes, evenly apart on the log axis."""
+    if len(item.sizes) <= MOST_SIZES:
+        return item
+    logs = np.log(item.sizes)
+    wanted = np.linspace(logs[0], logs[-1], MOST_SIZES)
+    places = np.unique(np.abs(logs[:, None] - wanted).argmin(axis=0))
+    return Repeats(item.sizes[places], item.seconds[places], item.spread)

@@ -1,0 +1,233 @@
+"""Calibration of a network: a link law, and a curve for every measured worker count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic_core import PydanticCustomError
+
+from simulator.calibration.accuracy import Drawn, Errors, described
+from simulator.calibration.collectives import Key, Measured
+from simulator.calibration.families import transfers
+from simulator.calibration.link_law import BESIDE, LinkLaw, fit_law, law_errors, term
+from simulator.calibration.selection import CurveFit, Repeats, fit_curve
+from simulator.errors import InputError, Problem
+from simulator.fabrics.base import Fabric
+from simulator.models.curves import Floats
+
+LARGE = float(2**20)
+_LEAST_SIZES = 3
+_UPPER = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One law fitted to all series of an algorithm, and what it gets wrong where it was fitted to less.
+
+    `left_out`: errors at each worker count of the law fitted to the other counts, where these counts show the bandwidth
+    that is asked for; `beyond`: errors in the upper quarter of the sizes (log axis) of the law fitted below.
+    """
+
+    law: LinkLaw
+    free: tuple[str, ...]
+    left_out: Mapping[int, Floats]
+    beyond: Floats
+
+    @property
+    def worker_errors(self) -> Floats:
+        """Errors at all worker counts, each left out in turn."""
+        return np.concatenate([np.zeros(0), *self.left_out.values()])
+
+    @property
+    def held(self) -> Floats:
+        """Errors at worker counts left out, or else at sizes beyond those fitted."""
+        return self.worker_errors if self.left_out else self.beyond
+
+
+@dataclass(frozen=True, slots=True)
+class LawFit:
+    """The link law of one algorithm: the links alone, and with what a collective takes beside them.
+
+    Only several worker counts tell the two apart, so with one there is no second; it is `chosen` where it is the closer
+    one at counts left out.
+    """
+
+    algorithm: str
+    series: Mapping[Key, Repeats]
+    links: Fit
+    beside: Fit | None
+
+    @property
+    def chosen(self) -> Fit:
+        """The law that a config carries."""
+        if self.beside is None or not (self.beside.left_out and self.links.left_out):
+            return self.links
+        closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
+        return self.beside if closer else self.links
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFit:
+    """What `calibrate network` found: curves by key, and a law per algorithm; the first one is the config's."""
+
+    base: Fabric
+    measured: Measured
+    curves: Mapping[Key, CurveFit]
+    laws: tuple[LawFit, ...]
+
+    @property
+    def fabric(self) -> Fabric:
+        """The base with the fitted terms."""
+        return self.laws[0].chosen.law.fabric
+
+    @property
+    def law_mape(self) -> float | None:
+        """Held-out error of the config's law."""
+        errors = Errors.of(self.laws[0].chosen.held)
+        return errors.mape if errors else None
+
+    @property
+    def drawn(self) -> list[Drawn]:
+        """A line for each curve."""
+        return [
+            Drawn(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
+            for key, fit in self.curves.items()
+        ]
+
+    def described(self) -> dict[str, Any]:
+        """As one document: laws, curves, pooled errors, and what could not be read."""
+        held = np.concatenate([fit.held_errors for fit in self.curves.values()])
+        sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
+        return {
+            "laws": [_described_law(law) for law in self.laws],
+            "curves": [_described_curve(key, fit) for key, fit in self.curves.items()],
+            "interpolation": described(held),
+            "interpolation_from_1_mib": described(held[sizes >= LARGE]),
+            "size_extrapolation": described(np.concatenate([law.chosen.beyond for law in self.laws])),
+            "worker_extrapolation": described(np.concatenate([law.chosen.worker_errors for law in self.laws])),
+            "problems": [str(problem) for problem in self.measured.problems],
+            "notes": self.measured.notes,
+            "digests": self.measured.digests,
+        }
+
+
+def calibrate_network(
+    measured: Measured,
+    base: Fabric,
+    *,
+    free: Sequence[str] = ("bandwidth", "latency"),
+    algorithms: Mapping[str, str] | None = None,
+    law_from: float = LARGE,
+) -> NetworkFit:
+    """Fit curves to every series, and link laws to those of payloads of at least `law_from` bytes.
+
+    `algorithms` says by which topology each primitive travels (default: the one that the log forced, else ring). Where
+    some series of an algorithm were forced and others were NCCL's own choice, the law rests on the forced ones alone.
+    Raises InputError where no series has enough sizes for a law.
+    """
+    series = measured.series()
+    curves = {key: fit_curve(item, transfers) for key, item in series.items()}
+    groups: dict[str, dict[Key, Repeats]] = {}
+    for key, item in series.items():
+        name = (algorithms or {}).get(key.primitive) or ("ring" if key.topology == "nccl" else key.topology)
+        groups.setdefault(name, {})[key] = item
+    laws = []
+    for name, members in sorted(groups.items(), key=lambda pair: pair[0] != "ring"):
+        used = _enough(_forced(members), law_from)
+        if used:
+            _can_be(used, LinkLaw(base, name))
+            several = len({key.workers for key in used}) > 1
+            beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *BESIDE)))) if several else None
+            laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
+    if not laws:
+        what = f"a series of {_LEAST_SIZES} sizes or more"
+        raise InputError(Problem("calibrate network", what, f"{len(series)} shorter ones"))
+    return NetworkFit(base, measured, curves, tuple(laws))
+
+
+def _can_be(series: Mapping[Key, Repeats], law: LinkLaw) -> None:
+    """Raises InputError where a fabric can't hold the workers of a series, or an algorithm not its primitive."""
+    for key, item in series.items():
+        try:
+            law.time(key, item.sizes[:1])
+        except PydanticCustomError as error:
+            about = error.context or {}
+            where = f"{key.text} by {law.algorithm} on {law.fabric.kind}"
+            problem = Problem(where, about.get("what", ""), about.get("got", ""), about.get("hint", ""))
+            raise InputError(problem) from None
+
+
+def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tuple[str, ...]) -> Fit:
+    left_out = {}
+    counts = sorted({key.workers for key in series})
+    for count in counts if len(counts) > 1 else ():
+        others = {key: item for key, item in series.items() if key.workers != count}
+        law = fit_law(others, base, algorithm, free)
+        if not any(name.endswith("bandwidth") and name not in BESIDE for name in law.unseen):
+            held = {key: item for key, item in series.items() if key.workers == count}
+            left_out[count] = law_errors(law, held)
+    lower, upper = {}, {}
+    for key, item in series.items():
+        logs = np.log(item.sizes)
+        above = logs > logs[0] + _UPPER * (logs[-1] - logs[0])
+        if (~above).sum() >= _LEAST_SIZES:
+            lower[key] = Repeats(item.sizes[~above], item.seconds[~above], item.spread)
+            upper[key] = Repeats(item.sizes[above], item.seconds[above], item.spread)
+    beyond = law_errors(fit_law(lower, base, algorithm, free), upper) if lower else np.zeros(0)
+    return Fit(fit_law(series, base, algorithm, free), free, left_out, beyond)
+
+
+def _forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
+    """The series whose algorithm was forced, where there are any."""
+    forced = {key: item for key, item in series.items() if key.topology != "nccl"}
+    return forced or dict(series)
+
+
+def _enough(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:
+    """Sizes from `law_from` on, or all of a series that has too few of them."""
+    made = {}
+    for key, item in series.items():
+        large = item.sizes >= law_from
+        large = large if large.sum() >= _LEAST_SIZES else np.ones(len(large), dtype=bool)
+        if large.sum() >= _LEAST_SIZES:
+            made[key] = Repeats(item.sizes[large], item.seconds[large], item.spread)
+    return made
+
+
+def _described_law(law: LawFit) -> dict[str, Any]:
+    return {
+        "algorithm": law.algorithm,
+        "series": [key.text for key in law.series],
+        "chosen": "links" if law.chosen is law.links else "beside",
+        "links": _described_fit(law.links, law.series),
+        "beside": _described_fit(law.beside, law.series) if law.beside else None,
+    }
+
+
+def _described_fit(fit: Fit, series: Mapping[Key, Repeats]) -> dict[str, Any]:
+    terms = {name: term(fit.law.fabric, name) for name in fit.free}
+    return {
+        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
+        "unseen": list(fit.law.unseen),
+        "fitted": described(law_errors(fit.law, series)),
+        "size_extrapolation": described(fit.beyond),
+        "worker_extrapolation": {str(count): described(errors) for count, errors in fit.left_out.items()},
+    }
+
+
+def _described_curve(key: Key, fit: CurveFit) -> dict[str, Any]:
+    sizes = fit.measured.sizes
+    return {
+        "id": key.text,
+        "sizes": len(sizes),
+        "range": [float(sizes[0]), float(sizes[-1])],
+        "family": fit.chosen.family,
+        "interpolation": described(fit.held_errors),
+        "interpolation_from_1_mib": described(fit.held_errors[fit.held_sizes >= LARGE]),
+        "fitted": fit.fitted.described() if fit.fitted else None,
+        "repeat_spread": fit.measured.spread,
+    }

@@ -1,0 +1,129 @@
+"""Tidy CSV files of timings, plain or gzip: columns by their names or what others call them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.traces.streams import numbered_lines
+
+_TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
+_UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its cells by column, the seconds under each of its time columns, and where it stands."""
+
+    cells: Mapping[str, str]
+    seconds: tuple[float, ...]
+    where: str
+
+    def text(self, names: Sequence[str], default: str = "") -> str:
+        """The cell under the first of `names` that there is."""
+        return next((self.cells[name].strip() for name in names if name in self.cells), default)
+
+    def whole(self, names: Sequence[str], default: int) -> int:
+        """The same as a whole number, 0 or more. Raises ValueError where it is something else."""
+        text = self.text(names, str(default))
+        value = float(text)
+        if not (value.is_integer() and value >= 0):
+            raise ValueError(text)
+        return int(value)
+
+
+@dataclass(slots=True)
+class Wanted:
+    """Which rows of a table are taken: those with these cells, by column; how often each was found is counted."""
+
+    cells: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parsed(cls, texts: Sequence[str]) -> Wanted:
+        """From `column=value` texts. Raises InputError where there is no `=`."""
+        pairs = [text.partition("=") for text in texts]
+        wrong = [Problem("--where", "COLUMN=VALUE", shown(text[0])) for text in pairs if not text[1] or not text[0]]
+        if wrong:
+            raise InputError(wrong)
+        return cls({column.strip(): value.strip() for column, _, value in pairs})
+
+    def matches(self, cells: Mapping[str, str]) -> bool:
+        """Whether a row has all of the cells."""
+        return all(cells.get(column, "").strip() == value for column, value in self.cells.items())
+
+
+def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, problems: list[Problem]) -> Iterator[Row]:
+    """Rows of a CSV file that has one column of each group in `needed`, and at least one of times.
+
+    A time column is `seconds`, or starts with time, median, mean, latency or avg_latency and ends in _s, _ms, _us or
+    _ns. Rows with other numbers of cells or with times that are not above 0 are problems with file, line and column.
+    Raises InputError for a missing column, or for `wanted` columns that the file does not have.
+    """
+    lines = (line for _, line in numbered_lines(path, problems))
+    reader = csv.reader(lines)
+    try:
+        header = [name.strip() for name in next(reader, [])]
+        times = [(place, _TIME.fullmatch(name)) for place, name in enumerate(header)]
+        units = {place: _UNITS[match[1]] for place, match in times if match}
+        _check_header(path, header, needed, wanted, bool(units))
+        for cells in reader:
+            where = f"{path}:{reader.line_num}"
+            if not any(cells):
+                continue
+            if len(cells) != len(header):
+                problems.append(Problem(where, f"{len(header)} cells", str(len(cells))))
+                continue
+            named = dict(zip(header, cells, strict=True))
+            if not wanted.matches(named):
+                continue
+            seconds = []
+            for place, unit in units.items():
+                value = _number(cells[place]) * unit
+                if cells[place].strip() and not value > 0:
+                    problems.append(Problem(f"{where}: {header[place]}", "a time above 0", shown(cells[place])))
+                elif value > 0:
+                    seconds.append(value)
+            if seconds:
+                yield Row(named, tuple(seconds), where)
+    except csv.Error as error:
+        problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
+
+
+def _check_header(path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Wanted, timed: bool) -> None:
+    problems = [
+        Problem(f"{path}:1", f"a column {' or '.join(names)}", shown(", ".join(header)))
+        for names in needed
+        if not set(names) & set(header)
+    ]
+    problems += [
+        Problem(f"--where {column}", f"a column of {path}", shown(column), nearest(column, header))
+        for column in wanted.cells
+        if column not in header
+    ]
+    if not timed:
+        problems.append(Problem(f"{path}:1", "a column of times, such as seconds or time_ms", shown(", ".join(header))))
+    if problems:
+        raise InputError(problems)
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    made = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**20):
+            made.update(block)
+    return made.hexdigest()

@@ -1,0 +1,151 @@
+"""Timings of kernels from tidy CSV files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulator.calibration.tables import Row, Wanted, digest, read_rows
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.models.hardware import KERNEL_TRAFFIC
+
+ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
+KERNEL = ("kernel", "operation", "op")
+_SLICES = ("slices", "rows_batch")
+_DEVICE = ("device", "gpu")
+_SOFTWARE = ("software", "algorithm")
+_VERSIONS = {"pytorch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
+UNPRICED = ("nonzero", "masked_select", "pack")
+"""Kernels that `sparsim record` times and that predictions do not price one by one."""
+COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
+"""Kernels that are priced by the indices that they are given (k times contributions), not by the tensor's elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One timing of a kernel: `size` as the simulator prices it, seconds, and what else was varied.
+
+    `k` elements wanted (0: no such parameter), `slices` of `size` elements side by side, `elements` of the tensor.
+    `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation; 0: not known.
+    """
+
+    device: str
+    software: str
+    kernel: str
+    size: float
+    k: float
+    slices: float
+    elements: float
+    seconds: float
+    spread: float
+    where: str
+
+
+@dataclass(slots=True)
+class Timings:
+    """All timings of some files, the lines that could not be read, and the files' digests."""
+
+    samples: list[Timing] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    dates: list[str] = field(default_factory=list)
+    unpriced: Counter[str] = field(default_factory=Counter)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out on purpose."""
+        return [
+            f"{count} timings of {kernel} are left out: it is not priced" for kernel, count in self.unpriced.items()
+        ]
+
+    def only(self) -> tuple[str, str]:
+        """The device and software of all samples. Raises InputError where there are several: a config is of one."""
+        found = list(dict.fromkeys((item.device, item.software) for item in self.samples))
+        if len(found) > 1:
+            names = "; ".join(", ".join(part for part in pair if part) for pair in found)
+            hint = "choose with --where COLUMN=VALUE"
+            raise InputError(Problem("calibrate kernels", "one device and software", f"{len(found)}: {names}", hint))
+        return found[0]
+
+
+@dataclass(frozen=True, slots=True)
+class TimingRows:
+    """Which rows to take: cells they must have, type of the numbers, order of indices, and sizes.
+
+    `kernel`: what the simulator calls all of them, where the file calls them otherwise.
+    """
+
+    wanted: Wanted = field(default_factory=Wanted)
+    dtype: str = "fp32"
+    order: str = "random"
+    kernel: str | None = None
+    smallest: int = 1
+    largest: int | None = None
+
+
+def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
+    """Read timings of kernels; columns as in `sparsim calibrate kernels --help`.
+
+    Rows of another dtype (kernels of indices have one only) or another order of indices are left alone. A row that
+    failed its check is a problem, and so is a kernel that the simulator does not price. Raises InputError where a
+    column is missing or nothing is left.
+    """
+    timings = Timings()
+    for path in paths:
+        for row in read_rows(path, (ELEMENTS, *(() if how.kernel else (KERNEL,))), how.wanted, timings.problems):
+            try:
+                timings.samples.extend(_timings(row, how, timings))
+            except ValueError as error:
+                what = "whole numbers of elements, k, slices and contributions"
+                timings.problems.append(Problem(row.where, what, shown(str(error))))
+            date = row.text(("date",))
+            if date and date not in timings.dates:
+                timings.dates.append(date)
+        timings.digests[path.name] = digest(path)
+    if not timings.samples:
+        nothing = Problem(", ".join(map(str, paths)), "timings of kernels", "none")
+        raise InputError(timings.problems or nothing)
+    return timings
+
+
+def _timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
+    dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
+    same = {"float32": "fp32", "float": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+    if same.get(dtype, dtype) not in (how.dtype, "int64") or order not in ("", how.order):
+        return
+    kernel, problems = how.kernel or row.text(KERNEL), timings.problems
+    if kernel in UNPRICED:
+        timings.unpriced[kernel] += 1
+        return
+    if row.text(("checked",), "yes").lower() in ("false", "no", "0"):
+        problems.append(Problem(row.where, "a result that passed its check", "one that failed"))
+        return
+    if kernel not in KERNEL_TRAFFIC:
+        problems.append(Problem(row.where, "a kernel that is priced", shown(kernel), nearest(kernel, KERNEL_TRAFFIC)))
+        return
+    elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)
+    k, lists = (row.whole((name,), 0) if row.text((name,)) else 0 for name in ("k", "contributions"))
+    size = k * max(1, lists) if kernel in COUNTED else elements
+    if size < 1 or slices < 1:
+        raise ValueError(f"{size} elements, {slices} slices")
+    device, software = row.text(_DEVICE), _software(row)
+    if size < how.smallest or (how.largest and size > how.largest):
+        return
+    for seconds in row.seconds:
+        spread = _spread(row, seconds)
+        yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread, row.where)
+
+
+def _software(row: Row) -> str:
+    versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
+    return row.text(_SOFTWARE) or ", ".join(versions)
+
+
+def _spread(row: Row, seconds: float) -> float:
+    try:
+        width = float(row.cells["p95_s"]) - float(row.cells["p5_s"])
+    except (KeyError, ValueError):
+        return 0.0
+    return max(0.0, width / 3.29 / seconds)

@@ -1,0 +1,69 @@
+"""`sparsim figure`: one picture of results, with the data that it shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from simulator.cli.root import AS_JSON, main
+
+
+@main.command()
+@click.argument("kind", required=False)
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="FILE.png, .svg or .pdf.")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only these rows of a sweep; may be repeated.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a parameter of the figure.")
+@click.option("--list", "listed", is_flag=True, help="List the figures, their questions and what they are drawn from.")
+@AS_JSON
+def figure(
+    kind: str | None,
+    sources: tuple[str, ...],
+    *,
+    out: Path | None,
+    where: tuple[str, ...],
+    settings: tuple[str, ...],
+    listed: bool,
+    as_json: bool,
+) -> None:
+    """Draw one figure from results; FILE.csv beside it holds the numbers shown.
+
+    \b
+    sparsim run quickstart --out out/run && sparsim figure iteration_breakdown out/run -o breakdown.svg
+    sparsim sweep density_sweep --out out/density && sparsim figure density_sweep out/density -o density.png
+    sparsim validate --json | sparsim figure measured_predicted - -o accuracy.pdf
+    sparsim figure --list
+    """
+    if listed:
+        _show_list(as_json)
+        return
+    if kind is None or not sources or out is None:
+        raise click.UsageError("expected KIND SOURCE -o FILE, or --list")
+    from simulator.reporting.figures.base import figure_of
+    from simulator.reporting.figures.making import make
+    from simulator.reporting.figures.selecting import selected
+    from simulator.reporting.figures.sources import open_sources, settings_of
+
+    member = figure_of(kind, settings_of(settings))
+    source = selected(open_sources(sources), settings_of(where))
+    picture, table = make(member, source, out)
+    click.echo(f"{picture}, {table}")
+
+
+def _show_list(as_json: bool) -> None:
+    from simulator.reporting.figures.base import figures
+    from simulator.reporting.figures.sources import KINDS
+
+    if as_json:
+        rows = [
+            {"kind": k, "title": f.title, "question": f.question, "takes": list(f.takes), "columns": f.columns}
+            for k, f in figures().items()
+        ]
+        click.echo(json.dumps({"figures": rows}, indent=2))
+        return
+    for kind, member in figures().items():
+        click.echo(f"{kind}: {member.question}")
+        for source in member.takes:
+            click.echo(f"    from {KINDS[source]}")

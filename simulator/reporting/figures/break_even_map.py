@@ -1,0 +1,116 @@
+"""Which method wins where: a map over bandwidth and workers, coloured by the winner and its margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.rows import BANDWIDTH, methods, one_point_each
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import below, looks, short_bits, tinted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+DENSE = "dense"
+_FULL = 1.0
+"""The margin at which a cell has its method's full colour."""
+
+
+class BreakEvenMap(Figure, kind="break_even_map"):
+    """The fastest method at each bandwidth and number of workers; the darker, the larger its margin over dense.
+
+    Where dense wins, the margin is that over the best of the others.
+    """
+
+    title: ClassVar[str] = "Which method is fastest, and by how much"
+    question: ClassVar[str] = "At which bandwidth and how many workers does which method win, and by how much?"
+    takes: ClassVar[tuple[str, ...]] = ("sweep",)
+    width: ClassVar[float] = 9.0
+    height: ClassVar[float] = 5.0
+    columns: ClassVar[dict[str, str]] = {
+        "bandwidth_bytes_per_s": "bandwidth of a NIC and direction, bytes/s",
+        "workers": "number of GPUs",
+        "winner": "the method with the shortest iteration",
+        "iteration_time_s": "its seconds per iteration",
+        "over": "what the margin is held against: dense, or the best other method where dense wins or was not swept",
+        "over_iteration_time_s": "seconds per iteration of that",
+        "margin": "over_iteration_time_s / iteration_time_s - 1",
+    }
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per bandwidth and number of workers."""
+        table = source.table
+        if BANDWIDTH not in table or table[BANDWIDTH].nunique() < 2 or table["workers"].nunique() < 2:
+            wanted = "a sweep over cluster.network.bandwidth and workers"
+            raise self.refused(source, wanted, "no such grid", "see scenarios/sweeps/break_even_map")
+        made = pd.DataFrame(
+            {
+                "method": methods(table),
+                "workers": table["workers"],
+                "bandwidth": table[BANDWIDTH],
+                "time": table["iteration_time_s"],
+            }
+        )
+        if made["method"].nunique() < 2:
+            raise self.refused(source, "at least two methods (`vary: sparsifier`)", "one")
+        one_point_each(self, source, made[["method", "workers", "bandwidth"]])
+        rows = [
+            [bandwidth, workers, *_won(cell.set_index("method")["time"])]
+            for (bandwidth, workers), cell in made.drop_duplicates().groupby(["bandwidth", "workers"])
+            if len(cell) > 1
+        ]
+        return pd.DataFrame(rows, columns=list(self.columns))
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Cells of one size; the margin stands in each where there is room for it."""
+        from matplotlib.patches import Patch
+
+        axes = figure.subplots()
+        bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
+        styles = looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
+        image = np.ones((len(counts), len(bandwidths), 3))
+        written = len(bandwidths) <= 16 and len(counts) <= 16
+        for row in data.itertuples():
+            y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
+            image[y, x], ink = tinted(styles[str(row.winner)].colour, float(row.margin) / _FULL)
+            if written:
+                text = _shown(float(row.margin))
+                axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
+        axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
+        axes.grid(visible=False)
+        step = -(-len(bandwidths) // 7)
+        places = range(0, len(bandwidths), step)
+        axes.set_xticks(places, [short_bits(bandwidths[place]) for place in places])
+        step = -(-len(counts) // 16)
+        axes.set_yticks(range(0, len(counts), step), [f"{counts[place]:,}" for place in range(0, len(counts), step)])
+        axes.set_xlabel("network bandwidth (bit/s)")
+        axes.set_ylabel("workers")
+        other = "dense (of the next best where dense wins)" if DENSE in set(data["over"]) else "the next best"
+        axes.set_title(f"number: how much longer an iteration of {other} takes", fontsize=11)
+        shades = {
+            name: tuple(Patch(color=tinted(look.colour, part)[0]) for part in (0, 0.5, 1))
+            for name, look in styles.items()
+        }
+        below(figure, list(shades.values()), list(shades))
+
+
+def _shown(margin: float) -> str:
+    """A margin in percent, or from twice as long on as a factor.
+
+    >>> _shown(0.004), _shown(0.126), _shown(1.5), _shown(151)
+    ('+0.4 %', '+13 %', '2.5×', '150×')
+    """
+    if margin < 0.995:
+        return f"+{100 * margin:.{1 if margin < 0.0095 else 0}f} %"
+    return f"{float(f'{1 + margin:.2g}'):g}×"
+
+
+def _won(times: pd.Series[float]) -> tuple[str, float, str, float, float]:
+    winner = str(times.idxmin())
+    others = times.drop(winner)
+    over = DENSE if DENSE in others else str(others.idxmin())
+    return winner, float(times[winner]), over, float(others[over]), float(others[over] / times[winner] - 1)

@@ -1,0 +1,63 @@
+"""How selections add up: aggregated density against workers, and from iteration to iteration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import axis_count, axis_share, front, legend_below, log_ticks, looks
+from simulator.studies.trace_study import DEFAULT_METHODS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+class BuildUp(Figure, kind="build_up"):
+    """Aggregated density K/d against workers (mean over iterations), and over iterations, method by method.
+
+    `methods`: sparsifiers to replay where a trace is given.
+    """
+
+    title: ClassVar[str] = "Gradient build-up"
+    question: ClassVar[str] = "How many coordinates are summed once every worker has chosen its own?"
+    takes: ClassVar[tuple[str, ...]] = ("build_up", "trace")
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density and granularity",
+        "workers": "number of workers",
+        "iteration": "recorded iteration",
+        "selected": "share of coordinates that one worker selects, mean over workers",
+        "aggregated": "share of coordinates that are summed in the end",
+        "independent": "the same, if workers chose independently of each other",
+    }
+
+    methods: tuple[dict[str, Any] | str, ...] = DEFAULT_METHODS
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """Rows of the replay."""
+        return build_up_rows(source, list(self.columns), self.methods)
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: against workers; right: over the iterations at the most workers."""
+        left, runs = panels(figure, data)
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
+            left.plot(mean.index, mean["aggregated"], label=method, **look.line(front(place, len(styles))))
+            left.plot(mean.index, mean["independent"], ":", color=look.colour, linewidth=1.2)
+        left.set_yscale("log")
+        axis_share(left, "aggregated density")
+        log_ticks(left, "y")
+        axis_count(left, "workers", data["workers"])
+        left.set_title("dotted: independent choices")
+        for axes, run in runs:
+            draw_iterations(axes, run, "aggregated", data["method"])
+        first = runs[0][0]
+        first.set_ylim(bottom=0)
+        axis_share(first, "")
+        first.set_title(f"{data['workers'].max()} workers, over iterations")
+        legend_below(figure, left)

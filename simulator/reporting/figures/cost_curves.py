@@ -1,0 +1,142 @@
+"""How well cost curves fit what was measured: a GPU's curves, the timings, and the residuals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from simulator.models.curves import Curve, Floats, Piecewise
+from simulator.models.hardware import Gpu
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import (
+    GREY,
+    axis_number,
+    axis_seconds,
+    axis_share,
+    front,
+    legend_below,
+    log_ticks,
+    looks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+_DRAWN = 60
+_UNSTATED = (1e3, 1e8)
+
+
+class CostCurves(Figure, kind="cost_curves"):
+    """A GPU's kernel curves over their measured range; timings given beside it as marks, with their residuals.
+
+    `dtype`: which timings count.
+    """
+
+    title: ClassVar[str] = "Kernel cost curves"
+    question: ClassVar[str] = "What does each kernel cost, and how far are its measurements from the curve?"
+    takes: ClassVar[tuple[str, ...]] = ("gpu", "timings")
+    several: ClassVar[bool] = True
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "kernel": "the kernel",
+        "elements": "elements of one call",
+        "curve_s": "seconds by the curve",
+        "measured_s": "measured seconds; none where only the curve is drawn",
+        "residual": "curve / measured - 1",
+    }
+
+    dtype: str = "fp32"
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per point of a curve that is drawn, and one per timing."""
+        gpus = [each.document for each in source.each() if each.kind == "gpu"]
+        if len(gpus) != 1 or not all(each.kind in self.takes for each in source.each()):
+            got = f"{len(gpus)} GPUs among {1 + len(source.others)} sources"
+            raise self.refused(source, "one GPU, and tables of its timings", got)
+        gpu: Gpu = gpus[0]
+        if not gpu.kernels or gpu.ideal:
+            raise self.refused(source, "a GPU with curves", "none")
+        parts = [self._timed(source, each, gpu) for each in source.each() if each.kind == "timings"]
+        timed = pd.concat(parts) if parts else None
+        kernels = list(gpu.kernels) if timed is None else list(dict.fromkeys(timed["kernel"]))
+        drawn = []
+        for kernel in kernels:
+            own = timed[timed["kernel"] == kernel]["elements"] if timed is not None else None
+            sizes = _sizes(gpu.kernels[kernel], own)
+            made = {"kernel": kernel, "elements": sizes, "curve_s": gpu.kernel_time(kernel, sizes)}
+            drawn.append(pd.DataFrame(made | {"measured_s": np.nan, "residual": np.nan}))
+        return pd.concat([*drawn, *parts])
+
+    def _timed(self, source: Source, timings: Source, gpu: Gpu) -> pd.DataFrame:
+        """The timings of kernels that have a curve, beside what the curve says."""
+        table = timings.table
+        mine = table[table["kernel"].isin(list(gpu.kernels))]
+        if "dtype" in mine:
+            mine = mine[mine["dtype"] == self.dtype]
+        if mine.empty:
+            raise self.refused(
+                source, f"timings of {', '.join(gpu.kernels)} in {self.dtype}", f"none in {timings.place}"
+            )
+        made = mine[["kernel", "elements"]].assign(measured_s=mine["median_s"].astype(float))
+        seconds = [
+            float(gpu.kernel_time(str(kernel), float(elements)))
+            for kernel, elements in zip(made["kernel"], made["elements"], strict=True)
+        ]
+        made = made.assign(curve_s=seconds)
+        return made.assign(residual=made["curve_s"] / made["measured_s"] - 1)[list(self.columns)]
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: seconds; right, where something was measured: residuals."""
+        measured = bool(data["measured_s"].notna().any())
+        axes = figure.subplots(1, 2 if measured else 1, squeeze=False)[0]
+        styles = looks(data["kernel"])
+        for place, (kernel, look) in enumerate(styles.items()):
+            mine = data[data["kernel"] == kernel]
+            curve = mine[mine["measured_s"].isna()].sort_values("elements")
+            timed = mine[mine["measured_s"].notna()].sort_values("elements")
+            marks = {"color": look.colour, "linestyle": "none", "marker": look.marker, "markerfacecolor": "white"}
+            line = look.line(front(place, len(styles))) | {"marker": ""}
+            axes[0].plot(curve["elements"], curve["curve_s"], **line, label=kernel)
+            if measured:
+                axes[0].plot(timed["elements"], timed["measured_s"], **marks)
+                axes[1].plot(timed["elements"], timed["residual"], **marks)
+        axes[0].set_yscale("log")
+        axis_seconds(axes[0], "time of one call")
+        log_ticks(axes[0], "y")
+        if measured:
+            axes[0].set_title("marks: measured")
+            self._residuals(axes[1])
+        for one in axes:
+            one.set_xscale("log")
+            axis_number(one, "elements", "x")
+            one.xaxis.set_major_formatter(_powers)
+            log_ticks(one, "x")
+        legend_below(figure, axes[0])
+
+    def _residuals(self, axes: Axes) -> None:
+        axes.axhline(0, color=GREY, linewidth=1.5, zorder=1)
+        axes.margins(y=0.12)
+        axis_share(axes, "curve / measured − 1")
+
+
+def _powers(value: float, _: int | None = None) -> str:
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep=" ")(value)
+
+
+def _sizes(curve: Curve, timed: pd.Series[float] | None) -> Floats:
+    """Sizes at which a curve is drawn: over its measured range and the timings, its own points among them."""
+    low, high = curve.range or _UNSTATED
+    if isinstance(curve, Piecewise):
+        low, high = curve.points[0][0], curve.points[-1][0]
+    if timed is not None and len(timed):
+        low, high = min(low, float(timed.min())), max(high, float(timed.max()))
+    if low == high:  # measured at one size alone
+        low, high = low / 2, high * 2
+    own = [size for size, _ in curve.points] if isinstance(curve, Piecewise) else []
+    return np.unique(np.concatenate([np.geomspace(max(low, 1.0), high, _DRAWN), own]))

@@ -1,0 +1,107 @@
+"""What density costs and saves: iteration time and traffic against the density asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.rows import DENSITY, methods, one_point_each
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import (
+    axis_bytes,
+    axis_seconds,
+    axis_share,
+    front,
+    legend_below,
+    log_ticks,
+    looks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_WIDE = 6
+"""Times that differ by more than this factor get a logarithmic axis."""
+
+
+class DensitySweep(Figure, kind="density_sweep"):
+    """Iteration time and bytes sent per worker against density, one line a method; dense is a level line."""
+
+    title: ClassVar[str] = "Iteration time and traffic against density"
+    question: ClassVar[str] = "At what density does each method begin to pay?"
+    takes: ClassVar[tuple[str, ...]] = ("sweep",)
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier",
+        "density": "share of coordinates that a worker is asked to send; 1 for methods without a density",
+        "iteration_time_s": "seconds of one iteration",
+        "p5_s": "5th percentile of its prediction interval, seconds",
+        "p95_s": "95th percentile, seconds",
+        "sent_bytes": "bytes that a worker sends in an iteration, mean over workers",
+    }
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per method and density; a method without one has one row."""
+        table = source.table
+        varied = table[DENSITY] if DENSITY in table else table.get("density.target")
+        if varied is None or varied[methods(table) != "dense"].nunique() < 2:
+            raise self.refused(
+                source, f"at least two values of {DENSITY}", "fewer", "see scenarios/sweeps/density_sweep"
+            )
+        kind = methods(table)
+        if DENSITY not in table:  # the density is part of the method's name there
+            kind = kind.str.replace(r" [\d.e-]+ %", "", regex=True)
+        # What ignores the density is one point in all rows.
+        level = table["digest"].groupby(kind).transform("nunique").eq(1) & kind.map(kind.value_counts()).ne(1)
+        level |= kind.eq("dense")
+        density = varied.astype(float).mask(level, 1.0)
+        one_point_each(self, source, pd.DataFrame({"method": kind, "density": density}))
+        made = pd.DataFrame(
+            {
+                "method": kind,
+                "density": density,
+                "iteration_time_s": table["iteration_time_s"],
+                "p5_s": table["iteration_time_interval_s.p5"],
+                "p95_s": table["iteration_time_interval_s.p95"],
+                "sent_bytes": table["traffic.sent_bytes_per_worker"],
+            }
+        )
+        return made.drop_duplicates(["method", "density"])
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: time, with its interval where few lines share the panel; right: bytes."""
+        left, right = figure.subplots(1, 2)
+        few = data["method"].nunique() <= 3
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            line = look.line(front(place, len(styles)))
+            mine = data[data["method"] == method].sort_values("density")
+            if len(mine) == 1 and mine["density"].iloc[0] == 1:
+                row = mine.iloc[0]
+                left.axhline(row["iteration_time_s"], color=look.colour, linestyle="--", label=method)
+                right.axhline(row["sent_bytes"], color=look.colour, linestyle="--")
+                continue
+            left.plot(mine["density"], mine["iteration_time_s"], label=method, **line)
+            right.plot(mine["density"], mine["sent_bytes"], **line)
+            if few:
+                left.fill_between(
+                    mine["density"], mine["p5_s"], mine["p95_s"], color=look.colour, alpha=0.15, linewidth=0
+                )
+        for axes in (left, right):
+            axes.set_xscale("log")
+            axis_share(axes, "density", "x")
+            log_ticks(axes, "x")
+        times = data["iteration_time_s"]
+        if times.max() > _WIDE * times.min():
+            left.set_yscale("log")
+        else:
+            left.set_ylim(bottom=0)
+        axis_seconds(left, "iteration time")
+        if left.get_yscale() == "log":
+            log_ticks(left, "y")
+        right.set_yscale("log")
+        axis_bytes(right, "sent per worker and iteration")
+        log_ticks(right, "y")
+        legend_below(figure, left)

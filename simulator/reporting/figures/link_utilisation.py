@@ -1,0 +1,89 @@
+"""How busy links are over an iteration: one row a link, the busiest on top."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import axis_seconds, intensities, share
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_COLUMNS = ("time_s", "link", "bytes_per_s", "utilisation")
+
+
+class LinkUtilisation(Figure, kind="link_utilisation"):
+    """Utilisation of links over time; links that carry the same at all times share a row. `links`: rows at most."""
+
+    title: ClassVar[str] = "Link utilisation over time"
+    question: ClassVar[str] = "When is which link busy, and how busy?"
+    takes: ClassVar[tuple[str, ...]] = ("run",)
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "link": "the link, or the first of those that carry the same at all times",
+        "alike": "how many links do",
+        "start_s": "from when, in seconds since the start",
+        "end_s": "until when, in seconds since the start",
+        "bytes_per_s": "what it carries, bytes/s",
+        "utilisation": "share of its capacity",
+    }
+
+    links: int = Field(default=14, ge=1, le=40)
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per link and period; the busiest links first."""
+        table = source.beside("links.csv")
+        if table is None:
+            hint = (
+                "`sparsim run --out` writes it where exchanges meet on links: parameter servers, other jobs, slow links"
+            )
+            raise self.refused(source, "links.csv beside the run", "none", hint)
+        if not set(_COLUMNS) <= set(table.columns):
+            raise self.refused(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
+        if table.empty:
+            raise self.refused(source, "a link that carries something", "none")
+        end = float(table["time_s"].max())
+        seen: dict[bytes, pd.DataFrame] = {}
+        for link, rows in table.groupby("link", sort=False):
+            key = rows[["time_s", "utilisation"]].to_numpy().tobytes()
+            if key in seen:
+                seen[key]["alike"] += 1
+            else:
+                until = np.append(rows["time_s"].to_numpy()[1:], end)
+                made = rows.rename(columns={"time_s": "start_s"}).assign(link=link, end_s=until, alike=1)
+                seen[key] = made[list(self.columns)]
+        busy = sorted(seen.values(), key=_carried, reverse=True)[: self.links]
+        made = pd.concat(busy)
+        return made[made["end_s"] > made["start_s"]]
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Each link a lane of coloured periods."""
+        axes = figure.subplots()
+        lanes = list(dict.fromkeys(data["link"]))
+        mesh = None
+        for place, link in enumerate(lanes):
+            mine = data[data["link"] == link]
+            edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
+            used = mine["utilisation"].mask(mine["utilisation"] == 0).to_numpy()[None, :]
+            lane = (place - 0.42, place + 0.42)
+            mesh = axes.pcolormesh(edges, lane, used, cmap=intensities(), vmin=0, vmax=1, rasterized=len(edges) > 500)
+        count = data.groupby("link")["alike"].first()
+        names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
+        axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlim(0, data["end_s"].max())
+        axis_seconds(axes, "time since the start", "x")
+        if mesh is not None:
+            bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: share(value), pad=0.02)
+            bar.outline.set_visible(False)
+
+
+def _carried(rows: pd.DataFrame) -> float:
+    return float((rows["utilisation"] * (rows["end_s"] - rows["start_s"])).sum())

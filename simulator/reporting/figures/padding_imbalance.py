@@ -1,0 +1,67 @@
+"""What equal-size gathers and uneven selections cost: padding and imbalance over workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels, unbroken
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import axis_count, axis_number, front, legend_below, looks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+class PaddingImbalance(Figure, kind="padding_imbalance"):
+    """Padding (bytes gathered over bytes selected) and imbalance (largest and least over mean selection) of workers.
+
+    `methods`: sparsifiers to replay where a trace is given.
+    """
+
+    title: ClassVar[str] = "Padding and imbalance of the selections"
+    question: ClassVar[str] = "How unevenly do workers select, and how much of a padded gather is padding?"
+    takes: ClassVar[tuple[str, ...]] = ("build_up", "trace")
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density and granularity",
+        "workers": "number of workers",
+        "iteration": "recorded iteration",
+        "padding": "coordinates that a padded gather carries per worker, over those selected (mean over workers)",
+        "imbalance": "coordinates that the busiest worker selects, over the mean of workers",
+        "smallest": "coordinates that the least busy worker selects, over the mean of workers",
+    }
+
+    methods: tuple[dict[str, Any] | str, ...] = (
+        {"kind": "gaussiank", "density": 0.01},
+        {"kind": "dgc", "density": 0.01, "warmup": []},
+        {"kind": "micro", "density": 0.01},
+    )
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """Rows of the replay."""
+        return build_up_rows(source, list(self.columns), self.methods)
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
+        left, runs = panels(figure, data)
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            over = data[data["method"] == method].groupby("workers")["padding"]
+            mean, low, high = over.mean(), over.min(), over.max()
+            left.plot(mean.index, mean, label=method, **look.line(front(place, len(styles))))
+            left.fill_between(mean.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
+        axis_number(left, "padding (sent / selected)")
+        axis_count(left, "workers", data["workers"])
+        left.set_title("padding; shaded: all iterations")
+        for axes, run in runs:
+            draw_iterations(axes, run, "padding", data["method"])
+            for method, look in styles.items():
+                for part in unbroken(run, method):
+                    reach = (part["iteration"], part["smallest"], part["imbalance"])
+                    axes.fill_between(*reach, color=look.colour, alpha=0.2, linewidth=0)
+        axis_number(runs[0][0], "")
+        runs[0][0].set_title(f"{data['workers'].max()} workers; shaded: least to most")
+        legend_below(figure, left)

@@ -1,0 +1,78 @@
+"""How far training scales: efficiency and throughput against workers, beside the ideal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.rows import methods, one_point_each
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import (
+    GREY,
+    axis_count,
+    axis_number,
+    axis_share,
+    front,
+    legend_below,
+    log_ticks,
+    looks,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+
+class ScalingEfficiency(Figure, kind="scaling_efficiency"):
+    """Scaling efficiency (single-GPU time over iteration time) and throughput against workers; ideal in grey."""
+
+    title: ClassVar[str] = "Scaling over workers"
+    question: ClassVar[str] = "How far does training scale, and how far from ideal is it?"
+    takes: ClassVar[tuple[str, ...]] = ("sweep",)
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density",
+        "workers": "number of GPUs",
+        "efficiency": "seconds of the step on one GPU, over seconds of the iteration",
+        "throughput_samples_per_s": "samples per second of all workers",
+        "ideal_samples_per_s": "what as many workers would do that never wait",
+    }
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per method and number of workers."""
+        table = source.table
+        if table["workers"].nunique() < 2:
+            raise self.refused(source, "at least two numbers of workers", "one", "see scenarios/sweeps/worker_sweep")
+        made = pd.DataFrame(
+            {
+                "method": methods(table),
+                "workers": table["workers"],
+                "efficiency": table["scaling_efficiency"],
+                "throughput_samples_per_s": table["throughput_samples_per_s"],
+                "ideal_samples_per_s": table["throughput_samples_per_s"] / table["scaling_efficiency"],
+            }
+        )
+        one_point_each(self, source, made[["method", "workers"]])
+        return made.drop_duplicates(["method", "workers"])
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Left: efficiency from 0; right: throughput, both axes logarithmic."""
+        left, right = figure.subplots(1, 2)
+        ideal = data.groupby("workers")["ideal_samples_per_s"].max()
+        left.axhline(1.0, color=GREY, linewidth=3, label="ideal")
+        right.plot(ideal.index, ideal, color=GREY, linewidth=3)
+        styles = looks(data["method"])
+        for place, (method, look) in enumerate(styles.items()):
+            line = look.line(front(place, len(styles)))
+            mine = data[data["method"] == method].sort_values("workers")
+            left.plot(mine["workers"], mine["efficiency"], label=method, **line)
+            right.plot(mine["workers"], mine["throughput_samples_per_s"], **line)
+        left.set_ylim(0, 1.08 * max(1.0, float(data["efficiency"].max())))
+        axis_share(left, "scaling efficiency")
+        right.set_yscale("log")
+        axis_number(right, "throughput (samples/s)")
+        log_ticks(right, "y")
+        for axes in (left, right):
+            axis_count(axes, "workers", data["workers"])
+        legend_below(figure, left)

@@ -1,0 +1,186 @@
+"""What a figure can be drawn from: the results that the other commands write, told apart by what they hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from simulator.errors import InputError, Problem, shown
+from simulator.loading import TRACE_FILE, find, parse_document, problems_of, read_document
+from simulator.models.hardware import Gpu
+
+KINDS = {
+    "run": "a run (`sparsim run --out DIR` or `--json`)",
+    "sweep": "a sweep (`sparsim sweep --out DIR`)",
+    "validation": "a validation (`sparsim validate --json`)",
+    "build_up": "a build-up study (`sparsim trace build-up --out DIR` or `--json`)",
+    "trace": "a gradient trace (a folder with trace.yaml)",
+    "gpu": "a GPU with its cost curves (`gpus/NAME` or a YAML file with `kernels`)",
+    "timings": "a table of kernel timings (`sparsim record kernels --out FILE`)",
+}
+"""The kinds of source and where each comes from."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Results as they were read.
+
+    `place` is what the user called them; `document` holds a run's, validation's or build-up's JSON, or a GPU; `table` a
+    sweep's rows (those that came out) or timings; `folder` is where they lie, if in a folder; `others` further sources.
+    """
+
+    place: str
+    kind: str
+    document: Any = None
+    table: pd.DataFrame = field(default_factory=pd.DataFrame)
+    folder: Path | None = None
+    others: tuple[Source, ...] = ()
+
+    def each(self) -> Iterator[Source]:
+        """This source and the others."""
+        yield self
+        yield from self.others
+
+    def beside(self, name: str) -> pd.DataFrame | None:
+        """A CSV table that lies beside a run's result, or None."""
+        path = self.folder / name if self.folder is not None else None
+        return read_csv(path) if path is not None and path.is_file() else None
+
+    def scenario(self) -> dict[str, Any]:
+        """The resolved scenario that lies beside a run's result; empty where there is none."""
+        path = self.folder / "scenario.yaml" if self.folder is not None else None
+        data = read_document(path).data if path is not None and path.is_file() else None
+        return data if isinstance(data, dict) else {}
+
+
+def open_sources(places: Sequence[str]) -> Source:
+    """Several sources as one, the first in front. Raises InputError where one of them is nothing known."""
+    first, *rest = [open_source(place) for place in places]
+    return replace(first, others=tuple(rest))
+
+
+def open_source(place: str) -> Source:
+    """Results given by a folder, a file, a name, or `-` for JSON on standard input.
+
+    Raises InputError where nothing is there, or nothing that a figure can be drawn from.
+    """
+    path = Path(place)
+    if place == "-":
+        return of_document(_parsed(sys.stdin.read(), "standard input"), "standard input")
+    if path.is_dir():
+        return _of_folder(path, place)
+    if path.is_file() and path.suffix == ".json":
+        return of_document(_parsed(_text(path), place), place)
+    if path.is_file() and path.suffix in (".parquet", ".csv", ".gz"):
+        return _of_table(path, place)
+    found = find(place, None)
+    if found is not None and found.name == TRACE_FILE:
+        return Source(place, "trace", folder=found.parent)
+    if found is not None:
+        return _of_yaml(found, place)
+    raise _unknown(place, "nothing there")
+
+
+def of_document(document: Any, place: str, folder: Path | None = None) -> Source:
+    """Results as a JSON document: a run, a validation or a build-up study. Raises InputError for anything else."""
+    if isinstance(document, dict) and "breakdown_s" in document:
+        return Source(place, "run", document, folder=folder)
+    if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
+        return Source(place, "validation", document, folder=folder)
+    rows = document.get("rows") if isinstance(document, dict) else document
+    if isinstance(rows, list) and rows and all(isinstance(row, dict) and "build_up" in row for row in rows):
+        return Source(place, "build_up", rows, folder=folder)
+    raise _unknown(place, "another JSON document")
+
+
+def of_table(table: pd.DataFrame, place: str) -> Source:
+    """A sweep's table, without the points that failed; or kernel timings. Raises InputError for anything else."""
+    if "iteration_time_s" in table:
+        failed = table["error"].notna() if "error" in table else pd.Series(False, index=table.index)
+        return Source(place, "sweep", table=table[~failed & table["iteration_time_s"].notna()].reset_index(drop=True))
+    if {"kernel", "elements", "median_s"} <= set(table.columns):
+        return Source(place, "timings", table=table)
+    raise _unknown(place, f"a table with other columns: {shown(', '.join(map(str, table.columns)))}")
+
+
+def read_csv(path: Path) -> pd.DataFrame:
+    """A CSV file as a table. Raises InputError where it is none."""
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise InputError(Problem(str(path), "a CSV table", shown(str(error)))) from None
+
+
+def _of_folder(folder: Path, place: str) -> Source:
+    for name in ("results.parquet", "results.csv"):
+        if (folder / name).is_file():
+            return replace(_of_table(folder / name, place), folder=folder)
+    for name in ("result.json", "build_up.json"):
+        if (folder / name).is_file():
+            return of_document(_parsed(_text(folder / name), str(folder / name)), place, folder)
+    if (folder / TRACE_FILE).is_file():
+        return Source(place, "trace", folder=folder)
+    if (folder / "points.jsonl").is_file():
+        raise _unknown(place, "a sweep that is not finished", "the same `sparsim sweep` command goes on with it")
+    raise _unknown(place, "a folder without results")
+
+
+def _of_table(path: Path, place: str) -> Source:
+    if path.suffix != ".parquet":
+        return of_table(read_csv(path), place)
+    try:
+        return of_table(pd.read_parquet(path), place)
+    except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
+        raise InputError(Problem(place, "a Parquet table", shown(str(error)))) from None
+
+
+def _of_yaml(path: Path, place: str) -> Source:
+    document = read_document(path)
+    data = document.data if isinstance(document.data, dict) else {}
+    if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
+        command = "sweep" if "vary" in data or "zip" in data else "run"
+        hint = f"results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
+        raise _unknown(place, "a YAML file that is no GPU", hint)
+    try:
+        gpu = Gpu.model_validate(data, context={"units_required": True})
+    except ValidationError as error:
+        raise InputError(problems_of(error, document)) from None
+    return Source(place, "gpu", gpu)
+
+
+def _parsed(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(Problem(place, "a JSON document", shown(str(error)))) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem(str(path), "a readable file", shown(str(error)))) from None
+
+
+def _unknown(place: str, got: str, hint: str = "") -> InputError:
+    return InputError(
+        Problem(place, "results that a figure can be drawn from", got, hint or "see `sparsim figure --list`")
+    )
+
+
+def settings_of(texts: Sequence[str]) -> dict[str, Any]:
+    """`key=value` texts as a mapping, values read as YAML. Raises InputError where there is no `=`."""
+    made: dict[str, Any] = {}
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not key or not separator:
+            raise InputError(Problem("--set", "KEY=VALUE", shown(text)))
+        made[key] = parse_document(value, "--set").data
+    return made

@@ -1,0 +1,70 @@
+"""Who sends how much to whom in an iteration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.style import intensities
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_TICKS = 12
+
+
+class TrafficMatrix(Figure, kind="traffic_matrix"):
+    """Bytes from every place to every other in one iteration, as a matrix; white: nothing."""
+
+    title: ClassVar[str] = "Who sends how much to whom"
+    question: ClassVar[str] = "Which workers and servers talk to each other, and how much?"
+    takes: ClassVar[tuple[str, ...]] = ("run",)
+    width: ClassVar[float] = 6.6
+    height: ClassVar[float] = 5.6
+    columns: ClassVar[dict[str, str]] = {
+        "source": "who sends",
+        "destination": "who receives",
+        "bytes": "bytes in one iteration",
+    }
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """The rows of traffic.csv."""
+        table = source.beside("traffic.csv")
+        if table is None:
+            hint = "written by `sparsim run --out DIR` where something is sent"
+            raise self.refused(source, "traffic.csv beside the run", "none", hint)
+        if not set(self.columns) <= set(table.columns):
+            raise self.refused(
+                source, f"traffic.csv with {', '.join(self.columns)}", ", ".join(map(str, table.columns))
+            )
+        return table[list(self.columns)]
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """Senders from top to bottom, receivers from left to right."""
+        from matplotlib.ticker import EngFormatter
+
+        axes = figure.subplots()
+        names = sorted({*data["source"], *data["destination"]}, key=_natural)
+        place = {name: number for number, name in enumerate(names)}
+        matrix = np.full((len(names), len(names)), np.nan)
+        matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
+        image = axes.imshow(matrix, cmap=intensities(), vmin=0, interpolation="nearest")
+        step = -(-len(names) // _TICKS)
+        ticks = range(0, len(names), step)
+        axes.set_xticks(ticks, [names[tick] for tick in ticks], rotation=90, fontsize=11)
+        axes.set_yticks(ticks, [names[tick] for tick in ticks], fontsize=11)
+        axes.grid(visible=False)
+        axes.set_xlabel("receiver")
+        axes.set_ylabel("sender")
+        bar = figure.colorbar(image, ax=axes, format=EngFormatter(unit="B"), label="bytes per iteration", shrink=0.85)
+        bar.outline.set_visible(False)
+
+
+def _natural(name: str) -> tuple[bool, str, int]:
+    """Workers in front, then by number."""
+    word, _, number = name.rpartition(" ")
+    return word != "worker", word, int(number) if number.isdecimal() else 0

@@ -1,0 +1,170 @@
+"""`sparsim calibrate kernels`: from tables of timings to a config of a GPU."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from synthetic_logs import write
+
+from simulator.cli import main
+from simulator.loading import read_document
+from simulator.models.hardware import Gpu
+
+SIZES = [2**i for i in range(10, 29)]
+RECORDED = (
+    "device,driver,cuda,pytorch,clock_policy,date,kernel,dtype,elements,k,contributions,order,"
+    "median_s,p5_s,p95_s,repeats,checked"
+)
+
+
+def row(kernel, elements, seconds, *, dtype="fp32", k="", lists="", order="", checked="True"):
+    times = f"{seconds},{0.97 * seconds},{1.03 * seconds},50,{checked}"
+    return f"Test GPU,550,12.4,2.5.0,free,2026-01-02,{kernel},{dtype},{elements},{k},{lists},{order},{times}"
+
+
+def recorded():
+    """A table as `record kernels` writes it."""
+    rows = [RECORDED]
+    for n in SIZES:
+        rows += [row("elementwise", n, 5e-6 + 1.5e-11 * n), row("elementwise", n, 1.0, dtype="fp16")]
+        rows += [row("sort", n, 1e-5 + 2e-11 * n * np.log2(n))]
+        rows += [
+            row("topk", n, 2e-5 + 1e-10 * n + 5e-10 * (k := max(1, int(n * share))), k=k) for share in (1e-3, 1e-1)
+        ]
+        for order in ("sorted", "random"):
+            factor = 2 if order == "random" else 1
+            rows += [row("gather", n, factor * (4e-6 + 1e-10 * max(1, n // 100)), k=max(1, n // 100), order=order)]
+        rows += [row("unique", n, 1e-4 + 1e-9 * n, dtype="int64")]
+    return "\n".join(rows) + "\n"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
+
+
+def attempt(*arguments, figure="--no-figure"):
+    return invoke("calibrate", "kernels", *arguments, figure)
+
+
+def calibrate(*arguments):
+    result = attempt(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def gpu(path):
+    return Gpu.model_validate(read_document(path).data, context={"units_required": True})
+
+
+def test_a_recorded_table_becomes_a_gpu(tmp_path):
+    out = tmp_path / "gpu.yaml"
+    document = calibrate(write(tmp_path / "k.csv", recorded()), "--out", out)
+    assert [item["kernel"] for item in document["kernels"]] == ["elementwise", "gather", "sort", "topk", "unique"]
+    assert document["software"] == "PyTorch 2.5.0, CUDA 12.4, driver 550"
+    made = gpu(out)
+    assert made.device == "Test GPU"
+    assert made.kernels["elementwise"].curve == "affine"
+    for n in (2**14, 3_000_000, 2**28):
+        expected = {
+            "elementwise": 5e-6 + 1.5e-11 * n,
+            "sort": 1e-5 + 2e-11 * n * np.log2(n),
+            "topk": 2e-5 + 1e-10 * n + 5e-13 * n,
+            "unique": 1e-4 + 1e-9 * n,
+        }
+        for kernel, seconds in expected.items():
+            assert float(made.kernel_time(kernel, n)) == pytest.approx(seconds, rel=0.03)
+    assert float(made.kernel_time("gather", 100_000)) == pytest.approx(2 * (4e-6 + 1e-5), rel=0.03)
+    for curve in made.kernels.values():
+        assert curve.range is not None
+        assert curve.held_out_mape < 0.05
+        assert curve.spread == pytest.approx(0.06 / 3.29, rel=0.1)
+    sort = next(item for item in document["kernels"] if item["kernel"] == "sort")
+    assert sort["family"] == "n_log_n"
+    for key in ("interpolation", "interpolation_typical", "size_extrapolation", "fitted"):
+        assert set(sort[key]) == {"n", "mape", "median_ape", "p95_ape", "max_ape", "bias"}
+    assert sort["interpolation"]["n"] == len(SIZES) // 2
+    assert "2026-01-02" in out.read_text()
+    assert document["digests"]["k.csv"] in out.read_text()
+
+
+def test_slices_side_by_side_make_a_surface(tmp_path):
+    rows = ["gpu,algorithm,operation,rows_batch,elements_per_row,k,time_ms"]
+    for slices in (1, 4, 16, 64, 256):
+        for n in SIZES[:10]:
+            rows.append(f"Card,old,topk,{slices},{n},{min(n // 2, 2000)},{1e3 * 2e-8 * n**0.9 * slices**0.3}")
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    (kernel,) = document["kernels"]
+    assert kernel["second_variable"] == "slices"
+    assert kernel["interpolation"]["mape"] < 0.02
+    assert float(gpu(tmp_path / "gpu.yaml").kernel_time("topk", 30_000)) == pytest.approx(2e-8 * 30_000**0.9, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("bad", "expected"),
+    [
+        (row("topk", 1000, 1e-5, k=10).rsplit(",", 3)[0], "17 cells"),
+        (row("topk", "many", 1e-5, k=10), "whole numbers of elements"),
+        (row("topk", 1000, -1.0, k=10), "median_s: expected a time above 0"),
+        (row("topk", 1000, 1e-5, k=10, checked="False"), "a result that passed its check"),
+        (row("topkk", 1000, 1e-5, k=10), "did you mean 'topk'"),
+    ],
+)
+def test_a_damaged_row_is_named_with_its_line_and_the_others_count(tmp_path, bad, expected):
+    text = "\n".join([RECORDED, *(row("sort", n, 1e-5 + 1e-10 * n) for n in SIZES)]) + "\n"
+    path = write(tmp_path / "k.csv", text + bad + "\n")
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
+    assert result.exit_code == 0
+    assert f"{path}:{len(text.splitlines()) + 1}" in result.stderr
+    assert expected in result.stderr
+    assert "1 damaged lines were left out" in result.stdout
+
+
+def test_a_config_is_of_one_device_and_software(tmp_path):
+    rows = ["device,pytorch,kernel,elements,seconds", "A,2.0,sort,1024,1e-5", "B,2.0,sort,1024,1e-5"]
+    path = write(tmp_path / "k.csv", "\n".join(rows))
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
+    assert (result.exit_code, "A, PyTorch 2.0; B, PyTorch 2.0" in result.stderr) == (2, True)
+    assert attempt(path, "--where", "device=B", "--out", tmp_path / "gpu.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("device,kernel,seconds", "a column elements or"),
+        ("device,elements,seconds", "a column kernel or"),
+        ("device,kernel,elements", "a column of times"),
+    ],
+)
+def test_missing_columns_are_input_errors(tmp_path, header, expected):
+    path = write(tmp_path / "k.csv", header + "\n")
+    result = attempt(path, "--out", tmp_path / "gpu.yaml")
+    assert (result.exit_code, expected in result.stderr) == (2, True)
+
+
+def test_outliers_do_not_move_the_curve(tmp_path):
+    generator = np.random.default_rng(3)
+    rows = ["device,kernel,elements,seconds"]
+    for n in np.unique(np.geomspace(2**14, 2**28, 200).astype(int)):
+        wild = 10 if generator.random() < 0.08 else 1
+        rows.append(f"A,elementwise,{n},{wild * (8e-6 + 1.4e-11 * n)}")
+    calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    made = gpu(tmp_path / "gpu.yaml").kernels["elementwise"]
+    assert made.slope == pytest.approx(1.4e-11, rel=0.02)
+    assert made.intercept == pytest.approx(8e-6, rel=0.02)
+
+
+def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
+    rows = [RECORDED, *(row(kernel, n, 1e-5) for n in (1024, 2048, 4096) for kernel in ("sort", "nonzero", "pack"))]
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    assert [item["kernel"] for item in document["kernels"]] == ["sort"]
+    assert document["notes"] == [f"3 timings of {name} are left out: it is not priced" for name in ("nonzero", "pack")]
+    assert document["problems"] == []
+
+
+def test_a_surface_is_drawn_line_by_line(tmp_path):
+    rows = ["device,kernel,elements,k,seconds"]
+    rows += [f"A,topk,{n},{n // d},{1e-9 * n + 1e-8 * n / d}" for n in SIZES[10:] for d in (2, 10, 100)]
+    result = attempt(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml", figure="--figure")
+    assert result.exit_code == 0
+    assert (tmp_path / "gpu.png").read_bytes().startswith(b"\x89PNG")

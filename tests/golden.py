@@ -1,0 +1,93 @@
+"""Golden results: what every scenario in scenarios/ and every validation row gives.
+
+`python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
+it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from simulator.prediction import run
+from simulator.scenario import load
+from simulator.studies.validation import validate
+
+ROOT = Path(__file__).parent.parent
+FOLDER = Path(__file__).parent / "golden"
+SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
+VALIDATION = "validation"
+TOLERANCE = 1e-9
+"""Relative; processors and versions of numpy differ in the last digits of a sum."""
+LEFT_OUT = ("versions", "digest")
+
+
+def result(name):
+    """What a golden file holds: a result document without its versions, or the predictions of the validation rows."""
+    if name == VALIDATION:
+        rows = validate([ROOT / "scenarios" / "validation"])["rows"]
+        return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in rows}
+    document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
+    return {key: value for key, value in document.items() if key not in LEFT_OUT}
+
+
+def text(value):
+    """As it is written: twelve significant digits."""
+    return json.dumps(
+        json.loads(json.dumps(value), parse_float=lambda number: float(f"{float(number):.12g}")), indent=1
+    )
+
+
+def moved(before, after, where="") -> Iterator[str]:
+    """Every value that differs, with both sides and by how much."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            yield from moved(before.get(key), after.get(key), f"{where}.{key}" if where else str(key))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for place, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from moved(old, new, f"{where}[{place}]")
+    elif _number(before) and _number(after):
+        if not math.isclose(before, after, rel_tol=TOLERANCE, abs_tol=1e-15):
+            share = f" ({100 * (after / before - 1):+.3g} %)" if before else ""
+            yield f"{where}: {before:.9g} -> {after:.9g}{share}"
+    elif before != after:
+        yield f"{where}: {before!r} -> {after!r}"
+
+
+def _number(value):
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def changes(name):
+    """Differences between a golden file and what comes out now."""
+    path = FOLDER / f"{name}.json"
+    if not path.exists():
+        return [f"{path.name}: not there yet"]
+    return list(moved(json.loads(path.read_text()), json.loads(text(result(name)))))
+
+
+def main(accept):
+    """Print what has moved; write it down where asked. Exit status 1 where something has and was not accepted."""
+    found = 0
+    for name in [*SCENARIOS, VALIDATION]:
+        lines = changes(name)
+        found += len(lines)
+        for line in lines:
+            print(f"{name}: {line}")
+        if lines and accept:
+            (FOLDER / f"{name}.json").write_text(text(result(name)) + "\n")
+    print(f"{found} values moved" + (", written down" if accept and found else ""))
+    return 1 if found and not accept else 0
+
+
+def exact(names=(*SCENARIOS, VALIDATION)):
+    """Results to the last digit."""
+    return json.dumps({name: result(name) for name in names}, indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--exact"]:
+        Path(sys.argv[2]).write_text(exact())
+    else:
+        sys.exit(main("--accept" in sys.argv[1:]))

@@ -1,0 +1,41 @@
+"""What every shipped scenario gives has not moved; if it should, `python tests/golden.py --accept`."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from golden import FOLDER, SCENARIOS, VALIDATION, changes, exact, moved
+
+
+@pytest.mark.parametrize("name", [*SCENARIOS, VALIDATION])
+def test_nothing_has_moved(name):
+    lines = changes(name)
+    assert not lines, "\n".join([*lines, "if this is meant: python tests/golden.py --accept"])
+
+
+def test_another_process_with_another_hash_seed_gives_the_same_bytes():
+    names = ("quickstart", "straggler", "two_jobs")
+    code = f"import golden; print(golden.exact({names!r}), end='')"
+    for seed in ("1", "2"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        made = subprocess.run(
+            [sys.executable, "-c", code], cwd=FOLDER.parent, env=env, capture_output=True, text=True, check=True
+        )
+        assert made.stdout == exact(names)
+
+
+def test_no_golden_file_is_left_of_a_scenario_that_is_gone():
+    assert {path.stem for path in FOLDER.glob("*.json")} == {*SCENARIOS, VALIDATION}
+
+
+def test_what_moves_is_named_with_both_values_and_by_how_much():
+    before = {"a": {"time_s": 2.0, "same": 1}, "list": [1, 2], "text": "x", "gone": 0}
+    after = json.loads(json.dumps({"a": {"time_s": 2.1, "same": 1 + 1e-12}, "list": [1, 3], "text": "y"}))
+    assert list(moved(before, after)) == [
+        "a.time_s: 2 -> 2.1 (+5 %)",
+        "list[1]: 2 -> 3 (+50 %)",
+        "text: 'x' -> 'y'",
+        "gone: 0 -> None",
+    ]
