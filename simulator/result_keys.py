@@ -79,8 +79,8 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "density_over_iterations[].aggregated": ResultKey("1", "share of the elements that the sum touched"),
     "density_over_iterations[].aggregated_error": ResultKey("1", "its standard error where the trace is a sample"),
     "density_over_iterations[].build_up": ResultKey("1", "aggregated over selected"),
-    "density_over_iterations[].padding": ResultKey("1", "largest selection of a worker over the mean"),
-    "density_over_iterations[].imbalance": ResultKey("1", "largest selection of a worker over the smallest"),
+    "density_over_iterations[].padding": ResultKey("1", "what an equal-size gather pads to, over the mean"),
+    "density_over_iterations[].imbalance": ResultKey("1", "largest selection of a worker over the mean"),
     "density_over_iterations[].smallest": ResultKey("1", "smallest selection of a worker over the mean"),
     "density_over_iterations[].energy_kept": ResultKey(
         "1", "1 - ||u - C(u)||^2 / ||u||^2, u being residual + gradient and C(u) what was sent of it"
