@@ -39,7 +39,10 @@ PRIMITIVES = frozenset(PRIMITIVE.values())
 
 @dataclass(slots=True)
 class Prediction:
-    """A scenario's outcome: the result document, and the spans of the last iteration for timelines."""
+    """A scenario's outcome: the result document, the last iteration and, where they were asked for, all counted ones.
+
+    Where all workers are alike, one iteration stands for all.
+    """
 
     scenario: Scenario
     document: dict[str, Any]
@@ -47,10 +50,11 @@ class Prediction:
     plan: Plan = field(repr=False)
     times: Floats = field(repr=False)
     evidence: list[Evidence] = field(repr=False)
+    iterations: tuple[Iteration, ...] = field(default=(), repr=False)
 
 
-def run(scenario: Scenario) -> Prediction:
-    """Predict one scenario.
+def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
+    """Predict one scenario; `keep_iterations`: with every iteration's spans, for a timeline.
 
     A scenario in which all workers are alike repeats itself, so one iteration stands for all; with random differences
     between workers `warmup` draws are discarded and `iterations` are averaged.
@@ -89,7 +93,8 @@ def run(scenario: Scenario) -> Prediction:
     ]
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
     document["waiting_s"] = _mean([item.waiting for item in iterations])
-    return Prediction(scenario, document, iterations[-1], plan, times, evidence)
+    kept = tuple(iterations) if keep_iterations else ()
+    return Prediction(scenario, document, iterations[-1], plan, times, evidence, kept)
 
 
 def _mean(values: list[float]) -> float:

@@ -642,7 +642,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training._Job, "_straight", lambda self, draws: False)
+        patch.setattr(training.Job, "_straight", lambda self, draws: False)
         every = simulate(plan, draws)
     assert few.time == pytest.approx(every.time, rel=1e-12)
     assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)

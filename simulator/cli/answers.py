@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import click
 
+from simulator.cli.names import SCENARIO
 from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 
 
-@main.command()
-@click.argument("scenario")
+@main.command(
+    examples="""
+    sparsim explain quickstart
+    sparsim explain partitioned_topk --set scheduler.partition='32 MB'
+"""
+)
+@click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @AS_JSON
 def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
@@ -19,8 +25,13 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     show(study(load(scenario, overrides)), as_json, "print_explanation", "answers")
 
 
-@main.command()
-@click.argument("scenario")
+@main.command(
+    examples="""
+    sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+    sparsim advise quickstart --iterations-to-target iterations.yaml
+"""
+)
+@click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @click.option(
     "--iterations-to-target",
@@ -29,11 +40,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 )
 @AS_JSON
 def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
-    """What to use here, where compression starts to pay, and why.
-
-    \b
-    sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
-    """
+    """What to use here, where compression starts to pay, and why."""
     from simulator.scenario import load
     from simulator.studies.advice import advise as study
     from simulator.studies.advice import read_iterations

@@ -33,7 +33,13 @@ def calibrate() -> None:
     """Fit constants to measurements, with their error on measurements left out."""
 
 
-@calibrate.command(name="kernels")
+@calibrate.command(
+    name="kernels",
+    examples="""
+    sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
+    sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
+""",
+)
 @MEASURED
 @CONFIG
 @NAME
@@ -107,7 +113,13 @@ def calibrate_kernels(
     _answer(document, timings.problems, as_json, "print_kernel_fits")
 
 
-@calibrate.command(name="network")
+@calibrate.command(
+    name="network",
+    examples="""
+    sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
+    sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
+""",
+)
 @MEASURED
 @CONFIG
 @NAME
@@ -172,7 +184,12 @@ def calibrate_network(
     _answer(fit.described(), collectives.problems, as_json, "print_network_fit")
 
 
-@calibrate.command(name="runtime")
+@calibrate.command(
+    name="runtime",
+    examples="""
+    sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
+""",
+)
 @click.argument("places", nargs=-1, required=True, metavar="SCENARIO_OR_DIR...")
 @click.option("--term", "terms", multiple=True, required=True, help="Runtime term to fit; may be repeated.")
 @AS_JSON

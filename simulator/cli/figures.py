@@ -10,7 +10,13 @@ import click
 from simulator.cli.root import AS_JSON, main
 
 
-@main.command()
+@main.command(
+    examples="""
+    sparsim figure --list
+    sparsim figure iteration_breakdown results/before -o breakdown.svg
+    sparsim figure break_even_map out/map -o map.png
+"""
+)
 @click.argument("kind", required=False)
 @click.argument("sources", nargs=-1, metavar="SOURCE...")
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="FILE.png, .svg or .pdf.")
@@ -28,14 +34,7 @@ def figure(
     listed: bool,
     as_json: bool,
 ) -> None:
-    """Draw one figure from results; FILE.csv beside it holds the numbers shown.
-
-    \b
-    sparsim run quickstart --out out/run && sparsim figure iteration_breakdown out/run -o breakdown.svg
-    sparsim sweep density_sweep --out out/density && sparsim figure density_sweep out/density -o density.png
-    sparsim validate --json | sparsim figure measured_predicted - -o accuracy.pdf
-    sparsim figure --list
-    """
+    """Draw one figure from results; FILE.csv beside it holds the numbers shown."""
     if listed:
         _show_list(as_json)
         return

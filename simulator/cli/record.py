@@ -28,7 +28,13 @@ def record() -> None:
     """
 
 
-@record.command(name="kernels")
+@record.command(
+    name="kernels",
+    examples="""
+    sparsim record kernels --quick --out kernels.csv
+    sparsim record kernels --device cuda --dtypes fp32,fp16 --out kernels.csv --resume
+""",
+)
 @TABLE
 @click.option("--quick", is_flag=True, help="Three sizes and few parameters, fp32 unless --dtypes says otherwise.")
 @click.option("--dtypes", help="Comma-separated, of fp32, fp16, bf16.  [default: all]")
@@ -87,7 +93,14 @@ def record_kernels(
         click.get_current_context().exit(1)
 
 
-@record.command(name="layers", epilog=MODEL_HELP)
+@record.command(
+    name="layers",
+    epilog=MODEL_HELP,
+    examples="""
+    sparsim record layers resnet50 --batch-size 64 --out workloads
+    sparsim record layers training.py:task --name mine --out workloads
+""",
+)
 @click.argument("model")
 @FOLDER
 @click.option("--name", help="Of the workload and its files.  [default: the model's]")
@@ -123,7 +136,13 @@ def record_layers(
     click.echo(f"{path}: {len(made.layers)} tensors, {times}")
 
 
-@record.command(name="gradients", epilog=MODEL_HELP)
+@record.command(
+    name="gradients",
+    epilog=MODEL_HELP,
+    examples="""
+    sparsim record gradients cnn --workers 4 --iterations 16 --out traces/cnn
+""",
+)
 @click.argument("model")
 @FOLDER
 @BATCH_SIZE
@@ -176,7 +195,12 @@ def record_gradients(
     click.echo(f"{out}: {workers} workers, {recorded} iterations")
 
 
-@record.command(name="merge")
+@record.command(
+    name="merge",
+    examples="""
+    sparsim record merge traces/mine
+""",
+)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder written.  [default: FOLDER]")
 def record_merge(folder: Path, out: Path | None) -> None:
@@ -187,7 +211,13 @@ def record_merge(folder: Path, out: Path | None) -> None:
     click.echo(f"{out or folder}: {workers} workers, {iterations} iterations")
 
 
-@record.command(name="collectives")
+@record.command(
+    name="collectives",
+    examples="""
+    sparsim record collectives --processes 4 --out collectives.csv
+    torchrun --nnodes 2 --nproc-per-node 8 -m simulator record collectives --out collectives.csv
+""",
+)
 @TABLE
 @click.option("--processes", type=click.IntRange(1, 64), help="Start so many here, instead of running under torchrun.")
 @click.option("--sizes", help="Comma-separated, such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, times four]")
@@ -207,12 +237,7 @@ def record_collectives(
     device: str,
     resume: bool,
 ) -> None:
-    """Time all-reduce, all-gather, reduce-scatter and broadcast of torch.distributed, into a CSV table.
-
-    \b
-    torchrun --nnodes 2 --nproc-per-node 8 ... -m simulator record collectives --out collectives.csv
-    sparsim record collectives --processes 4 --out collectives.csv
-    """
+    """Time all-reduce, all-gather, reduce-scatter and broadcast of torch.distributed, into a CSV table."""
     _device("collectives", "cpu", None)
     import os
 

@@ -8,12 +8,23 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from simulator.cli.examples import ExampleGroup
+from simulator.cli.names import KEY_VALUE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
 OVERRIDE = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a dotted key; may be repeated."
+    "--set",
+    "overrides",
+    type=KEY_VALUE,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a dotted key; may be repeated.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document alone on stdout.")
 FOLDER = click.option(
@@ -21,7 +32,7 @@ FOLDER = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(ExampleGroup):
     """Turns the package's own errors into one line each and the contract's exit codes."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -36,16 +47,18 @@ class _Group(click.Group):
             ctx.exit(2)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="sparsim")
-def main() -> None:
-    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training.
-
-    \b
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples="""
     sparsim run quickstart
     sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
     sparsim validate
-    """
+""",
+)
+@click.version_option(package_name="sparsim")
+def main() -> None:
+    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training."""
 
 
 def show(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
@@ -53,9 +66,13 @@ def show(document: dict[str, Any], as_json: bool, printer: str, module: str = "t
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
+    show: Callable[[dict[str, Any], Console], None] = getattr(import_module(f"simulator.reporting.{module}"), printer)
+    show(document, console())
+
+
+def console() -> Console:
+    """What tables are printed on."""
     from rich.console import Console
 
     # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140
-    show: Callable[[dict[str, Any], Console], None] = getattr(import_module(f"simulator.reporting.{module}"), printer)
-    show(document, Console(width=width, soft_wrap=False))
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140, soft_wrap=False)

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import click
 
+from simulator.cli.names import SCENARIO
 from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 
 
-@main.command()
-@click.argument("scenario")
+@main.command(
+    examples="""
+    sparsim run quickstart
+    sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
+"""
+)
+@click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store the result in this folder.")
 @AS_JSON
@@ -36,7 +42,12 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     show(document, as_json, "print_run")
 
 
-@main.command()
+@main.command(
+    examples="""
+    sparsim validate
+    sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
+"""
+)
 @click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
 @AS_JSON
 @click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
@@ -59,8 +70,13 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
     show(document, as_json, "print_validation")
 
 
-@main.command()
-@click.argument("scenario")
+@main.command(
+    examples="""
+    sparsim check quickstart
+    sparsim check my.yaml --set cluster.nodes=16
+"""
+)
+@click.argument("scenario", type=SCENARIO)
 @OVERRIDE
 @AS_JSON
 def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
@@ -78,7 +94,13 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
 
-@main.command(name="list")
+@main.command(
+    name="list",
+    examples="""
+    sparsim list
+    sparsim list --json
+""",
+)
 @AS_JSON
 def list_(as_json: bool) -> None:
     """List the families, their kinds, what each is and its parameters."""
@@ -87,7 +109,11 @@ def list_(as_json: bool) -> None:
     show(kinds(), as_json, "print_kinds")
 
 
-@main.command()
+@main.command(
+    examples="""
+    sparsim schema --out schema
+"""
+)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from simulator.cli.names import SWEEP
 from simulator.cli.root import FOLDER, main
 
 _LISTED = 20
@@ -22,8 +23,13 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     return int(part), int(parts)
 
 
-@main.command()
-@click.argument("sweep_file", metavar="SWEEP")
+@main.command(
+    examples="""
+    sparsim sweep density_sweep --out results/density
+    sparsim sweep big --out results/big --shard 2/4 --workers 8
+"""
+)
+@click.argument("sweep_file", metavar="SWEEP", type=SWEEP)
 @FOLDER
 @click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
 @click.option("--cluster", metavar="ADDRESS", help="Evaluate on the workers of this Dask scheduler.")

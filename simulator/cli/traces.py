@@ -15,7 +15,12 @@ def trace() -> None:
     """Gradient traces: look at them, check them, make them, replay methods on them."""
 
 
-@trace.command(name="info")
+@trace.command(
+    name="info",
+    examples="""
+    sparsim trace info traces/resnet-digits
+""",
+)
 @click.argument("folder")
 @click.option(
     "--density", type=float, default=0.01, show_default=True, help="Of the Top-k whose residual is looked at."
@@ -28,7 +33,12 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
     show(info(folder_of(folder), density), as_json, "print_trace")
 
 
-@trace.command(name="check")
+@trace.command(
+    name="check",
+    examples="""
+    sparsim trace check traces/resnet-digits
+""",
+)
 @click.argument("folder")
 def trace_check(folder: str) -> None:
     """Check every file of a trace; each problem with file, row and column."""
@@ -39,7 +49,13 @@ def trace_check(folder: str) -> None:
     click.echo(f"{folder}: {spec.workers} workers, {len(spec.iterations)} iterations, no problems")
 
 
-@trace.command(name="import")
+@trace.command(
+    name="import",
+    examples="""
+    sparsim trace import npz gradients.npz --out traces/mine --batch-size 64
+    sparsim trace import kineto trace.json.gz --out profile
+""",
+)
 @click.argument("kind", type=click.Choice(["npz", "kineto", "chakra", "nccl-tests", "osu", "nccl-tuning"]))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @FOLDER
@@ -72,7 +88,12 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
     click.echo(f"{out}: written{tables}")
 
 
-@trace.command(name="synthesize")
+@trace.command(
+    name="synthesize",
+    examples="""
+    sparsim trace synthesize --like traces/resnet-digits --sample 0.1 --out traces/like-resnet
+""",
+)
 @click.argument("spec", required=False)
 @click.option("--like", help="Fit the generator to this trace instead of reading a spec.")
 @click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Share of coordinates kept.")
@@ -85,7 +106,12 @@ def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Pat
     click.echo(f"{out}: written")
 
 
-@trace.command(name="fit")
+@trace.command(
+    name="fit",
+    examples="""
+    sparsim trace fit traces/resnet-digits --density 0.01 --granularity model
+""",
+)
 @click.argument("folder")
 @click.option("--density", type=click.FloatRange(0, 1, min_open=True), default=0.01, show_default=True)
 @click.option("--granularity", type=click.Choice(["layer", "model"]), default="layer", show_default=True)
@@ -97,17 +123,18 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
     show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap")
 
 
-@trace.command(name="build-up")
+@trace.command(
+    name="build-up",
+    examples="""
+    sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
+""",
+)
 @click.argument("folder")
 @click.option("--method", "methods", multiple=True, help="Sparsifier as YAML; may be repeated.", metavar="YAML")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store rows and figure in this folder.")
 @AS_JSON
 def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost.
-
-    \b
-    sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
-    """
+    """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost."""
     from simulator.studies.trace_study import build_up, folder_of, parsed_methods
 
     rows = build_up(folder_of(folder), parsed_methods(methods))

@@ -141,11 +141,11 @@ def on_the_wire(
     slot: int,
     wires: Wires,
     algorithms: Counter[tuple[str, str]] | None = None,
-    protocols: bool = True,
+    protocol: bool = True,
 ) -> list[Rounds]:
     """The phases of one step as they travel: by the algorithm that carries it, bytes as its protocol makes them.
 
-    Without `protocols` the bytes are the payload's own.
+    Without `protocol`, the bytes of the messages themselves, as `price` counts them where exchanges follow each other.
     """
     layout, counter = wires.wiring.layout, Counter() if algorithms is None else algorithms
     if isinstance(step, PushPull | Messages):
@@ -159,7 +159,7 @@ def on_the_wire(
             factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
             factor = factor if efficiency is None else 1 / efficiency
             rounds = collective_rounds(primitive, payload, chosen, wires.fabric, layout)
-            if not protocols:
+            if not protocol:
                 return [rounds]
             return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
     return []
@@ -233,6 +233,14 @@ def _payloads(members: Sequence[Communication], layout: Layout) -> tuple[Floats,
         return sizes, sizes.sum(axis=1)
     payload = np.array([step.nbytes for step in members if isinstance(step, AllReduce | ReduceScatter | Broadcast)])
     return payload, payload
+
+
+def carried(rounds: Rounds, wiring: Wiring) -> Traffic:
+    """What one payload's messages put on the links."""
+    traffic = Traffic(np.zeros(len(wiring.node)), np.zeros(len(wiring.capacity)))
+    if rounds:
+        _count(traffic, rounds, wiring, np.ones(1))
+    return traffic
 
 
 def _count(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats) -> tuple[Ints, Ints, Route]:

@@ -30,7 +30,7 @@ def traffic_between(
     # Only where exchanges meet on the links do a bucket's messages depend on its slot.
     counts = Counter(uses if live else [(0, place) for _, place in uses])
     for (slot, place), times in counts.items():
-        rounds = [item for phase in on_the_wire(steps[place], slot, wires, protocols=live) for item in phase]
+        rounds = [item for phase in on_the_wire(steps[place], slot, wires, protocol=live) for item in phase]
         if rounds:
             source, destination = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
             nbytes = np.concatenate([times * item.repeat * item.nbytes[0] for item in rounds])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import simpy
 
 from simulator.engine.network import Network, Stalled
 from simulator.engine.plan import Plan
-from simulator.engine.streams import Busy, Live, Slowed, serial
+from simulator.engine.spans import slowest_spans, worker_spans
+from simulator.engine.streams import Live, Slowed, serial
 from simulator.models.curves import Floats
-from simulator.models.timeline import Iteration, Span, covered
+from simulator.models.timeline import Iteration, covered
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -72,14 +73,14 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
 
     def job() -> Process:
         for each in draws:
-            made.append((yield env.process(_Job(plan, env, network).iterate(each))))
+            made.append((yield env.process(Job(plan, env, network).iterate(each))))
 
     def beside(item: Neighbour) -> Process:
         yield env.timeout(item.start)
         began = -1.0
         while env.now > began:  # one that takes no time is in nobody's way
             began = env.now
-            yield env.process(_Job(item.plan, env, network).iterate(ALIKE))
+            yield env.process(Job(item.plan, env, network).iterate(ALIKE))
 
     for item in neighbours:
         env.process(beside(item))
@@ -90,7 +91,8 @@ def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour
         # SimPy's word for "nothing is left to happen".
         raise Stalled(network.stuck() if network else []) from None
     if network is not None:
-        made[-1].link_use = network.link_use
+        for iteration in made:
+            iteration.link_use = network.link_use
     return made
 
 
@@ -103,12 +105,30 @@ def front(compute: Floats, selection: Floats) -> npt.NDArray[np.int64]:
     return order[keep]
 
 
-class _Job:
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of a gated forward pass: when each worker reaches it and is through, (w,); when its parameters are there.
+
+    Between them, from the later of reached and needed on: combine, update, forward.
+    """
+
+    reached: Floats
+    needed: float
+    combine: float
+    update: float
+    end: Floats
+
+
+EVERYONE = slice(None)
+
+
+class Job:
     """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker."""
 
     def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
         self.plan, self.work, self.env, self.network = plan, plan.work, env, network
         self.gaps: list[tuple[float, float]] = []
+        self.drawn: Draws | None = None
 
     def iterate(self, draws: Draws) -> Process:
         """Compute, exchange, combine, update; the process's value is the Iteration."""
@@ -117,9 +137,10 @@ class _Job:
         if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._straight(draws):
             every, few = draws, front(draws.compute, draws.selection)
             mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
-            draws = Draws(every.compute[few], every.selection[few])
+            draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
         self.segments = self._segments(draws)
-        slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
+        self.factor = draws.compute * self.plan.pace
+        self.slowdown = slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
         # A collective starts when the slowest has come.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
         if slowdown or self.plan.live:
@@ -132,9 +153,15 @@ class _Job:
         else:
             self.done_at, self.busy = serial(self.plan, ready)
         self.mean = self.segments.mean(axis=0) if mean is None else mean
-        iteration = self._gated(draws, slowdown) if self.plan.scheduler.gated else self._barrier()
+        iteration = self._gated() if self.plan.scheduler.gated else self._barrier()
+        iteration.start = base
         yield self.env.timeout(max(0.0, base + iteration.time - self.env.now))
         return iteration
+
+    @cached_property
+    def everyone(self) -> Floats:
+        """`segments` of every worker, also where only the foremost were followed."""
+        return self.segments if self.drawn is None else self._segments(self.drawn)
 
     def _straight(self, draws: Draws) -> bool:
         """Whether every time is linear in a worker's two draws, so that only the foremost can be the slowest."""
@@ -187,45 +214,57 @@ class _Job:
         }
         return self._iteration(now + work.update, breakdown)
 
-    def _gated(self, draws: Draws, slowdown: float) -> Iteration:
+    def _gated(self) -> Iteration:
         """The end where every layer waits for its own parameters: the next forward pass, from the first layer on.
 
         Before a layer runs, the buckets that it is the first to need are combined and updated. All workers start the
         iteration together, so with random differences the slowest of each iteration counts.
         """
         work, at = self.work, self.segments
-        factor = draws.compute * self.plan.pace
-        combine, update = work.per_layer(work.combine), work.update_shares()
-        needed = work.needed_at(self.done_at)
         clock = at[:, -1] + work.input_time
         # Until the slowest has computed, all wait for it rather than for the wires.
         computed = float(clock.max())
         gaps, inside, waited = np.zeros(len(clock)), 0.0, np.zeros(len(clock))
-        for layer, forward in enumerate(work.layer_forward.tolist()):
-            late = np.maximum(needed[layer] - clock, 0.0)
+        for step in self.forward_pass():
+            late = np.maximum(step.needed - step.reached, 0.0)
             if late.any():
                 gaps += late
-                waited += np.clip(min(float(needed[layer]), computed) - clock, 0.0, None)
-                slowest = float(clock.max())
-                self.gaps.append((slowest, max(slowest, needed[layer])))
+                waited += np.clip(min(step.needed, computed) - step.reached, 0.0, None)
+                slowest = float(step.reached.max())
+                self.gaps.append((slowest, max(slowest, step.needed)))
                 inside += self._kernels_inside(self.gaps[-1:])
-            clock = np.maximum(clock, needed[layer]) + combine[layer] + update[layer]
-            clock = clock + (self._slowed(clock, forward * factor, slowdown) if slowdown else forward * factor)
+            clock = step.end
         spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
         backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
         time, own = float(clock.max()), float(clock.mean())
         exposed, alone = float(gaps.mean()), float(waited.mean())
         inside = min(inside, exposed - alone)
-        terms = {"backward": backward, "selection": selection, "combine": float(combine.sum()), "update": work.update}
+        combine = float(work.per_layer(work.combine).sum())
+        terms = {"backward": backward, "selection": selection, "combine": combine, "update": work.update}
         forward = own - exposed - work.input_time - math.fsum(terms.values())
         breakdown = {
             **terms,
             "forward": forward,
             "communication_exposed": exposed - alone - inside,
-            "combine": terms["combine"] + inside,
+            "combine": combine + inside,
             "idle": work.input_time + alone + time - own,
         }
         return self._iteration(time, breakdown)
+
+    def forward_pass(self, rows: slice = EVERYONE) -> Iterator[Layer]:
+        """The gated forward pass at the iteration's end, layer by layer, of some of the segments' rows."""
+        work, at, factor = self.work, self.segments[rows], self.factor
+        if len(factor) > 1:
+            factor = factor[rows]
+        combine, update = work.per_layer(work.combine), work.update_shares()
+        needed = work.needed_at(self.done_at)
+        clock = at[:, -1] + work.input_time
+        for layer, forward in enumerate(work.layer_forward.tolist()):
+            reached = clock
+            updated = np.maximum(clock, needed[layer]) + combine[layer] + update[layer]
+            own = forward * factor
+            clock = updated + (self._slowed(updated, own, self.slowdown) if self.slowdown else own)
+            yield Layer(reached, float(needed[layer]), float(combine[layer]), float(update[layer]), clock)
 
     def _slowed(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
         """How long compute takes that runs slower while a collective is under way."""
@@ -253,49 +292,11 @@ class _Job:
         return math.fsum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
 
     def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
-        at = self.segments
+        at, self.time = self.segments, time
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
         # Only exchanges that are many at a time can overlap.
         total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
-        return Iteration(time, breakdown, total, waiting, self._spans)
-
-    def _spans(self) -> list[Span]:
-        """Spans of the slowest worker at each point, for the timeline."""
-        slowest = [0.0, *self.segments.max(axis=0).tolist()]
-        spans = []
-        for column, (start, end) in enumerate(pairwise(slowest)):
-            if end > start:
-                label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
-                spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))
-        now = slowest[-1]
-        if self.plan.scheduler.gated:
-            spans.extend(self._forward_spans(now))
-        else:
-            for index, (done, combine) in enumerate(zip(self.done_at, self.work.combine.tolist(), strict=True)):
-                now = max(now, done)
-                if combine:
-                    spans.append(Span("compute", "combine", now, now + combine, index))
-                now += combine
-            spans.append(Span("compute", "update", now, now + self.work.update))
-        spans.extend(_span(item) for item in self.busy)
-        return spans
-
-    def _forward_spans(self, now: float) -> list[Span]:
-        """The next forward pass of a worker with the profile's own pace, layer by layer."""
-        work, spans = self.work, []
-        combine, update, needed = work.per_layer(work.combine), work.update_shares(), work.needed_at(self.done_at)
-        now += work.input_time
-        for layer, forward in enumerate(work.layer_forward.tolist()):
-            now = max(now, needed[layer])
-            for label, seconds in (("combine", combine[layer]), ("update", update[layer]), ("forward", forward)):
-                if seconds:
-                    spans.append(Span("compute", label, now, now + seconds))
-                now += seconds
-        return spans
-
-
-def _span(item: Busy) -> Span:
-    start, end, label, index, collective = item
-    return Span("communication" if collective else "exchange kernel", label, start, end, index)
+        spans, spans_of = partial(slowest_spans, self), partial(worker_spans, self)
+        return Iteration(time, breakdown, total, waiting, spans, spans_of, lambda: self.everyone[:, -1])

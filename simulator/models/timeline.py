@@ -14,13 +14,18 @@ BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combi
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that took time: on which stream, what, when, for which bucket (-1: none)."""
+    """Something that took time: on which stream, what, when, for which bucket or layer (-1: none).
+
+    `term`: of `BREAKDOWN`, the one that it counts towards; empty on streams whose time is not the iteration's.
+    """
 
     stream: str
     label: str
     start: float
     end: float
     bucket: int = -1
+    term: str = ""
+    layer: int = -1
 
     @property
     def duration(self) -> float:
@@ -30,10 +35,13 @@ class Span:
 
 @dataclass(slots=True)
 class Iteration:
-    """One simulated iteration: its seconds, the split of them (mean over workers), and its spans when asked for.
+    """One simulated iteration: its seconds, the split of them (mean over workers), and its spans.
 
-    `waiting` are the seconds that workers stood at collectives until the slowest had come, whether hidden or not.
-    `link_use`: what each link carried over time, where exchanges shared links as they went.
+    `spans` are those of the slowest worker, `spans_of` those of one worker, gap-free on its compute stream. `waiting`
+    are the seconds that workers stood at collectives until the slowest had come, hidden or not. `computed` (w,): when
+    each worker is through with its backward pass and selection; one number where all are alike. Functions make what
+    they give when they are asked. `link_use`: what each link carried over time, where exchanges shared links as they
+    went, on the clock on which the iteration began at `start`.
     """
 
     time: float
@@ -41,6 +49,9 @@ class Iteration:
     communication_total: float
     waiting: float
     spans: Callable[[], list[Span]]
+    spans_of: Callable[[int], list[Span]]
+    computed: Callable[[], Floats]
+    start: float = 0.0
     link_use: Callable[[], LinkUse] | None = None
 
 
@@ -66,3 +77,18 @@ def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) 
             total += stop - begin
             reached = stop
     return total
+
+
+def merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The same time as the intervals, in order and without overlaps.
+
+    >>> merged([(5, 9), (0, 2), (1, 3)])
+    [(0, 3), (5, 9)]
+    """
+    made: list[tuple[float, float]] = []
+    for start, end in sorted(intervals):
+        if made and start <= made[-1][1]:
+            made[-1] = (made[-1][0], max(made[-1][1], end))
+        else:
+            made.append((start, end))
+    return made

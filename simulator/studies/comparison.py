@@ -7,7 +7,7 @@ from typing import Any
 from simulator.prediction import Prediction
 from simulator.units import show_time
 
-_TERMS = {
+TERMS = {
     "communication_exposed": "exposed communication",
     "selection": "selection",
     "combine": "combining what arrived",
@@ -22,7 +22,7 @@ _SMALL = 0.01
 def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
     """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two."""
     time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
-    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in _TERMS}
+    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in TERMS}
     name, against = method(candidate), method(baseline)
     if name == against:
         name, against = "this set-up", f"the same with {_changes(candidate.scenario.versus)}"
@@ -56,18 +56,28 @@ def method(prediction: Prediction) -> str:
 
 
 def _answer(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    words = in_words(name, against, time, other, terms)
+    if alike(time, other):
+        return words
+    return f"{'Yes' if time < other else 'No'}: {words}"
+
+
+def alike(time: float, other: float) -> bool:
+    """Whether two times differ by so little that nobody would care: 1 %."""
+    return abs(time - other) <= _SMALL * max(time, other)
+
+
+def in_words(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    """How long an iteration takes with `name`, against `other` seconds with `against`, and which `terms` make it so."""
     floor = _SMALL * max(time, other)
-    saved = [f"{_TERMS[k]} {show_time(-v)}" for k, v in terms.items() if v < -floor]
-    spent = [f"{_TERMS[k]} {show_time(v)}" for k, v in terms.items() if v > floor]
-    if abs(time - other) <= floor:
+    saved = [f"{TERMS[k]} {show_time(-v)}" for k, v in terms.items() if v < -floor]
+    spent = [f"{TERMS[k]} {show_time(v)}" for k, v in terms.items() if v > floor]
+    if alike(time, other):
         verdict = f"It makes no difference: {name} {show_time(time)}, {against} {show_time(other)} per iteration."
     else:
-        word = "Yes" if time < other else "No"
-        ratio = max(time, other) / min(time, other)
+        ratio = max(time, other) / min(time, other) if min(time, other) else float("inf")
         change = f"{ratio:.2f} times {'faster' if time < other else 'slower'}"
-        verdict = (
-            f"{word}: with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
-        )
+        verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
     why = "; ".join(
         part
         for part in (

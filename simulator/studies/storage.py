@@ -81,12 +81,17 @@ def link_table(prediction: Prediction) -> str:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically: a reader sees the old one or the new one, never a part."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises InputError where that can't be done."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
             os.chmod(name, 0o644)
             os.replace(name, path)
         except BaseException:

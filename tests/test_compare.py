@@ -1,0 +1,174 @@
+"""`sparsim compare`: what changed in the input, and in the outcome, term by term."""
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.models.timeline import BREAKDOWN
+from simulator.prediction import run
+from simulator.scenario import load
+from simulator.studies.differences import compare_outcomes
+from simulator.studies.sweep import run_sweep
+
+NASTY = "<script>alert(1)</script> [red]&amp;"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
+
+
+def swept(out, density=(0.001, 0.01), bandwidth="10 Gbit/s", **more):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    base["cluster"]["network"]["bandwidth"] = bandwidth
+    vary = {"sparsifier.density": list(density), "cluster.nodes": [4, 8]} | more
+    run_sweep({"name": NASTY, "base": base, "vary": vary}, out, workers=1)
+    return out
+
+
+def test_runs_differ_by_what_was_set_and_term_by_term():
+    document = compare_outcomes("quickstart", "quickstart", (), ("sparsifier.density=0.01", "cluster.nodes=4"))
+    assert document["inputs"]["changes"] == [
+        {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
+        {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
+    ]
+    one = run(load("quickstart")).document
+    other = run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4"))).document
+    figures = {row["key"]: row for row in document["figures"]}
+    terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
+    assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
+    whole = figures["iteration_time_s"]
+    assert sum(row["difference"] for row in terms) == pytest.approx(whole["difference"], abs=1e-12)
+    assert whole["ratio"] == other["iteration_time_s"] / one["iteration_time_s"]
+    assert figures["density.build_up"]["b"] == other["density"]["build_up"]
+    assert figures["traffic.total_bytes"]["a"] == one["traffic"]["total_bytes"]
+    assert document["fidelity"] == {"a": one["fidelity"], "b": other["fidelity"]}
+    both = document["warnings"]
+    assert sorted(both["both"] + both["only_a"]) == sorted(one["warnings"])
+    assert sorted(both["both"] + both["only_b"]) == sorted(other["warnings"])
+    used = [(item["id"], item["in"]) for item in document["calibration"]]
+    assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
+
+
+def test_a_whole_part_that_was_exchanged_is_told_as_one():
+    told = compare_outcomes("quickstart", "quickstart", (), ("workload=workloads/vgg16-v100",))["inputs"]
+    (line,) = told["told"]
+    assert (line["key"], line["keys"]) == ("workload", len(told["changes"]))
+    assert len(told["changes"]) > 50
+
+
+def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
+    for place, arguments in (("a", []), ("b", ["--set", "sparsifier=dense"])):
+        result = CliRunner().invoke(main, ["run", "ring_check", *arguments, "--out", str(tmp_path / place), "--json"])
+        (tmp_path / f"{place}.json").write_text(result.output)
+    live = compare_outcomes("ring_check", "ring_check", (), ("sparsifier=dense",))
+    stored = compare_outcomes(str(tmp_path / "a"), str(tmp_path / "b"))
+    bare = compare_outcomes(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    for key in ("figures", "fidelity", "calibration", "warnings", "answer"):
+        assert live[key] == stored[key] == bare[key]
+    assert live["inputs"] == stored["inputs"]
+    assert not bare["inputs"]["known"]
+    output = " ".join(invoke(tmp_path / "a.json", "ring_check").output.split())
+    assert "Both have the same digest" in output
+    assert "is not known" in output
+
+
+def test_sweeps_are_joined_on_what_varies(tmp_path):
+    a = swept(tmp_path / "a")
+    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
+    document = compare_outcomes(str(a), str(b))
+    assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
+    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
+    assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
+    assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
+    assert {item["sparsifier.density"] for item in document["only_a"]} == {0.001}
+    assert {item["sparsifier.density"] for item in document["only_b"]} == {0.1}
+    base = ("sparsifier={kind: topk, density: 0.01}",)
+    for point in document["points"]:
+        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
+        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
+        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
+        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
+        assert point["largest_term"] == "communication_exposed"
+    ratios = [point["ratio"] for point in document["points"]]
+    assert ratios == sorted(ratios, reverse=True)
+    assert document["summary"]["slower"] == 2
+    same = compare_outcomes(str(a), str(a))
+    assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4
+    output = invoke(a, b, "-o", tmp_path / "page.html").output
+    assert "2 are slower in B" in " ".join(output.split())
+    assert NASTY in output
+
+
+class _Page(HTMLParser):
+    """Tags that balance, and the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.seen = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_page_is_one_file_with_all_text_escaped(tmp_path):
+    scenario = tmp_path / "nasty.yaml"
+    text = (Path(__file__).parent.parent / "scenarios" / "quickstart.yaml").read_text()
+    scenario.write_text(text.replace("name: ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE", f"name: '{NASTY}'"))
+    out = tmp_path / "page.html"
+    result = invoke(scenario, "quickstart", "--set-b", "sparsifier=dense", "-o", out)
+    assert result.exit_code == 0
+    assert "page.html: written" in result.output
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    assert any(NASTY in part for part in page.text)
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.seen}
+    assert not any("href" in attributes or "src" in attributes for _, attributes in page.seen)
+    joined = " ".join(page.text)
+    for words in ("communication not hidden", "sparsifier.density", "link law", "evaluated outside", "build up"):
+        assert words in joined
+    assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["empty", "ring_check"], "a folder with neither result.json nor results.parquet"),
+        (["broken.json", "ring_check"], "broken.json:1:2: expected JSON as `sparsim run --json` prints it"),
+        (["other.json", "ring_check"], "expected a result of `sparsim run`, got no scenario, digest"),
+        (["stored", "ring_check", "--set-a", "seed=1"], "what has been run can't be changed"),
+        (["ring_chek", "ring_check"], "did you mean 'ring_check'?"),
+        (["ring_check", "ring_check", "-o", "page.txt"], "expected a name that ends in .html, got 'page.txt'"),
+        (["ring_check", "swept"], "expected two runs or two sweeps, got the run ring_check and the sweep swept"),
+        (["swept", "wider"], "wider: sparsifier.granularity: expected keys that vary in both sweeps, got 2 values"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments, message, places, monkeypatch):
+    monkeypatch.chdir(places)
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    made = tmp_path_factory.mktemp("places")
+    (made / "empty").mkdir()
+    (made / "broken.json").write_text("{")
+    (made / "other.json").write_text("[]")
+    (made / "stored").mkdir()
+    swept(made / "swept")
+    swept(made / "wider", **{"sparsifier.granularity": ["layer", "model"]})
+    return made
