@@ -26,9 +26,21 @@ def _write(app: Sphinx) -> None:
             path.write_text(text, encoding="utf-8")  # left alone otherwise: what did not change is not built again
 
 
+def _outdated(*_: Any) -> list[str]:
+    """Pages made from the code as they are read: Sphinx cannot see when it changes."""
+    return ["reference/api", "reference/cli"]
+
+
 def _escape(_app: Sphinx, _context: Any, lines: list[str]) -> None:
     """Help texts are plain: what reStructuredText would read as mark-up is escaped, and commands are set as such."""
     lines[:] = [_line(line) for line in lines]
+
+
+def _examples(_app: Sphinx, context: Any, lines: list[str]) -> None:
+    """The examples of a command's `--help`, below its options."""
+    shown = getattr(context.command, "examples", ())
+    if shown:
+        lines[:0] = ["Examples:", "", ".. code-block:: console", "", *(f"    {line}" for line in shown), ""]
 
 
 def _line(line: str) -> str:
@@ -41,6 +53,8 @@ def _line(line: str) -> str:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Called by Sphinx."""
     app.connect("builder-inited", _write)
+    app.connect("env-get-outdated", _outdated)
     for part in ("description", "epilog"):
         app.connect(f"sphinx-click-process-{part}", _escape)
+    app.connect("sphinx-click-process-epilog", _examples)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
