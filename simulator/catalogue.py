@@ -36,14 +36,14 @@ def _parameters(member: type[Component]) -> list[dict[str, Any]]:
         {
             "name": name,
             "required": field.is_required(),
-            "default": None if field.is_required() else _default(field),
+            "default": None if field.is_required() else default_of(field),
             "schema": {key: value for key, value in properties[name].items() if key != "default"},
         }
         for name, field in member.model_fields.items()
     ]
 
 
-def _default(field: FieldInfo) -> Any:
+def default_of(field: FieldInfo) -> Any:
     """A default as it would stand in YAML, with its unit."""
     annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     return TypeAdapter(annotation).dump_python(field.get_default(call_default_factory=True), mode="json")

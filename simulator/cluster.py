@@ -24,10 +24,15 @@ class Stragglers(Spec):
     `jitter` is the standard deviation of a worker's forward and backward from iteration to iteration, relative to its
     mean; `distribution` its shape: `normal` (cut at a tenth of the mean), `lognormal`, `uniform`, or `exponential` (a
     tail on top of a floor, as from interrupts).
+
+    - `slow`: workers that are always slower.
     """
 
     class Slow(Spec):
-        """One worker whose compute takes `factor` times as long."""
+        """One worker whose compute takes `factor` times as long.
+
+        - `worker`: counted from 0, node by node.
+        """
 
         worker: int = Field(ge=0)
         factor: float = Field(gt=0, le=1000)
@@ -57,7 +62,11 @@ class LinkCondition(Spec):
 
 
 class BackgroundTraffic(Spec):
-    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly."""
+    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly.
+
+    - `source`: node that sends, counted from 0.
+    - `destination`: node that receives.
+    """
 
     source: int = Field(ge=0)
     destination: int = Field(ge=0)
@@ -71,7 +80,11 @@ class BackgroundTraffic(Spec):
 
 
 class OtherGpus(Spec):
-    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`."""
+    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`.
+
+    - `nodes`: counted from 0.
+    - `gpu`: what stands there, a config's name or inline.
+    """
 
     nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
     gpu: Annotated[Gpu, Named("gpus")]
@@ -79,7 +92,18 @@ class OtherGpus(Spec):
 
 
 class Cluster(Spec):
-    """The machines: nodes of GPUs, what joins them, and the software that runs on them."""
+    """The machines: nodes of GPUs, what joins them, and the software that runs on them.
+
+    - `nodes`: machines.
+    - `gpus_per_node`: workers of each; a worker is one GPU.
+    - `gpu`: what kernels cost, a config's name or inline.
+    - `network`: the fabric between and inside the nodes, a config's name or inline.
+    - `runtime`: what the training software adds, a config's name or inline.
+    - `stragglers`: how workers differ.
+    - `links`: links that are slow or fail.
+    - `background`: traffic of others.
+    - `other_gpus`: nodes with another GPU.
+    """
 
     nodes: int = Field(ge=1, le=MAX_WORKERS)
     gpus_per_node: int = Field(default=1, ge=1, le=1024)

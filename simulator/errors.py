@@ -97,3 +97,12 @@ def nearest(word: str, words: Iterable[str]) -> str:
     known = sorted(words)
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else f"valid: {', '.join(known)}"
+
+
+EXIT_CODES = {
+    0: "done",
+    1: "a run, some points of a sweep, a measurement or a validation bar failed",
+    2: "bad input: one line per problem on stderr, `where: expected ..., got ...: hint`",
+    130: "interrupted; what is finished is on disk",
+}
+"""What the commands' exit codes mean."""

@@ -108,7 +108,13 @@ def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Docu
 
 
 class WorkloadSource(Spec):
-    """A named workload at another batch size, or with the step that one GPU was measured to take."""
+    """A named workload at another batch size, or with the step that one GPU was measured to take.
+
+    - `trace`: a config's name, or the folder of a recorded trace.
+    - `batch_size`: samples per worker and step; times change in proportion.
+    - `compute_time`: the measured step of one GPU: forward, backward and update.
+    - `input_time`: seconds that a step waits for its data.
+    """
 
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)

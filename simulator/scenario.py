@@ -43,7 +43,19 @@ MAX_KEY = 1000
 
 
 class Measured(Spec):
-    """What was measured on this set-up; read by `validate`. `used_in_fit`: it served to fit a constant."""
+    """What was measured on this set-up; read by `validate`. `used_in_fit`: it served to fit a constant.
+
+    Seconds of one iteration, or of a phase of it:
+
+    - `iteration_time`: the whole.
+    - `forward`: forward pass.
+    - `backward`: backward pass.
+    - `selection`: everything on the GPU before a gradient is sent.
+    - `communication`: all exchanges, hidden or not.
+    - `combine`: adding up what arrived.
+    - `update`: the optimiser.
+    - `source`: where the figure was published.
+    """
 
     iteration_time: Seconds | None = None
     forward: Seconds | None = None
@@ -60,6 +72,14 @@ class OtherJob(Spec):
     """Another job beside this one: on GPUs of its own on some of the cluster's nodes, over the same wires.
 
     It iterates without end from `start` on, on the cluster's kind of GPU.
+
+    - `nodes`: of the cluster, counted from 0.
+    - `gpus_per_node`: that this job has there.
+    - `workload`: what it trains.
+    - `topology`: how its workers pass gradients on.
+    - `sparsifier`: what of a gradient it sends.
+    - `scheduler`: when.
+    - `runtime`: its software.
     """
 
     nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
@@ -77,14 +97,22 @@ class OtherJob(Spec):
 
 
 class CollectiveOrder(Spec):
-    """The order in which one worker issues its buckets' collectives, by number in backward order from 0."""
+    """The order in which one worker issues its buckets' collectives, by number in backward order from 0.
+
+    - `worker`: counted from 0.
+    - `buckets`: every bucket once.
+    """
 
     worker: int = Field(ge=0)
     buckets: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
 
 
 class Mixture(Spec):
-    """The overlap law as a mixture of scales with a core that all select; `sparsim trace fit` prints both."""
+    """The overlap law as a mixture of scales with a core that all select; `sparsim trace fit` prints both.
+
+    - `spread`: standard deviation of the logarithm of the coordinates' scales; small is near independence.
+    - `core`: share of one worker's selection that every worker selects.
+    """
 
     spread: float = Field(gt=0, le=8)
     core: float = Field(ge=0, le=1)
@@ -94,6 +122,26 @@ class Scenario(Spec):
     """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
 
     `versus` names what `run` compares with, as dotted keys and the values they take instead.
+
+    - `name`: what it is called; not part of its identity.
+    - `workload`: what is trained: a config's name, a recorded trace's folder, a mapping with `trace`, or a
+      workload inline.
+    - `cluster`: the machines, what joins them, and their software.
+    - `topology`: how workers pass on what they send.
+    - `sparsifier`: what is sent of a gradient; `dense` sends all of it.
+    - `scheduler`: when gradients travel, and which travel together.
+    - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, workers choose
+      independently.
+    - `overlap_mixture`: the overlap law as a mixture of scales, in its place.
+    - `iterations`: iterations that are averaged, where workers differ at random.
+    - `warmup`: iterations before those, left out.
+    - `seed`: of every random draw; the same seed gives the same result.
+    - `fidelity`: `fold` (closed, exact where messages do not meet), `flows` (fair sharing of links), or `auto`:
+      fold where it is exact.
+    - `other_jobs`: jobs beside this one, on the same wires.
+    - `collective_order`: workers that issue their collectives in an order of their own.
+    - `measured`: what was measured on this set-up, for `sparsim validate`.
+    - `question`: the question that `sparsim run` prints above its answer.
     """
 
     name: str = "unnamed"

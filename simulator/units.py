@@ -20,7 +20,9 @@ _SIZE = {f"{name}B": factor for name, factor in (_PREFIX | _BINARY).items()}
 _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
 _RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
 TABLES = {"time": _TIME, "size": _SIZE, "bandwidth": _RATE, "fraction": {"%": 0.01}}
-_EXAMPLE = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fraction": "0.01 or 1 %"}
+EXAMPLES = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fraction": "0.01 or 1 %"}
+SI = {"time": "s", "size": "B", "bandwidth": "B/s", "fraction": ""}
+"""Unit of each dimension inside the package, in Python and in results."""
 _LONGEST = 400
 """Characters of a quantity: matching takes the square of their number."""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -38,12 +40,12 @@ def parse(text: str, dimension: str) -> float:
     table = TABLES[dimension]
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
-        raise ValueError(f"a {dimension} such as {_EXAMPLE[dimension]}")
+        raise ValueError(f"a {dimension} such as {EXAMPLES[dimension]}")
     number, unit = float(match[1]), (match[2] or "").strip()
     if not unit:
         if dimension == "fraction" or number == 0:
             return number
-        raise ValueError(f"a {dimension} with its unit, such as {_EXAMPLE[dimension]}")
+        raise ValueError(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
     if unit not in table:
         raise ValueError(f"a {dimension} in one of {', '.join(table)}")
     return number * table[unit]
@@ -61,9 +63,9 @@ def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) ->
             except ValueError as error:
                 raise _expected(str(error)) from None
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise _expected(f"a {dimension} such as {_EXAMPLE[dimension]}")
+            raise _expected(f"a {dimension} such as {EXAMPLES[dimension]}")
         elif strict and dimension != "fraction" and value != 0:
-            raise _expected(f"a {dimension} with its unit, such as {_EXAMPLE[dimension]}")
+            raise _expected(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
         else:
             number = float(value) if abs(value) < _HUGE else math.inf
         if not math.isfinite(number):
@@ -87,7 +89,7 @@ def _schema(dimension: str) -> WithJsonSchema:
     units = "|".join(re.escape(unit) for unit in TABLES[dimension])
     text = {"type": "string", "pattern": f"^{_NUMBER}\\s*({units})$"}
     number = {"type": "number"} if dimension == "fraction" else {"const": 0}
-    return WithJsonSchema({"anyOf": [text, number], "examples": [_EXAMPLE[dimension]]})
+    return WithJsonSchema({"anyOf": [text, number], "examples": [EXAMPLES[dimension]]})
 
 
 def _with_unit(unit: str) -> PlainSerializer:

@@ -46,6 +46,8 @@ class IntraNode(Spec):
     With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
     `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`; without `host` they are an
     expected-error as soon as both are present.
+
+    - `latency`: start-up of one message inside a node.
     """
 
     bandwidth: BytesPerSecond
@@ -63,6 +65,10 @@ class Protocol(Spec):
     """A wire protocol of the collective library, used while the payload per worker is small enough.
 
     NCCL's LL sends 4 bytes of data with a 4-byte flag, so it reaches half the bandwidth, at a low latency.
+
+    - `name`: of the protocol.
+    - `up_to_per_worker`: largest payload per worker that it carries.
+    - `efficiency`: share of the bandwidth that it leaves to the payload.
     """
 
     name: str
@@ -74,6 +80,14 @@ class MeasuredCollective(Spec):
     """A measured collective at one worker count: bytes of the payload to seconds.
 
     `bandwidth` and `latency` are the fabric's as it was measured: on any other fabric the curve does not apply.
+
+    - `primitive`: the collective.
+    - `topology`: kind whose price the curve replaces.
+    - `workers`: at which it was measured, and at which alone it applies.
+    - `gpus_per_node`: of the cluster it was measured on.
+    - `points`: pairs of payload and seconds, payloads rising.
+    - `held_out_mape`: mean absolute relative error on points that were left out.
+    - `source`: where the measurement was published.
     """
 
     primitive: Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
@@ -180,12 +194,22 @@ def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) 
 class Fabric(Component, family="fabric"):
     """Base of all fabrics: a NIC per node, a link inside the node, and what was measured on them.
 
-    `bandwidth` is what a NIC carries per direction after protocol headers, `latency` the start-up of one message
-    between nodes, end to end. Without `intra_node` the GPUs of a node talk at the NIC's figures. `incast`: measured
-    pairs of concurrent senders and the share of a NIC's bandwidth that is left (default: all of it).
+    - `bandwidth`: what a NIC carries per direction after protocol headers.
+    - `latency`: start-up of one message between nodes, end to end.
+    - `intra_node`: what joins the GPUs of a node; without it they talk at the NIC's figures.
+    - `incast`: measured pairs of concurrent senders and the share of a NIC's bandwidth that is left; none: all of it.
+    - `name`: what results call it.
+    - `source`: where the figures come from.
+    - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `nics_per_node`: NICs of a node, which its GPUs take in turn.
+    - `protocols`: wire protocols by payload; none: the full bandwidth for all.
+    - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
 
-    What a collective takes beside the wires, whatever the number of workers: `collective_start_up` once, and its
-    payload at `copy_bandwidth` through the GPU's own memory. Exchanges that meet others on the links go without both.
+    What a collective takes beside the wires, whatever the number of workers; exchanges that meet others on the links go
+    without both:
+
+    - `collective_start_up`: seconds of every collective, once.
+    - `copy_bandwidth`: at which its payload goes through the GPU's own memory.
     """
 
     name: str = ""

@@ -47,6 +47,9 @@ class LeafSpine(Switched, kind="leaf_spine"):
 
     or `uplink`. One spine stands for uplinks that share their load perfectly; with more of them, pairs that hash to
     the same one collide while another idles (Al-Fares et al., Hedera, NSDI 2010). Any number of nodes fits.
+
+    - `nodes_per_leaf`: nodes under one leaf.
+    - `spines`: each joined to every leaf.
     """
 
     nodes_per_leaf: int = Field(ge=1)

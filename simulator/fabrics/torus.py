@@ -21,12 +21,15 @@ _MOST = 2**17
 class Direct(Fabric):
     """Base of fabrics whose nodes have a direct link to each neighbour and pass on what is meant for others.
 
-    Each link has per direction an end at its sender ("out") and one at its receiver ("in"), both of `bandwidth`. A
-    message leaves by the out end of its first hop, shares the out ends of the further hops with the traffic of the
-    nodes there, and arrives by the in end of the last one. `latency` is the start-up of the first hop, `hop_latency`
-    that of each further one, in seconds (default: the same). With several `nics_per_node` there are as many links
-    between neighbours, side by side; the GPUs of a node take them in turn and stay on theirs. A cap on what one
-    endpoint's software moves caps every end, since that software passes on what is meant for others, too.
+    Each link has per direction an end at its sender ("out") and one at its receiver ("in"). A message leaves by the out
+    end of its first hop, shares the out ends of the further hops with the traffic of the nodes there, and arrives by
+    the in end of the last one. With several NICs per node there are as many links between neighbours, side by side; the
+    GPUs of a node take them in turn and stay on theirs. A cap on what one endpoint's software moves caps every end,
+    since that software passes on what is meant for others, too.
+
+    - `bandwidth`: of a link per direction.
+    - `latency`: start-up of the first hop.
+    - `hop_latency`: start-up of each further hop; none: the same.
     """
 
     hop_latency: Seconds | None = None

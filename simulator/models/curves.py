@@ -22,6 +22,8 @@ class Evidence(Spec):
 
     `range` are the smallest and largest sizes measured, `spread` the relative standard deviation of one run between
     workers, `held_out_mape` the mean absolute relative error on points that the fit did not see.
+
+    - `source`: where the measurements come from.
     """
 
     range: tuple[float, float] | None = None
@@ -38,7 +40,12 @@ class Evidence(Spec):
 
 
 class Affine(Evidence):
-    """t(n) = intercept + slope * n: a launch floor and a throughput."""
+    """t(n) = intercept + slope * n: a launch floor and a throughput.
+
+    - `curve`: `affine`.
+    - `intercept`: seconds of the smallest call.
+    - `slope`: seconds per element.
+    """
 
     curve: Literal["affine"] = "affine"
     intercept: Seconds = 0.0
@@ -51,7 +58,12 @@ class Affine(Evidence):
 
 
 class NLogN(Evidence):
-    """t(n) = intercept + coefficient * n * log2(n): sorting-like kernels, old single-block top-k."""
+    """t(n) = intercept + coefficient * n * log2(n): sorting-like kernels, old single-block top-k.
+
+    - `curve`: `n_log_n`.
+    - `intercept`: seconds of the smallest call.
+    - `coefficient`: seconds per element and binary logarithm.
+    """
 
     curve: Literal["n_log_n"] = "n_log_n"
     intercept: Seconds = 0.0
@@ -78,7 +90,11 @@ def rising(points: Points) -> Points:
 
 
 class Piecewise(Evidence):
-    """Straight lines between measured points on log-log axes; the end slopes continue outside."""
+    """Straight lines between measured points on log-log axes; the end slopes continue outside.
+
+    - `curve`: `piecewise`.
+    - `points`: pairs of elements and seconds, sizes rising.
+    """
 
     curve: Literal["piecewise"] = "piecewise"
     points: tuple[tuple[Annotated[float, Field(gt=0)], Seconds], ...] = Field(min_length=2)

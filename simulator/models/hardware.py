@@ -42,6 +42,13 @@ class Gpu(Spec):
     A kernel without a curve costs the measured `elementwise` floor plus its bytes (`KERNEL_TRAFFIC`) at the memory
     bandwidth that `elementwise` reaches (or the data sheet's, where that is not measured either). `ideal` makes every
     kernel free.
+
+    - `name`: what results call it.
+    - `device`: the GPU.
+    - `software`: the version whose kernels were measured.
+    - `source`: where the curves come from.
+    - `memory_bandwidth`: of the data sheet, for kernels without a curve.
+    - `kernels`: curves from elements to seconds, by kernel.
     """
 
     name: str
@@ -97,6 +104,9 @@ class Runtime(Spec):
 
     `held_out_mape`: mean absolute relative error of whole iterations that the terms were not fitted to, where they were
     fitted to whole iterations.
+
+    - `name`: what results call it.
+    - `source`: where the terms come from.
     """
 
     name: str = "ideal"

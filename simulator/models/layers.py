@@ -19,7 +19,13 @@ VALUE_BYTES = 4
 
 
 class Layer(Spec):
-    """One parameter tensor: its size, and the seconds of forward and backward until its gradient is ready."""
+    """One parameter tensor: its size, and the seconds of forward and backward until its gradient is ready.
+
+    - `name`: of the tensor.
+    - `numel`: elements.
+    - `forward`: seconds of its share of the forward pass.
+    - `backward`: seconds from the gradient that was ready before it to its own.
+    """
 
     name: str
     numel: int = Field(ge=1, le=10**12)
@@ -33,6 +39,12 @@ class Workload(Spec):
     `compute_time`: the measured step of one GPU (forward, backward, update), where it is known; the profile's times
     are then only proportions. `input_time`: seconds a step waits for its data. `gradients`: the folder of a recorded
     gradient trace of this model, where there is one: selection is then replayed.
+
+    - `name`: of the model.
+    - `batch_size`: samples per worker and step.
+    - `device`: that the times were taken on.
+    - `source`: where sizes and times come from.
+    - `layers`: parameter tensors in forward order, or the CSV file that holds them.
     """
 
     name: str = "unnamed"

@@ -22,6 +22,8 @@ class Bucketed(Scheduler, kind="bucketed"):
     `ddp`: reverse parameter order, a bucket closes once it holds `bucket_size` (25 MiB), the first one at
     `first_bucket` (1 MiB) (Li et al. 2020). `horovod`: tensors that became ready within the same `cycle_time` share a
     buffer of at most `bucket_size` (64 MiB by default there; Sergeev and Del Balso 2018).
+
+    - `rule`: which of the two.
     """
 
     rule: Literal["ddp", "horovod"] = "ddp"

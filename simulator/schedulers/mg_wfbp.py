@@ -26,6 +26,8 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     exchange of what there is could not start before it is ready, or less than a start-up before, or while there are
     fewer than `smallest` elements. t is the scenario's own network, or `startup` + bytes * `per_byte` where both are
     given (a fit by the user).
+
+    - `rule`: which of the two.
     """
 
     reads_costs: ClassVar[bool] = True

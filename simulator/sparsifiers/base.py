@@ -107,10 +107,11 @@ class Sparsifier(Component, family="sparsifier"):
 
 
 class Selective(Sparsifier):
-    """Base of methods that select a share of the elements, `density`.
+    """Base of methods that select a share of the elements.
 
-    `warmup`: densities that training starts with, each for `warmup_length` iterations, before `density` holds (DGC:
-    0.25, 0.0625, 0.015625, 0.004, an epoch each); replay follows it, the closed form is for the time after.
+    `density`: the share that is asked for. `warmup`: densities that training starts with, each for `warmup_length`
+    iterations, before `density` holds (DGC: 0.25, 0.0625, 0.015625, 0.004, an epoch each); replay follows it, the
+    closed form is for the time after.
     """
 
     density: Density

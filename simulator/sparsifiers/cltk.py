@@ -22,6 +22,8 @@ class CLTK(LocalSelection, kind="cltk"):
     kljp/exdyna (2024).
 
     With servers the leader's indices go up and down first, then the values.
+
+    - `beta`: of the low-pass filter.
     """
 
     beta: float = Field(default=1.0, gt=0, le=1)

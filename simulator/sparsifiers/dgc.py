@@ -28,6 +28,10 @@ class Dgc(EstimatedThreshold, kind="dgc"):
     synxlin/deep-gradient-compression, whose clipping and warm-up, off by default, are left out). So the count lies in
     [`lower` k, k] unless the retries ran out or zeros were all that was left. The closed form is k, with one pass and a
     second where the sample, k/n of it above the threshold, gives too few. Pairs are gathered at the largest count.
+
+    - `momentum`: of the momentum correction; 0 is none.
+    - `masking`: whether momentum factor masking is on.
+    - `seed`: of the samples' starts.
     """
 
     momentum: float = Field(default=0.9, ge=0, lt=1)

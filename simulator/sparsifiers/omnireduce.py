@@ -31,6 +31,8 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     scattered gradients (`clustering` empty); a small `clustering` puts non-zeros side by side (1.22: 5 % fill 30 % of
     the blocks). The overlap law of the workers then holds for blocks. Replay on sampled coordinates makes blocks of b
     held ones: exact for scattered gradients, too many blocks where clusters are narrower than that.
+
+    - `block_size`: b, elements of a block.
     """
 
     block_size: int = Field(default=256, ge=1, le=2**20)

@@ -32,6 +32,9 @@ class PowerSGD(Compressor, kind="powersgd"):
     has the shape in `matrices` with a b = n, or else a is the largest divisor of n up to sqrt(n): the least traffic.
     A convolution or a vocabulary is longer: state it. On a sample, the entries not held count as 0: counts and traffic
     stand, but the energy that is kept is too low.
+
+    - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
+    - `seed`: of Q at the start.
     """
 
     rank: int = Field(default=4, ge=1)

@@ -24,6 +24,8 @@ class QSGD(Compressor, kind="qsgd"):
     Payloads of different norms can't be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has
     no error feedback: the rounding is unbiased. Kernels are priced as fused, with the calls of GRACE's PyTorch code.
     On a sample of coordinates a bucket's norm is estimated from those that it holds.
+
+    - `seed`: of the rounding.
     """
 
     levels: int = Field(default=127, ge=1, le=127)

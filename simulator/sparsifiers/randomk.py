@@ -17,6 +17,8 @@ class RandomK(LocalSelection, kind="randomk"):
 
     With `shared_seed` all workers draw the same coordinates, so k values are all-reduced, no index travels and K = k;
     without it the exchange is Top-k's, and K follows independence.
+
+    - `seed`: of the draws.
     """
 
     shared_seed: bool = True

@@ -25,6 +25,8 @@ class Sage(Threshold, kind="sage"):
     counts; gamma = 0.95 where e < density/10, 1.05 where e > 10 density, else 1 (Yoon and Oh, SAGE, 2023; released
     with kljp/sage). beta and gamma act slowly, so the density drifts between a tenth and ten times the target, while
     alpha takes up any change of scale. Exchange and closed form are the hard threshold's, with two passes.
+
+    - `seed`: of the samples.
     """
 
     seed: int = Field(default=0, ge=0)

@@ -35,6 +35,9 @@ class Sidco(EstimatedThreshold, kind="sidco"):
     1 + `slack` takes a stage away and one below 1 - `slack` adds one, within [1, log2(1/density)] (Abdelmoniem et al.,
     MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count both the shrinking scans and the final one, in
     lengths of the unit. The closed form is k after `stages` stages. Pairs are gathered at the largest count.
+
+    - `distribution`: which of them is fitted.
+    - `adapt`: whether stages come and go.
     """
 
     distribution: Literal["exponential", "gamma", "pareto"] = "exponential"

@@ -27,6 +27,8 @@ class SkipReduce(Dense, kind="skip_reduce"):
     `smallest` elements are reduced in full, and so are buckets with a tensor of one of the sizes in `protected`
     (elements; the authors protect embeddings and convolutions by size). Only the ring exists: it runs as such under
     every topology of peers.
+
+    - `seed`: of the shifts.
     """
 
     skipped: Fraction = 0.5

@@ -21,6 +21,8 @@ class TernGrad(Compressor, kind="terngrad"):
     element, has no deviation and is clipped to 0, as in the public code; `clip: null` turns clipping off. `bits` per
     element: 8 as GRACE sends them, 2 packed; 4 bytes of scale per tensor. (n-1) (d bits/8 + 4 L) bytes by all-gather,
     L tensors. Public code has no error feedback. Kernels are priced as fused, with the calls of GRACE's PyTorch code.
+
+    - `seed`: of the draws.
     """
 
     bits: Literal[2, 8] = 8

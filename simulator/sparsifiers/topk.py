@@ -21,6 +21,8 @@ class TopK(LocalSelection, kind="topk"):
     al. 2019, 1911.08772). `union_all_reduce`: int64 indices are gathered, made unique, and every worker's values at
     the union are summed, (n-1) k 8 + 2(n-1)/n K 4 bytes (the baselines of ExDyna, MiCRO and DEFT, 2023-24), so
     build-up enters through K.
+
+    - `exchange_by`: which of the two.
     """
 
     exchange_by: Literal["all_gather", "union_all_reduce"] = "all_gather"

@@ -28,6 +28,9 @@ class Zen(LocalSelection, kind="zen"):
     (fullest over mean) in the detail show what it leaves, below 1.1 in the paper and 1 in the exchange's price. The
     two-level memory that makes hashing fast on a GPU has no effect on what is sent: it is only priced (kernel `hash`).
     With servers the same pairs are pushed and pulled.
+
+    - `pull`: how indices of the sums travel.
+    - `seed`: of the hash.
     """
 
     pull: Literal["hash_bitmap", "coo"] = "hash_bitmap"

@@ -14,6 +14,7 @@ import numpy as np
 from simulator.errors import InputError, Problem, nearest, shown
 from simulator.loading import Document, Path_
 from simulator.studies.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
+from simulator.units import SI
 
 MAX_POINTS = 250_000
 MAX_VALUES = 2 * MAX_POINTS
@@ -21,7 +22,6 @@ KEYS = ("name", "question", "base", "vary", "zip", "skip")
 _RANGE = ("from", "to", "scale", "points")
 _SCALES = ("linear", "log")
 _MOST = 1e30
-_SI = {"time": "s", "size": "B", "bandwidth": "B/s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class _Reader:
         if len(self.problems) > found:
             return []
         whole = all(isinstance(given[key], int) for key in ("from", "to"))
-        unit = next((_SI[dimension] for _, dimension in ends if dimension), "")
+        unit = next((SI[dimension] for _, dimension in ends if dimension), "")
         made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
         return [f"{value!r} {unit}" for value in made] if unit else made
 

@@ -112,8 +112,9 @@ def run_sweep(
 ) -> Swept:
     """Evaluate a sweep into the folder `out`, with what is there already reused.
 
-    `base`: the scenario that is varied in the place of the file's own; `cluster`: the address of a Dask scheduler whose workers evaluate; `shard` (i, n): the i-th of n parts alone, i from
-    1, in files with that part's name; `fail_fast`: stop at the first point that fails; `observe` is told how it goes.
+    `base`: the scenario that is varied in the place of the file's own; `cluster`: the address of a Dask scheduler whose
+    workers evaluate; `shard` (i, n): the i-th of n parts alone, i from 1, in files with that part's name; `fail_fast`:
+    stop at the first point that fails; `observe` is told how it goes.
 
     Raises InputError for bad input or a folder in use, Failed with `fail_fast`, SparsimError where evaluating breaks
     down. What is finished stays on disk whatever is raised.

@@ -38,6 +38,11 @@ class TunerRow(Spec):
     Columns and meaning are those of NCCL's example tuner plug-in (NVIDIA/nccl, plugins/tuner/example, v2.30.7, 2025).
     `channels` changes no price here. A row for more than one operation in a group (`pipe_ops`) or for registered
     buffers (`registered: 1`) never applies.
+
+    - `collective`: that the row is about.
+    - `nodes`: of the job.
+    - `ranks`: workers of the job.
+    - `registered`: of registered buffers.
     """
 
     collective: Collective

@@ -64,6 +64,10 @@ class NcclTuning(Spec):
     on top of NCCL's constants. `ll128`: NCCL has it on over NVLink, with GPUs of one kind and NICs near them; say so
     where it is off. The constants are NVIDIA/nccl's, src/graph/tuning.cc, v2.30.7, 2025. NVLS, CollNet and PAT are not
     among the candidates.
+
+    - `gpu`: generation.
+    - `cpu`: vendor.
+    - `intra`: what joins the GPUs of a node.
     """
 
     gpu: Literal["volta", "ampere", "hopper", "blackwell"]

@@ -20,6 +20,10 @@ class ParameterServer(Topology, kind="parameter_server"):
     servers (Li et al. 2014). `round_robin` sends whole buckets to the servers in turn, so a few large tensors load them
     unevenly. With `local_aggregation` the GPUs of a node sum among themselves first and the node pushes once (BytePS
     2020); `servers: 0` means one per node.
+
+    - `servers`: how many.
+    - `colocated`: whether they share the nodes, and their NICs, with the workers.
+    - `placement`: which of the two.
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "push_pull"

@@ -1,0 +1,183 @@
+"""The pages of the reference that are generated: each a function that returns MyST."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docstrings import markdown, said_of
+from markup import code, page, table, target
+from spec_tables import keys_table, nested, section
+
+from simulator.catalogue import FAMILIES
+from simulator.component import Component, discover
+from simulator.errors import EXIT_CODES
+from simulator.loading import read_document
+from simulator.result_keys import RESULT_KEYS
+from simulator.scenario import Scenario
+from simulator.studies.rows import row_of
+from simulator.units import EXAMPLES, SI, TABLES
+
+ROOT = Path(__file__).parents[2]
+_SAID = {
+    "sparsifier": "What is sent of a gradient, and what choosing it costs the GPU.",
+    "topology": "How workers pass on what they send.",
+    "scheduler": "When gradients travel, and which travel together.",
+    "fabric": "Which wires they travel over.",
+}
+
+
+def scenario() -> str:
+    """Every key of a scenario and of what it holds."""
+    specs = list(dict.fromkeys([Scenario, *nested(Scenario)]))
+    return page(
+        "# Keys of a scenario",
+        "Every key that a scenario may have, with those of the parts that it is put together from. Quantities carry "
+        "their [unit](units.md); a number without one is an error, 0 and fractions excepted. `sparsim check SCENARIO` "
+        "prints all of them with their values, and the JSON Schemas in `configs/schema` complete and check them in "
+        "editors. This is the smallest scenario:",
+        "```{literalinclude} ../../../scenarios/ring_check.yaml\n:language: yaml\n```",
+        *(section(spec) for spec in specs),
+    )
+
+
+def family(base: type[Component]) -> str:
+    """Every kind of one family."""
+    kinds = discover(base)
+    parts = dict.fromkeys(spec for kind in kinds.values() for spec in nested(kind))
+    return page(
+        f"{target(f'family-{base.family}')}\n# {_plural(base).capitalize()}",
+        _SAID[base.family],
+        table(("kind", "what"), ((f"[`{kind}`](#kind-{kind})", markdown(m.summary())) for kind, m in kinds.items())),
+        *(_kind(kind, member) for kind, member in kinds.items()),
+        *(section(spec) for spec in parts),
+    )
+
+
+def _kind(kind: str, member: type[Component]) -> str:
+    where = member.__module__.replace(".", "/")
+    return page(
+        f"{target(f'kind-{kind}')}\n## {kind}",
+        said_of(member)[0],
+        keys_table(member),
+        f"In `{where}.py`.",
+    ).rstrip()
+
+
+def _plural(base: type[Component]) -> str:
+    return f"{base.family[:-1]}ies" if base.family.endswith("y") else f"{base.family}s"
+
+
+def results() -> str:
+    """Keys of the result document, and columns of a sweep."""
+    columns: dict[str, str] = row_of(_document())
+    rows = ((code(key), about.unit, markdown(about.what)) for key, about in RESULT_KEYS.items())
+    return page(
+        "# Keys of a result, columns of a sweep",
+        "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys are stable; "
+        "more may be added. `[]` stands for every entry of a list; unit 1 is a bare ratio.",
+        table(("key", "unit", "what"), rows),
+        "## Columns of a sweep",
+        "`results.parquet` and `results.csv` hold one row a point: first the varied keys, quantities in SI with their "
+        "unit in the name (`cluster.network.bandwidth_bytes_per_s`), then these, last `error` (empty where the point "
+        "came out).",
+        table(
+            ("column", "unit", "what"),
+            ((code(name), RESULT_KEYS[key].unit, markdown(RESULT_KEYS[key].what)) for name, key in columns.items()),
+        ),
+    )
+
+
+def _document() -> dict[str, Any]:
+    """A document in the shape of a result, every value its own key: what a sweep makes of it are its columns."""
+    made: dict[str, Any] = {}
+    for key in RESULT_KEYS:
+        if key.startswith(("comparison.", "question")):
+            continue
+        *parents, last = key.split(".")
+        place = made
+        for part in parents:
+            place = place.setdefault(part, {})
+        place[last] = {"iteration_time_interval_s": [key, key], "warnings": [key]}.get(key, key)
+    return {key: [value] if key.endswith("[]") else value for key, value in made.items()}
+
+
+def units() -> str:
+    """Units that quantities may carry."""
+    parts = []
+    for dimension, known in TABLES.items():
+        rows = ((code(unit), f"{factor:.12g}") for unit, factor in known.items())
+        unit = SI[dimension]
+        parts += [
+            f"## {dimension.capitalize()}",
+            f"Such as {' or '.join(code(item) for item in EXAMPLES[dimension].split(' or '))}"
+            + (f"; inside, and in results, {unit}." if unit else "; a bare number is a share of 1."),
+            table(("unit", f"in {unit or 'shares of 1'}"), rows),
+        ]
+    return page(
+        "# Units",
+        "Quantities are read once, with these units and no others. Prefixes k, M, G and T are decimal, Ki, Mi, Gi and "
+        "Ti binary; `b` is a bit, `B` a byte. In Python a plain number means the SI unit.",
+        *parts,
+    )
+
+
+def errors() -> str:
+    """Exit codes, and what error messages look like."""
+    cases = (ROOT / "tests" / "golden_errors.txt").read_text(encoding="utf-8").replace("<tmp>/", "")
+    return page(
+        "# Errors and exit codes",
+        table(("exit code", "meaning"), ((code(key), what) for key, what in EXIT_CODES.items())),
+        "Bad input is told in one line per problem, all problems at once, with file, line and column and, where one is "
+        "near, the word that was probably meant. Nothing is printed on stdout then. In Python it is "
+        "{class}`~simulator.errors.InputError`, which carries every {class}`~simulator.errors.Problem`.",
+        "## What is told of common mistakes",
+        "Written by the tests, which make every one of these mistakes:",
+        f"```text\n{cases.rstrip()}\n```",
+    )
+
+
+def shipped() -> str:
+    """The parts that come with the package."""
+    parts = []
+    for folder, what in (
+        ("gpus", "GPUs"), ("networks", "Networks"), ("runtimes", "Runtimes"), ("workloads", "Workloads"),
+        ("traces", "Gradient traces"),
+    ):  # fmt: skip
+        pattern = "*/trace.yaml" if folder == "traces" else "*.yaml"
+        rows = []
+        for path in sorted((ROOT / "configs" / folder).glob(pattern)):
+            about = read_document(path).data
+            name = path.parent.name if folder == "traces" else path.stem
+            rows.append((code(f"{folder}/{name}"), *(markdown(str(about.get(key, ""))) for key in ("name", "source"))))
+            if folder == "traces":
+                rows[-1] = (rows[-1][0], markdown(str(about.get("model", ""))), rows[-1][2])
+        parts += [f"## {what}", table(("name", "what", "source"), rows)]
+    scenarios = []
+    for path in sorted((ROOT / "scenarios").glob("*.yaml")):
+        about = read_document(path).data
+        scenarios.append((code(path.stem), markdown(str(about.get("question") or about.get("name", "")))))
+    return page(
+        "# What is shipped",
+        "Parts to name in a scenario, and scenarios to run, each with where its figures come from.",
+        "## Scenarios",
+        table(("name", "question"), scenarios),
+        *parts,
+    )
+
+
+def accuracy() -> str:
+    """The accuracy table, for inclusion: predicted against measured, computed now."""
+    from simulator.reporting.tables import accuracy_markdown
+    from simulator.studies.validation import validate
+
+    return accuracy_markdown(validate(())) + "\n"
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """Every generated page by its name."""
+    families = {_plural(base): (lambda base=base: family(base)) for base in FAMILIES}
+    return {
+        "scenario": scenario, **families, "results": results, "units": units, "errors": errors, "shipped": shipped,
+    }  # fmt: skip

@@ -1,0 +1,37 @@
+"""How the documentation is built: `sphinx-build -W -b html docs docs/_build`. Nothing is fetched."""
+
+import sys
+from importlib.metadata import version as installed
+from pathlib import Path
+
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "sparsim"
+author = "the sparsim authors"
+project_copyright = ""
+version = release = installed("sparsim")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "mathml", "reference"]
+exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "fieldlist", "substitution"]
+_model_error = yaml.safe_load((Path(__file__).parents[1] / "configs" / "model_error.yaml").read_text())
+myst_substitutions = {"model_error": f"{100 * _model_error['error']:.1f} %", "model_rows": _model_error["rows"]}
+myst_heading_anchors = 3
+smartquotes = False
+html_math_renderer = "mathml"
+
+html_theme = "furo"
+html_title = f"sparsim {version}"
+html_show_copyright = False
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+
+default_role = "literal"
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+nitpicky = True
+# Types of other projects are not linked to (nothing is fetched), nor are types of ours that only a signature names.
+nitpick_ignore_regex = [("py:.*", r"(?!simulator\.(load|run|sweep|explain|advise)$).*")]

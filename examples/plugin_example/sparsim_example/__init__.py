@@ -1,0 +1,1 @@
+"""A sparsifier and a topology for sparsim, from outside of it."""

@@ -1,0 +1,57 @@
+"""Strided: every m-th element in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.layers import VALUE_BYTES
+from simulator.models.overlap import Overlap
+from simulator.sparsifiers.base import Selective, Style, per_call
+
+
+class Strided(Selective, kind="strided"):
+    """Every m-th element of a bucket, m = round(1/density), one further each iteration; the rest waits as residual.
+
+    All workers send the same elements, so they are summed by an all-reduce of d/m values, without indices and without
+    build-up: K = k = d/m on average over m iterations. No look at the values, so selecting is one strided copy.
+    """
+
+    @property
+    def stride(self) -> int:
+        """m, elements from one that is sent to the next."""
+        return max(1, round(1 / self.density))
+
+    def target(self, bucket_numel: int) -> float:
+        """density * d."""
+        return self.density * bucket_numel
+
+    def choose(self, u: Values, block: Block, state: State) -> Choice:
+        """The elements whose turn it is, the same on every worker."""
+        turn = block.coordinate % self.stride == block.iteration % self.stride
+        chosen = np.broadcast_to(turn, u.shape)
+        return Choice(chosen, np.where(chosen, u, 0), scanned=self._selected(block.numel))
+
+    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
+        """d/m for every worker and for the sum, however gradients overlap."""
+        k = self._selected(bucket.numel)
+        return Selection(np.full(workers, k), k, k, self.target(bucket.numel), scanned=k)
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Residual add over the bucket, a strided copy out of it, and clearing what was copied."""
+        k = selection.largest
+        return [
+            per_call("residual_add", (float(bucket.numel),), 1),
+            per_call("gather", (k,), 1),
+            per_call("residual_clear", (k,), 1),
+        ]
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """All-reduce of the values, or push and pull of them; then a strided copy back."""
+        nbytes = VALUE_BYTES * selection.largest
+        travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
+        return [travel, per_call("scatter_add", (selection.largest,), 1, "combine")]
+
+    def _selected(self, numel: int) -> float:
+        return numel / self.stride

@@ -1,0 +1,118 @@
+"""What a result says: every key of the result document with its unit and meaning, and the columns of a sweep.
+
+One table for people (the reference is generated from it) and for programs that label what they show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from simulator.models.timeline import BREAKDOWN
+
+IDLE = ("waiting_for_slowest", "data_loading")
+"""What the breakdown's `idle` is split into."""
+
+
+class ResultKey(NamedTuple):
+    """One key of the result document: its unit as a person writes it (empty: a bare number or text), and what it is."""
+
+    unit: str
+    what: str
+
+
+RESULT_KEYS: dict[str, ResultKey] = {
+    "scenario": ResultKey("", "name of the scenario"),
+    "digest": ResultKey("", "SHA-256 over all that the prediction depends on, the engine's version included"),
+    "versions.sparsim": ResultKey("", "version of sparsim"),
+    "versions.python": ResultKey("", "version of Python"),
+    "versions.simpy": ResultKey("", "version of SimPy"),
+    "versions.numpy": ResultKey("", "version of NumPy"),
+    "versions.pydantic": ResultKey("", "version of pydantic"),
+    "seed": ResultKey("", "seed of every random draw"),
+    "workers": ResultKey("", "GPUs in all"),
+    "iteration_time_s": ResultKey("s", "mean time of one training iteration"),
+    "iteration_time_interval_s": ResultKey("s", "90 % interval of the iteration time: 5th and 95th percentile"),
+    "throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
+    "scaling_efficiency": ResultKey(
+        "1", "throughput over that of as many single GPUs without communication or sparsification"
+    ),
+    "breakdown_s.forward": ResultKey("s", "forward pass, mean over workers; the breakdown sums to the iteration time"),
+    "breakdown_s.backward": ResultKey("s", "backward pass, less selection that runs in between"),
+    "breakdown_s.selection": ResultKey("s", "kernels and calls that choose and pack what is sent"),
+    "breakdown_s.communication_exposed": ResultKey("s", "communication that nothing else hides"),
+    "breakdown_s.combine": ResultKey("s", "adding up what arrived"),
+    "breakdown_s.update": ResultKey("s", "the optimiser"),
+    "breakdown_s.idle": ResultKey("s", "standing still: for the slowest worker, or for data"),
+    "idle_s.waiting_for_slowest": ResultKey("s", "part of idle: for the slowest worker"),
+    "idle_s.data_loading": ResultKey("s", "part of idle: for the next batch"),
+    "communication_total_s": ResultKey("s", "all communication of an iteration, hidden or not"),
+    "waiting_s": ResultKey("s", "standing at collectives until the slowest has come, hidden or not"),
+    "traffic.sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration, mean over workers"),
+    "traffic.sent_bytes_per_worker_max": ResultKey("B", "the same of the worker that sends most"),
+    "traffic.total_bytes": ResultKey("B", "bytes that workers and servers send in an iteration"),
+    "traffic.busiest_link.name": ResultKey("", "link that is busy longest"),
+    "traffic.busiest_link.bytes": ResultKey("B", "what it carries in an iteration"),
+    "traffic.busiest_link.utilisation": ResultKey("1", "those bytes over what it could carry in the time"),
+    "density.target": ResultKey("1", "share of the elements that a worker is asked to send"),
+    "density.selected": ResultKey("1", "share that a worker selects, mean over workers"),
+    "density.aggregated": ResultKey("1", "share of the elements that the sum over workers touches"),
+    "density.build_up": ResultKey("1", "aggregated over selected: gradient build-up"),
+    "density.padding": ResultKey("1", "workers times the largest selection, over the sum of selections"),
+    "fidelity.tier": ResultKey("", "`fold` or `flows`: how messages were priced"),
+    "fidelity.reason": ResultKey("", "why, and which algorithms and protocols were used"),
+    "calibration[].what": ResultKey("", "what the prediction rests on: a kernel, a collective, a law, a term"),
+    "calibration[].id": ResultKey("", "which one"),
+    "calibration[].held_out_mape": ResultKey(
+        "1", "its mean absolute relative error on what it was not fitted to; null where none is stated"
+    ),
+    "calibration[].in_range": ResultKey("", "whether it was asked within what was measured"),
+    "links[].name": ResultKey("", "a link, busiest first"),
+    "links[].bytes": ResultKey("B", "what it carries in an iteration"),
+    "links[].utilisation": ResultKey("1", "those bytes over what it could carry in the time"),
+    "collectives[].primitive": ResultKey("", "kind of exchange"),
+    "collectives[].algorithm": ResultKey("", "algorithm, and protocol where one is chosen"),
+    "collectives[].calls": ResultKey("1", "how many of them an iteration makes"),
+    "warnings": ResultKey("", "what a reader of the prediction should know"),
+    "density_over_iterations[].iteration": ResultKey("", "number of a replayed iteration in its trace"),
+    "density_over_iterations[].selected": ResultKey("1", "share that a worker selected, mean over workers"),
+    "density_over_iterations[].aggregated": ResultKey("1", "share of the elements that the sum touched"),
+    "density_over_iterations[].aggregated_error": ResultKey("1", "its standard error where the trace is a sample"),
+    "density_over_iterations[].build_up": ResultKey("1", "aggregated over selected"),
+    "density_over_iterations[].padding": ResultKey("1", "what an equal-size gather pads to, over the mean"),
+    "density_over_iterations[].imbalance": ResultKey("1", "largest selection of a worker over the mean"),
+    "density_over_iterations[].smallest": ResultKey("1", "smallest selection of a worker over the mean"),
+    "density_over_iterations[].energy_kept": ResultKey(
+        "1", "1 - ||u - C(u)||^2 / ||u||^2, u being residual + gradient and C(u) what was sent of it"
+    ),
+    "density_over_iterations[].random_k_bound": ResultKey("1", "what k random coordinates keep of it, k/d"),
+    "density_over_iterations[].top_k_bound": ResultKey(
+        "1", "what the k largest of a bell-shaped distribution keep at least, (2kd - k^2)/d^2"
+    ),
+    "density_over_iterations[].residual_norm": ResultKey("", "2-norm of what is left behind, in gradient units"),
+    "density_over_iterations[].never_sent": ResultKey("1", "share of the elements that no worker has sent so far"),
+    "question": ResultKey("", "the scenario's question, where `versus` gives something to compare with"),
+    "comparison.answer": ResultKey("", "the answer, in words"),
+    "comparison.baseline": ResultKey("", "what `versus` describes"),
+    "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
+    "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
+    **{f"comparison.baseline_breakdown_s.{term}": ResultKey("s", f"{term} of the baseline") for term in BREAKDOWN},
+    **{f"comparison.baseline_idle_s.{term}": ResultKey("s", f"{term} of the baseline") for term in IDLE},
+    **{f"comparison.difference_s.{term}": ResultKey("s", f"{term}, this one less the baseline") for term in BREAKDOWN},
+}
+"""By dotted key; `[]` stands for every entry of a list. `sparsim run` adds the keys of a comparison."""
+
+
+def flat_keys(value: Any, name: str = "") -> Iterator[str]:
+    """The dotted keys of a result document, as they stand in `RESULT_KEYS`; lists of mappings by their entries.
+
+    >>> list(flat_keys({"seed": 0, "links": [{"name": "a"}], "warnings": []}))
+    ['seed', 'links[].name', 'warnings']
+    """
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flat_keys(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        yield from flat_keys(value[0], f"{name}[]")
+    else:
+        yield name

@@ -1,0 +1,129 @@
+"""The commands, files and Python in the documentation's fenced blocks, and what running them gives.
+
+In a `console` block a line after `$ ` is a command, the lines that follow are what it prints (`...`: anything); in a
+block without a language every line that begins with `sparsim` is a command. A `code-block` with a caption is a file of
+that name, a `python` block is run. `<!-- not run: reason -->` before a block leaves it out, `<!-- long: reason -->`
+leaves it to the long tests.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from simulator.cli import main
+
+ROOT = Path(__file__).parent.parent
+COLUMNS = "88"
+SLOW = ("sparsim advise", "sparsim sweep", "sparsim trace build-up", "sparsim validate")
+INSTALLS = ("python3 -m venv", "git clone")
+"""Commands that .ci/run runs, from the README's own lines."""
+VISIBLE = ("configs", "docs", "examples", "scenarios", "tests")
+"""What the commands find in their folder, as they would in a clone."""
+_FENCE = re.compile(
+    r"(?P<note>(?:<!--[^\n]*-->\s*\n)?)^(?P<fence>`{3,}) *(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=fence) *$", re.M | re.S
+)
+_NOTE = re.compile(r"<!-- (not run|long): (.+?) -->")
+_SHELL = re.compile(r"[|;&<>$`*]|^for ")
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page: its language, text, place, and `not run` or `long` with the reason, if it says so."""
+
+    language: str
+    text: str
+    start: int
+    note: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of a block and what it is said to print; None where nothing is said."""
+
+    line: str
+    printed: str | None
+
+
+def documents() -> list[Path]:
+    """Every page that a person wrote, and the README."""
+    pages = (
+        path for path in (ROOT / "docs").rglob("*.md") if "generated" not in path.parts and "_build" not in path.parts
+    )
+    return [ROOT / "README.md", *sorted(pages)]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page, in order."""
+    for found in _FENCE.finditer(text):
+        noted = _NOTE.search(found["note"])
+        info, body, caption = found["info"].strip(), found["body"], ""
+        language = info.partition(" ")[0]
+        if info.startswith("{code-block}"):
+            language = info.split()[-1]
+            options = re.match(r"(?::\w+: *[^\n]*\n)+", body)
+            if options:
+                named = re.search(r":caption: *(\S+)", options[0])
+                caption, body = named[1] if named else "", body[options.end() :].lstrip("\n")
+        yield Block(language, body, found.start("body"), noted[1] if noted else "", caption)
+
+
+def commands(block: Block) -> list[Command]:
+    """The commands of a block; of one without prompts, lines that begin with `sparsim`."""
+    joined = block.text.replace("\\\n", " ")
+    if block.caption:
+        return []
+    if block.language == "console":
+        parts = re.split(r"^\$ ", joined, flags=re.M)[1:]
+        split = (part.partition("\n") for part in parts)
+        return [Command(line, printed if printed.strip() else None) for line, _, printed in split]
+    if block.language in ("", "sh", "bash", "shell"):
+        return [Command(line, None) for line in joined.splitlines() if line.startswith(("sparsim ", *INSTALLS))]
+    return []
+
+
+def is_slow(command: Command) -> bool:
+    """Whether a command is left to the long tests."""
+    return any(slow in command.line for slow in SLOW)
+
+
+def run(line: str, folder: Path) -> str:
+    """What a command prints, run in `folder`. Raises AssertionError where it fails."""
+    first, pipe, rest = line.partition(" | ")
+    if first.startswith("sparsim ") and not _SHELL.search(re.sub(r"'[^']*'", "", first)):
+        # In this process: starting another one takes longer than most commands.
+        result = CliRunner().invoke(main, shlex.split(first, comments=True)[1:], catch_exceptions=False)
+        code, printed, told = result.exit_code, result.stdout, result.stderr
+        if pipe and not code:
+            code, printed, told = _shell(rest, folder, printed)
+    else:
+        code, printed, told = _shell(line, folder)
+    if code:
+        raise AssertionError(f"$ {line}\nexit code {code}\n{printed}\n{told}")
+    return "".join(f"{text.rstrip()}\n" for text in printed.splitlines())
+
+
+def _shell(line: str, folder: Path, given: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a line of shell that is given a text on stdin."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "PYTHONWARNINGS": "default"}
+    done = subprocess.run(
+        ["bash", "-ec", line], cwd=folder, env=environment, input=given, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def agrees(said: str, printed: str) -> bool:
+    """Whether a command prints what the page says, whatever the white space; `...` on the page stands for anything."""
+    return doctest.OutputChecker().check_output(said, printed, _FLAGS)
