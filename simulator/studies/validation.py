@@ -11,7 +11,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.loading import find
 from simulator.prediction import Prediction, run
-from simulator.scenario import Measured, Scenario, load
+from simulator.scenario import Measured, Scenario, load, versions
 
 QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
 DEFAULT = "validation"
@@ -20,7 +20,7 @@ DEFAULT = "validation"
 def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
 
-    Returns `rows`, `groups` and `overall`; rows that were used in fitting are listed but not counted. Raises
+    Returns `rows`, `groups`, `overall` and `versions`; rows that were used in fitting are listed but not counted. Raises
     InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
@@ -39,7 +39,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     counted = [row for row in rows if not row["used_in_fit"]]
     groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
-    return {"rows": rows, "groups": groups, "overall": _errors(counted)}
+    return {"rows": rows, "groups": groups, "overall": _errors(counted), "versions": versions()}
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -93,6 +93,8 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
             "signed_error": predicted / value - 1,
             "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
             "used_in_fit": _used(measured, quantity),
+            "digest": scenario.digest,
+            "warnings": prediction.document["warnings"],
         }
 
 
