@@ -98,7 +98,20 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
         return None
     member = figure_of(kind)
     choices = tuple(column_of(name).label for name in others)
-    return Chart(kind, member.title, member.question, views, choices, NOTES.get(kind, ""))
+    return Chart(kind, member.title, member.question, views, choices, NOTES.get(kind, ""), _middle(views))
+
+
+def _middle(views: Sequence[View]) -> int:
+    """The view that is nearest to the middle of every choice: the ends of a range are its least telling values."""
+    places = [
+        {word: number for number, word in enumerate(dict.fromkeys(words))}
+        for words in zip(*(view.chosen for view in views), strict=True)
+    ]
+
+    def off(view: View) -> float:
+        return sum(abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True))
+
+    return min(range(len(views)), key=lambda number: off(views[number]))
 
 
 def _differs(table: pd.DataFrame, name: str, shown: Sequence[str]) -> bool:

@@ -49,6 +49,8 @@ class Chart:
     views: Sequence[View]
     choices: Sequence[str] = ()
     note: str = ""
+    first: int = 0
+    """The view that is shown before the reader chooses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ _MARK = {
 }  # fmt: skip
 GRID = "#E5E5E5"
 INK = "#222222"
+LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"}
 SECONDS = {"tickformat": "~s", "ticksuffix": "s", "hoverformat": ".4~s"}
 BYTES = {"tickformat": "~s", "ticksuffix": "B", "hoverformat": ".4~s"}
 BITS = {"tickformat": "~s", "ticksuffix": "bit/s", "hoverformat": ".4~s"}
@@ -136,7 +137,7 @@ def layout(xs: Sequence[dict[str, Any]], ys: Sequence[dict[str, Any]], height: i
         "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
         "hovermode": "closest",
         "hoverlabel": {"font": {"size": 14}, "namelength": -1},
-        "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
+        "legend": LEGEND,
     }
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
         number = str(place + 1) if place else ""

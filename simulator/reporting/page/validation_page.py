@@ -74,6 +74,8 @@ def _value(row: dict[str, Any], key: str) -> Any:
     value = row.get(key)
     if key == "digest" and value:
         return str(value)[:12]
+    if key == "quantity":
+        return str(value).replace("_", " ")
     return len(value) if isinstance(value, list) else value
 
 

@@ -12,7 +12,7 @@ sparsim.view = (chart, chosen, last) =>
   chart.views.find((view) => view.chosen[last] === chosen[last]);
 
 sparsim.chart = (place, chart) => {
-  const chosen = [...chart.views[0].chosen];
+  const chosen = [...chart.views[chart.first].chosen];
   const selects = [];
   const show = (last) => {
     const view = sparsim.view(chart, chosen, last);
@@ -25,12 +25,12 @@ sparsim.chart = (place, chart) => {
   const bar = place.parentElement.querySelector("[data-choices]");
   chart.choices.forEach((label, number) => {
     const options = [...new Set(chart.views.map((view) => view.chosen[number]))];
-    const made = sparsim.chooser(label, options, 0, (picked) => {
+    const made = sparsim.chooser(label, options, options.indexOf(chosen[number]), (picked) => {
       chosen[number] = options[picked];
       show(number);
     });
     selects.push({ select: made.select, options });
     bar.append(made.around);
   });
-  sparsim.pending.push(() => show(0));
+  sparsim.pending.push(() => sparsim.draw(place, chart.views[chart.first].plot));
 };

@@ -56,7 +56,7 @@ sparsim.points = (points) => {
     const first = state.page * sparsim.PAGE;
     document.getElementById("shown").textContent =
       rows.length ? `rows ${first + 1} to ${first + rows.length} of ${state.rows.length}` : "no point matches";
-    sparsim.terms(points, rows.slice(0, sparsim.BARS), value, columns);
+    return globalThis.Plotly && sparsim.terms(points, rows.slice(0, sparsim.BARS), value, columns);
   };
 
   const scatter = () => {
@@ -93,7 +93,7 @@ sparsim.points = (points) => {
   const refresh = () => {
     filter();
     list();
-    scatter();
+    if (globalThis.Plotly) scatter();
   };
 
   const bar = document.getElementById("filters");
@@ -170,5 +170,6 @@ sparsim.points = (points) => {
   };
   pager.append(turn("previous", -1), status, turn("next", 1));
   filter();
+  list();
   sparsim.pending.push(list, scatter);
 };

@@ -36,7 +36,7 @@ sparsim.layout = (xaxis, yaxis, height, more = {}) => ({
   margin: { l: 60, r: 20, t: 16, b: 50 },
   hovermode: "closest",
   hoverlabel: { font: { size: 14 }, namelength: -1 },
-  legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom" },
+  legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", traceorder: "normal" },
   ...more,
 });
 

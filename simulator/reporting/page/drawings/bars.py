@@ -9,7 +9,7 @@ import pandas as pd
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.style import GREY, PHASES, words
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import SECONDS, axis, hover, layout, values, wrapped
+from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, layout, values, wrapped
 from simulator.units import show_time
 
 
@@ -51,4 +51,6 @@ def iteration_breakdown(data: pd.DataFrame) -> Plot:
     y = axis("") | {"tickvals": places, "ticktext": names, "autorange": "reversed", "ticks": "", "showgrid": False}
     x = axis("iteration time", SECONDS, range=[0, 1.15 * max([*sums, 1e-12])])
     height = 130 + 64 * len(runs)
-    return {"data": traces, "layout": layout([x], [y], height, barmode="stack", bargap=0.3, annotations=labels)}
+    legend = LEGEND | {"traceorder": "normal"}
+    more = {"barmode": "stack", "bargap": 0.3, "annotations": labels, "legend": legend}
+    return {"data": traces, "layout": layout([x], [y], height, **more)}

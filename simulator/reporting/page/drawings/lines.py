@@ -46,7 +46,8 @@ def density_sweep(data: pd.DataFrame) -> Plot:
     xs = [axis("density", SHARE, type="log") for _ in range(2)]
     ys = [
         axis("iteration time", SECONDS, rangemode="tozero"),
-        axis("sent per worker and iteration", BYTES, type="log"),
+        # One worker sends nothing, of which there is no logarithm.
+        axis("sent per worker and iteration", BYTES, **({"type": "log"} if data["sent_bytes"].gt(0).any() else {})),
     ]
     return {"data": traces, "layout": layout(xs, ys)}
 

@@ -112,6 +112,7 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
         "colorscale": _SHADES,
         "reversescale": True,
         "zmin": 0,
+        "zmax": float(data["bytes"].max()),
         "hoverongaps": False,
         "colorbar": {"title": {"text": "bytes per iteration", "side": "right"}, "tickformat": "~s", "ticksuffix": "B"},
         "hovertemplate": "%{y} to %{x}<br>%{z:.4~s}B per iteration<extra></extra>",
@@ -133,6 +134,7 @@ def link_utilisation(data: pd.DataFrame) -> Plot:
     trace = {
         "type": "bar",
         "orientation": "h",
+        "textposition": "none",
         "y": busy["link"].map(place).tolist(),
         "base": values(busy["start_s"]),
         "x": values(busy["end_s"] - busy["start_s"]),
