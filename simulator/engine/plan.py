@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +31,9 @@ from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
 from simulator.schedulers.base import Scheduler
 from simulator.topologies.base import Rounds
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 @dataclass(slots=True)
@@ -81,8 +85,8 @@ class Plan:
         work = self.work
         return work.input_time + work.forward + float(work.backward.sum()) + work.update
 
-    def traffic_between(self) -> Floats:
-        """Bytes (P, P) that each place (row) sends to each other (column) in one iteration."""
+    def traffic_between(self) -> csr_array:
+        """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
         return traffic_between(self.work.steps, self.work.uses, self.wires, self.live)
 
     def structures(self) -> set[Structure]:

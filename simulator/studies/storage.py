@@ -39,16 +39,19 @@ def traffic_table(prediction: Prediction) -> str:
     import pandas as pd
 
     plan, matrix = prediction.plan, prediction.plan.traffic_between()
-    workers, places = plan.wiring.layout.workers, len(matrix)
+    workers, places = plan.wiring.layout.workers, matrix.shape[0]
     names = [f"worker {place}" if place < workers else f"server {place - workers}" for place in range(places)]
-    if np.count_nonzero(matrix) > _PAIRS:
-        member = np.eye(plan.wiring.layout.placement().nodes)[plan.wiring.layout.placement().node]
-        matrix = member.T @ matrix @ member
-        names = [f"node {node}" for node in range(len(matrix))]
-    source, destination = np.nonzero(matrix)
+    pairs = matrix.tocoo()
+    source, destination = pairs.coords
+    if pairs.nnz > _PAIRS:
+        node = plan.wiring.layout.placement().node
+        names = [f"node {number}" for number in range(int(node.max()) + 1)]
+        source, destination = node[source], node[destination]
+    rows = pd.DataFrame({"source": source, "destination": destination, "bytes": pairs.data})
+    rows = rows[rows["bytes"] > 0].groupby(["source", "destination"], as_index=False).sum()
     label = np.array(names)
-    columns = {"source": label[source], "destination": label[destination], "bytes": matrix[source, destination]}
-    return str(pd.DataFrame(columns).to_csv(index=False))
+    rows = rows.assign(source=label[rows["source"]], destination=label[rows["destination"]])
+    return str(rows.to_csv(index=False))
 
 
 def link_table(prediction: Prediction) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pandas as pd
 
 from simulator.component import Component, build, discover
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import InputError, Problem, nearest, shown
 from simulator.reporting.figures.sources import KINDS, Source
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ class Figure(Component, family="figure"):
             raise self.refused(source, " or ".join(KINDS[kind] for kind in self.takes), KINDS[source.kind])
         if source.others and not self.several:
             raise self.refused(source, "one source", f"{1 + len(source.others)} of them")
-        table = self.collect(source)
+        try:
+            table = self.collect(source)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            # Results are files that anybody may have edited or cut.
+            got = f"something else ({type(error).__name__}: {shown(str(error))})"
+            raise self.refused(source, "results as sparsim writes them", got) from error
         if list(table.columns) != list(self.columns):
             raise TypeError(f"figure {self.kind}: columns {list(table.columns)}, declared {list(self.columns)}")
         if table.empty:

@@ -28,8 +28,8 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
     columns: ClassVar[dict[str, str]] = {
         "link": "the link, or the first of those that carry the same at all times",
         "alike": "how many links do",
-        "start_s": "from when, seconds since the start",
-        "end_s": "until when",
+        "start_s": "from when, in seconds since the start",
+        "end_s": "until when, in seconds since the start",
         "bytes_per_s": "what it carries, bytes/s",
         "utilisation": "share of its capacity",
     }

@@ -83,7 +83,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
         right.invert_yaxis()
         errors = data.loc[~data["used_in_fit"].astype(bool), "signed_error"].abs()
         if len(errors):
-            text = f"{len(errors)} predictions: mean error\n{share(errors.mean())}, median {share(errors.median())}"
-            right.set_title(text, fontsize=11)
+            typical = f"{share(errors.mean())}, median {share(errors.median())}"
+            right.set_title(f"{len(errors)} predictions: mean absolute\nerror {typical}", fontsize=11)
         right.margins(x=0.1)
         axis_share(right, "predicted / measured − 1", "x")

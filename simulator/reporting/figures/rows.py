@@ -59,10 +59,11 @@ def one_point_each(figure: Figure, source: Source, keys: pd.DataFrame) -> None:
     several = table.groupby(groups, dropna=False)["digest"].transform("nunique") > 1
     if not several.any():
         return
+    own = {*keys, *([DENSITY] if "density" in keys else [])}
     others = [
         column
         for column in varied(table)
-        if table[column].groupby(groups, dropna=False).nunique(dropna=False).max() > 1 and column not in keys
+        if table[column].groupby(groups, dropna=False).nunique(dropna=False).max() > 1 and column not in own
     ]
     example = table.loc[several, others[0]].iloc[0] if others else ""
     raise figure.refused(

@@ -144,7 +144,7 @@ def _of_table(path: Path, place: str) -> Source:
 def _of_yaml(path: Path, place: str) -> Source:
     document = read_document(path)
     data = document.data if isinstance(document.data, dict) else {}
-    if "kernels" not in data:
+    if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
         command = "sweep" if "vary" in data or "zip" in data else "run"
         hint = f"results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
         raise _unknown(place, "a YAML file that is no GPU", hint)

@@ -1,0 +1,313 @@
+"""The tables behind the figures, against values worked out by hand."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_results import TIMED, base, replayed, run_folder, scenario, swept, timed
+
+from simulator.errors import InputError
+from simulator.prediction import run
+from simulator.reporting.figures.base import figure_of
+from simulator.reporting.figures.selecting import selected
+from simulator.reporting.figures.sources import Source, of_document, of_table, open_source
+from simulator.studies.storage import traffic_table
+
+BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
+
+
+def points(rows, columns):
+    """A sweep's table from its cells; what was varied stands in front of the digest."""
+    table = pd.DataFrame(rows, columns=columns)
+    table["error"] = pd.Series([None] * len(table), dtype="string")
+    return of_table(table, "hand-made")
+
+
+def grid(times):
+    """Iteration times by (method, workers, bandwidth) as a sweep."""
+    rows = [[m, b, str((m, w, b)), w, t] for (m, w, b), t in times.items()]
+    return points(rows, ["sparsifier", BANDWIDTH, "digest", "workers", "iteration_time_s"])
+
+
+TIMES = {
+    ("dense", 2, 1e8): 4.0, ("topk", 2, 1e8): 2.0, ("gtopk", 2, 1e8): 2.5,
+    ("dense", 2, 1e9): 1.0, ("topk", 2, 1e9): 1.5, ("gtopk", 2, 1e9): 1.2,
+    ("dense", 8, 1e8): 9.0, ("topk", 8, 1e8): 4.0, ("gtopk", 8, 1e8): 3.0,
+    ("dense", 8, 1e9): 1.1, ("topk", 8, 1e9): 1.5, ("gtopk", 8, 1e9): 1.0,
+}  # fmt: skip
+
+
+def test_the_break_even_map_names_winner_and_margin():
+    data = figure_of("break_even_map").data(grid(TIMES)).set_index(["workers", "bandwidth_bytes_per_s"])
+    assert data.loc[2, 1e8].tolist() == ["topk", 2.0, "dense", 4.0, pytest.approx(1.0)]
+    assert data.loc[2, 1e9].tolist() == ["dense", 1.0, "gtopk", 1.2, pytest.approx(0.2)]
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "dense", 9.0, pytest.approx(2.0)]
+    assert data.loc[8, 1e9].tolist() == ["gtopk", 1.0, "dense", 1.1, pytest.approx(0.1)]
+
+
+def test_without_dense_the_margin_is_over_the_next_best():
+    source = grid({key: time for key, time in TIMES.items() if key[0] != "dense"})
+    data = figure_of("break_even_map").data(source).set_index(["workers", "bandwidth_bytes_per_s"])
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "topk", 4.0, pytest.approx(1 / 3)]
+
+
+def test_the_map_of_a_real_sweep_is_its_fastest_points():
+    source = swept("workers", "bandwidth")
+    data = figure_of("break_even_map").data(source)
+    for row in data.itertuples():
+        cell = source.table[
+            (source.table[BANDWIDTH] == row.bandwidth_bytes_per_s) & (source.table.workers == row.workers)
+        ]
+        assert row.iteration_time_s == cell["iteration_time_s"].min()
+    assert len(data) == source.table.groupby([BANDWIDTH, "workers"]).ngroups
+    assert data["winner"].nunique() > 1
+
+
+def test_dense_is_one_level_in_a_density_sweep_and_the_others_are_as_swept():
+    source = swept("density")
+    data = figure_of("density_sweep").data(source)
+    assert data["method"].value_counts().to_dict() == {"topk": 3, "gtopk": 3, "dense": 1}
+    row = data[(data["method"] == "topk") & (data["density"] == 0.1)].iloc[0]
+    document = run(scenario("sparsifier.density=0.1")).document
+    assert row["iteration_time_s"] == document["iteration_time_s"]
+    assert [row["p5_s"], row["p95_s"]] == document["iteration_time_interval_s"]
+    assert row["sent_bytes"] == document["traffic"]["sent_bytes_per_worker"]
+    assert data[data["method"] == "dense"]["density"].tolist() == [1.0]
+
+
+def test_scaling_holds_throughput_against_as_many_single_gpus():
+    data = figure_of("scaling_efficiency").data(swept("workers"))
+    alone = data[data["workers"] == 1]["throughput_samples_per_s"].max()
+    assert data["ideal_samples_per_s"].to_numpy() == pytest.approx((alone * data["workers"]).to_numpy())
+    assert (data["throughput_samples_per_s"] / data["ideal_samples_per_s"]).tolist() == pytest.approx(
+        data["efficiency"].tolist()
+    )
+    assert data[data["workers"] == 1]["efficiency"].tolist() == pytest.approx([1.0] * 3)
+
+
+def test_the_bars_are_the_runs_terms_and_a_comparison_gives_both_sides():
+    document = run(scenario()).document
+    other = run(scenario("sparsifier=dense")).document
+    document["comparison"] = {"baseline": "dense", "baseline_breakdown_s": other["breakdown_s"]}
+    data = figure_of("iteration_breakdown").data(of_document(document, "run"))
+    assert data["run"].unique().tolist() == ["small", "dense"]
+    assert (
+        data.set_index(["run", "phase"])["time_s"]["dense", "communication_exposed"]
+        == (other["breakdown_s"]["communication_exposed"])
+    )
+    sums = data.groupby("run")["time_s"].sum()
+    assert sums["small"] == pytest.approx(document["iteration_time_s"])
+    assert sums["dense"] == pytest.approx(other["iteration_time_s"])
+
+
+def test_runs_of_one_name_get_bars_of_their_own():
+    sources = Source("a", "run", run(scenario()).document, others=(Source("b", "run", run(scenario()).document),))
+    assert figure_of("iteration_breakdown").data(sources)["run"].unique().tolist() == ["small [1]", "small [2]"]
+
+
+def test_accuracy_shows_one_quantity():
+    def row(quantity, measured, predicted, fitted=False):
+        names = ("group", "scenario", "quantity", "measured", "predicted", "signed_error", "used_in_fit")
+        return dict(
+            zip(names, ("g", "s", quantity, measured, predicted, predicted / measured - 1, fitted), strict=True)
+        )
+
+    rows = [row("iteration_time", 2.0, 1.5), row("iteration_time", 1.0, 1.0, True), row("forward", 1.0, 3.0)]
+    source = of_document({"rows": rows, "groups": {}, "overall": {}}, "validation")
+    data = figure_of("measured_predicted").data(source)
+    assert data[["measured_s", "predicted_s", "signed_error"]].to_numpy().tolist() == [
+        [2.0, 1.5, -0.25],
+        [1.0, 1.0, 0.0],
+    ]
+    assert figure_of("measured_predicted", {"quantity": "forward"}).data(source)["predicted_s"].tolist() == [3.0]
+
+
+def test_residuals_are_curve_over_measured():
+    data = figure_of("cost_curves").data(timed())
+    measured = data[data["measured_s"].notna()]
+    assert len(measured) == 6
+    assert measured["residual"].tolist() == pytest.approx([1 / TIMED - 1] * 6)
+    assert data[data["measured_s"].isna()].groupby("kernel").size().min() >= 60
+
+
+def test_padding_and_imbalance_are_those_of_the_replay():
+    data = figure_of("padding_imbalance").data(replayed())
+    assert (data["padding"] >= data["imbalance"] * (1 - 1e-12)).all()
+    assert (data["smallest"] <= 1 + 1e-12).all() and (data["imbalance"] >= 1 - 1e-12).all()
+    alone = data[data["workers"] == 1]
+    assert alone[["padding", "imbalance", "smallest"]].to_numpy() == pytest.approx(1.0)
+    topk = data[data["method"].str.startswith("topk")]
+    assert topk[["padding", "imbalance", "smallest"]].to_numpy() == pytest.approx(1.0)
+    uneven = data[data["method"].str.startswith("gaussiank") & (data["workers"] == 4)]
+    assert (uneven["padding"] > 1).all()
+    n, mean = 4, 1.0  # the others select what is left of the mean: the largest is at most n - (n - 1) smallest
+    assert (uneven["imbalance"] <= n * mean - (n - 1) * uneven["smallest"] + 1e-9).all()
+
+
+def test_links_that_carry_the_same_share_a_lane(tmp_path):
+    (tmp_path / "links.csv").write_text(
+        "time_s,link,bytes_per_s,utilisation\n"
+        "0.0,a,50,0.5\n1.0,a,0,0.0\n3.0,a,100,1.0\n4.0,a,0,0.0\n"
+        "0.0,b,50,0.5\n1.0,b,0,0.0\n3.0,b,100,1.0\n4.0,b,0,0.0\n"
+        "2.0,c,100,1.0\n4.0,c,0,0.0\n"
+    )
+    source = Source("run", "run", {"breakdown_s": {}}, folder=tmp_path)
+    data = figure_of("link_utilisation").data(source)
+    assert data.to_numpy().tolist() == [
+        ["c", 1, 2.0, 4.0, 100, 1.0],  # carries for 2 s what a carries for 1.5
+        ["a", 2, 0.0, 1.0, 50, 0.5], ["a", 2, 1.0, 3.0, 0, 0.0], ["a", 2, 3.0, 4.0, 100, 1.0],
+    ]  # fmt: skip
+    assert figure_of("link_utilisation", {"links": 1}).data(source)["link"].unique().tolist() == ["c"]
+
+
+def matrix(folder):
+    return figure_of("traffic_matrix").data(open_source(str(folder)))
+
+
+def test_a_ring_sends_twice_all_but_one_part_to_the_next():
+    data = matrix(run_folder("sparsifier=dense"))
+    assert [(row.source, row.destination) for row in data.itertuples()] == [
+        (f"worker {i}", f"worker {(i + 1) % 4}") for i in range(4)
+    ]
+    gradients = 4 * 500_000
+    assert data["bytes"].tolist() == pytest.approx([2 * 3 / 4 * gradients] * 4)
+
+
+def test_a_server_takes_and_gives_every_gradient():
+    data = matrix(run_folder("sparsifier=dense", "topology=parameter_server"))
+    assert (data["source"].str.startswith("server") != data["destination"].str.startswith("server")).all()
+    assert data[data["destination"].str.startswith("server")].groupby("source")[
+        "bytes"
+    ].sum().tolist() == pytest.approx([4 * 500_000] * 4)
+
+
+@pytest.mark.parametrize("topology", ["ring", "nccl", "hierarchical", "double_binary_tree", "parameter_server"])
+@pytest.mark.parametrize("sparsifier", ["dense", "topk", "oktopk", "gtopk", "zen", "omnireduce"])
+def test_the_rows_of_the_matrix_sum_to_what_a_run_says_was_sent(topology, sparsifier):
+    overrides = [f"topology={topology}", "cluster.gpus_per_node=2", f"sparsifier={{kind: {sparsifier}, density: 0.01}}"]
+    if sparsifier == "dense":
+        overrides[-1] = "sparsifier=dense"
+    try:
+        prediction = run(scenario(*overrides))
+    except InputError:
+        pytest.skip("this method has no form on this topology")
+    sent = prediction.plan.prices.traffic.sent
+    assert prediction.plan.traffic_between().sum(axis=1) == pytest.approx(sent, rel=1e-9)
+    assert not prediction.plan.traffic_between().diagonal().any()
+    assert sent.sum() > 0
+
+
+def test_many_pairs_are_told_by_node(monkeypatch):
+    from simulator.studies import storage
+
+    monkeypatch.setattr(storage, "_PAIRS", 8)
+    prediction = run(scenario("cluster.gpus_per_node=4", "sparsifier=dense"))
+    lines = [line.split(",") for line in traffic_table(prediction).splitlines()[1:]]
+    assert {name for line in lines for name in line[:2]} == {f"node {i}" for i in range(4)}
+    total = sum(float(line[2]) for line in lines)
+    assert total == pytest.approx(prediction.document["traffic"]["total_bytes"])
+
+
+def test_one_worker_has_no_traffic_to_show():
+    folder = run_folder("cluster.nodes=1")
+    assert not (folder / "traffic.csv").exists()
+    with pytest.raises(InputError, match=r"traffic\.csv beside the run"):
+        matrix(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "words"),
+    [
+        ("density_sweep", lambda: swept("workers"), "at least two values of sparsifier.density"),
+        ("density_sweep", lambda: open_source(str(run_folder())), "a sweep"),
+        ("scaling_efficiency", lambda: swept("density"), "at least two numbers of workers"),
+        (
+            "scaling_efficiency",
+            lambda: swept("workers", "bandwidth"),
+            f"several, which differ in {BANDWIDTH}: choose with",
+        ),
+        ("density_sweep", lambda: swept("density", "workers"), "which differ in cluster.nodes: choose with"),
+        ("break_even_map", lambda: swept("workers"), "no such grid"),
+        ("break_even_map", lambda: grid({k: t for k, t in TIMES.items() if k[0] == "topk"}), "at least two methods"),
+        ("measured_predicted", lambda: swept("workers"), "a validation"),
+        ("link_utilisation", lambda: open_source(str(run_folder())), "links.csv beside the run, got none"),
+        ("iteration_breakdown", lambda: swept("workers", "bandwidth"), "at most 16 runs, got 48"),
+        ("cost_curves", lambda: open_source("gpus/ideal"), "a GPU with curves"),
+        ("build_up", lambda: open_source(str(run_folder())), "a build-up study"),
+    ],
+)
+def test_what_a_source_does_not_hold_is_said(kind, source, words):
+    with pytest.raises(InputError) as caught:
+        figure_of(kind).data(source())
+    assert f"for figure {kind} " in str(caught.value) and words in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_rows_of_a_sweep_are_chosen_by_value_with_or_without_units():
+    source = swept("workers", "bandwidth")
+    for wanted in ({BANDWIDTH: 1.25e9}, {"cluster.network.bandwidth": "10 Gbit/s"}):
+        table = selected(source, wanted).table
+        assert table[BANDWIDTH].unique().tolist() == [1.25e9]
+        assert len(table) == len(source.table) / 4
+    assert len(selected(source, {"sparsifier": "dense", "workers": 8}).table) == 4
+    figure_of("scaling_efficiency").data(selected(source, {"cluster.network.bandwidth": "10 Gbit/s"}))
+    for wanted, words in (({"cluster.node": 4}, "did you mean"), ({"workers": 5}, "there are 1, 2, 4, 8")):
+        with pytest.raises(InputError, match=words):
+            selected(source, wanted)
+    with pytest.raises(InputError, match="expected a sweep"):
+        selected(open_source(str(run_folder())), {"workers": 5})
+
+
+def test_failed_points_are_left_out():
+    vary = {"sparsifier": ["dense", "signsgd"], "cluster.nodes": [2, 3]}
+    from simulator.studies.sweep import sweep
+
+    table = sweep({"base": base(), "vary": vary}, workers=1)
+    table.loc[0, ["error", "iteration_time_s"]] = ["broken", np.nan]
+    assert len(of_table(table, "sweep").table) == len(table) - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("iteration_breakdown", {"breakdown_s": {}}),
+        ("iteration_breakdown", {"scenario": "a", "breakdown_s": 3}),
+        ("measured_predicted", {"rows": [{"quantity": "iteration_time"}], "groups": {}, "overall": {}}),
+        ("measured_predicted", {"rows": 3, "groups": {}, "overall": {}}),
+        ("build_up", [{"build_up": 1}]),
+    ],
+)
+def test_damaged_results_are_an_input_error(kind, document):
+    with pytest.raises(InputError, match="damaged"):
+        figure_of(kind).data(of_document(document, "damaged"))
+
+
+def test_a_sweep_without_the_columns_of_a_figure_is_an_input_error():
+    for kind, source in (("scaling_efficiency", swept("workers")), ("density_sweep", swept("density"))):
+        kept = source.table[["sparsifier", "digest", "workers", "iteration_time_s", "density.target"]]
+        with pytest.raises(InputError, match="as sparsim writes them"):
+            figure_of(kind).data(of_table(kept, "cut"))
+
+
+def test_results_are_told_apart_by_what_they_hold(tmp_path):
+    for name, text in (
+        ("a.json", "{"),
+        ("b.json", "[]"),
+        ("c.csv", "a,b\n1,2\n"),
+        ("d.parquet", "no"),
+        ("e.json", "3"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=name):
+            open_source(str(tmp_path / name))
+    (tmp_path / "run.json").write_text(json.dumps(run(scenario()).document))
+    assert open_source(str(tmp_path / "run.json")).kind == "run"
+    assert open_source("traces/resnet-digits").kind == "trace"
+    assert open_source("gpus/v100").kind == "gpu"
+    with pytest.raises(InputError, match="a folder without results"):
+        open_source(str(tmp_path))
+    with pytest.raises(InputError, match=r"sparsim sweep .* --out DIR"):
+        open_source("scenarios/sweeps/density_sweep.yaml")
+    with pytest.raises(InputError, match=r"sparsim run .* --out DIR"):
+        open_source("scenarios/quickstart.yaml")
