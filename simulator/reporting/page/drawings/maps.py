@@ -8,13 +8,12 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.break_even_map import DENSE
-from simulator.reporting.figures.style import looks, short_bits, tinted
+from simulator.reporting.figures.style import intensities, looks, short_bits, tinted
 from simulator.reporting.figures.traffic_matrix import _natural
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, axis, layout, text, values
 
 _TICKS = 12
-_SHADES = "Cividis"
 
 
 def break_even_map(data: pd.DataFrame) -> Plot:
@@ -109,8 +108,7 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
         "z": [values(row) for row in matrix],
         "x": labels,
         "y": labels,
-        "colorscale": _SHADES,
-        "reversescale": True,
+        "colorscale": _scale(),
         "zmin": 0,
         "zmax": float(data["bytes"].max()),
         "hoverongaps": False,
@@ -126,6 +124,7 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
 
 def link_utilisation(data: pd.DataFrame) -> Plot:
     """One row a link, the busiest on top; periods as bars, shaded by utilisation."""
+    shades = intensities()
     links = list(dict.fromkeys(data["link"]))
     place = {name: number for number, name in enumerate(links)}
     alike = data.groupby("link")["alike"].first()
@@ -149,22 +148,29 @@ def link_utilisation(data: pd.DataFrame) -> Plot:
                 strict=True,
             )
         ],
-        "marker": {
-            "color": values(busy["utilisation"]),
-            "colorscale": _SHADES,
-            "reversescale": True,
-            "cmin": 0,
-            "cmax": 1,
-            "line": {"width": 0},
-            "colorbar": {"title": {"text": "utilisation", "side": "right"}, "tickformat": ".0%"},
-        },
+        "marker": {"color": [_rgb(shades(float(share))) for share in busy["utilisation"]], "line": {"width": 0}},
+        "showlegend": False,
         "hovertemplate": "%{customdata[4]}<br>%{customdata[2]:.4~s}s to %{customdata[3]:.4~s}s"
         "<br>%{customdata[0]:.3~p} busy, %{customdata[1]:.4~s}B/s<extra></extra>",
+    }
+    bar = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [None],
+        "y": [None],
+        "showlegend": False,
+        "marker": {
+            "color": [0],
+            "cmin": 0,
+            "cmax": 1,
+            "colorscale": _scale(),
+            "colorbar": {"title": {"text": "utilisation", "side": "right"}, "tickformat": ".0%"},
+        },
     }
     y = axis("") | {"tickvals": list(range(len(links))), "ticktext": names, "autorange": "reversed", "ticks": ""}
     x = axis("time since the first iteration began", SECONDS)
     height = 110 + 30 * len(links)
-    return {"data": [trace], "layout": layout([x], [y | {"showgrid": False}], height, bargap=0.25)}
+    return {"data": [trace, bar], "layout": layout([x], [y | {"showgrid": False}], height, bargap=0.25)}
 
 
 def _ticks(labels: list[str], most: int) -> dict[str, Any]:
@@ -176,5 +182,11 @@ def _span(count: int) -> dict[str, Any]:
     return {"range": [-0.5, count - 0.5]}
 
 
-def _rgb(colour: tuple[float, float, float]) -> str:
-    return "rgb({})".format(",".join(str(round(255 * part)) for part in colour))
+def _scale() -> list[list[Any]]:
+    """The figures' colours of an intensity, as plotly takes them."""
+    shades = intensities()
+    return [[place / 10, _rgb(shades(place / 10))] for place in range(11)]
+
+
+def _rgb(colour: tuple[float, ...]) -> str:
+    return "rgb({})".format(",".join(str(round(255 * part)) for part in colour[:3]))
