@@ -12,9 +12,8 @@ from simulator.errors import InputError
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.rows import BANDWIDTH, DENSITY, varied
 from simulator.reporting.figures.sources import Source
-from simulator.reporting.page.columns import column_of
+from simulator.reporting.page.columns import column_of, said
 from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
-from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Chart, Plot, View
 
 Drawing = Callable[[pd.DataFrame, Figure], Plot]
@@ -90,9 +89,7 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
     for key, rows in groups:
         chart = chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
         if chart is not None:
-            words = tuple(
-                cell(column_of(name).kind, value) for name, value in zip(others, key, strict=True)
-            )
+            words = tuple(said(name, value) for name, value in zip(others, key, strict=True))
             views.append(View(words, chart.views[0].plot))
     if not views:
         return None

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from simulator.reporting.figures.rows import method_name
 from simulator.reporting.figures.style import words
+from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Column
 
 _KNOWN = {
@@ -44,6 +51,17 @@ def column_of(name: str) -> Column:
             return Column(name, _words(last.removesuffix(suffix)), kind, "varied")
     kind = "percent" if last.endswith(".density") else "number"
     return Column(name, _words(last), kind, "varied")
+
+
+def said(name: str, value: Any) -> str:
+    """A value of a column as a person reads it: with its unit, or, where it is no number, as a method is called.
+
+    >>> said("cluster.network.bandwidth_bytes_per_s", 1.25e9), said("topology", "ring")
+    ('10 Gbit/s', 'ring')
+    """
+    if value is None or isinstance(value, int | float | np.number):
+        return cell(column_of(name).kind, value)
+    return "–" if pd.isna(value) else method_name(value)
 
 
 def _words(name: str) -> str:

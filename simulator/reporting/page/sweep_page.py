@@ -10,8 +10,7 @@ import pandas as pd
 from simulator.reporting.figures.rows import point_labels, varied
 from simulator.reporting.figures.sources import Source
 from simulator.reporting.page.charts import sweep_charts
-from simulator.reporting.page.columns import column_of
-from simulator.reporting.page.formats import cell
+from simulator.reporting.page.columns import column_of, said
 from simulator.reporting.page.parts import Column, Page, Table
 from simulator.reporting.page.points import constants, points_of
 from simulator.units import show_time
@@ -57,10 +56,9 @@ def _manifest(source: Source) -> dict[str, Any]:
 def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
     rows = []
     for name in keys:
-        column = column_of(name)
         held = table[name].dropna().drop_duplicates()
         numbers = pd.api.types.is_numeric_dtype(held)
-        shown = [cell(column.kind if numbers else "text", value) for value in (held.sort_values() if numbers else held)]
+        shown = [said(name, value) for value in (held.sort_values() if numbers else held)]
         rows.append([name, len(shown), ", ".join(shown[:40]) + (", ..." if len(shown) > 40 else "")])
     return Table("What was varied", (Column("key", "key"), Column("n", "values", "count"), Column("v", "")), rows)
 

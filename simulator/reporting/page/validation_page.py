@@ -85,4 +85,4 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         for warning in row.get("warnings") or ():
             found.setdefault(warning, set()).add(row["scenario"])
-    return [f"{warning} ({len(names)} scenarios)" for warning, names in found.items()]
+    return [f"{warning} ({len(names)} scenario{'s' * (len(names) > 1)})" for warning, names in found.items()]

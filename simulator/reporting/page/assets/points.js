@@ -2,6 +2,7 @@
 // All points of a sweep: filters, a plot of any column against any other, the terms of the first rows, and the table.
 sparsim.PAGE = 25;
 sparsim.BARS = 12;
+sparsim.PRINTED = 7;
 
 sparsim.points = (points) => {
   const value = (key, row) => {
@@ -37,11 +38,14 @@ sparsim.points = (points) => {
     matching.textContent = `${state.rows.length.toLocaleString("en-US")} of ${points.count.toLocaleString("en-US")} points`;
   };
 
+  // On paper there is room for what was varied and the first outcomes only.
+  const looks = columns.map((column, place) => column.kind + (place >= points.varied + sparsim.PRINTED ? " extra" : ""));
+
   const row = (number) => {
     const made = document.createElement("tr");
-    columns.forEach((column) => {
+    columns.forEach((column, place) => {
       const cell = document.createElement("td");
-      cell.className = column.kind;
+      cell.className = looks[place];
       cell.textContent = sparsim.cell(column.kind, value(column.key, number));
       made.append(cell);
     });
@@ -124,9 +128,9 @@ sparsim.points = (points) => {
     });
   });
 
-  const place = (keys) => Math.max(0, numeric.findIndex((column) => keys.includes(column.key)));
-  state.x = place(columns.slice(0, points.varied).filter((column) => column.kind !== "text").map((c) => c.key).slice(0, 1));
-  state.y = place(["iteration_time_s"]);
+  const found = (keys) => Math.max(0, numeric.findIndex((column) => keys.includes(column.key)));
+  state.x = found(columns.slice(0, points.varied).filter((column) => column.kind !== "text").map((c) => c.key).slice(0, 1));
+  state.y = found(["iteration_time_s"]);
   ["x", "y"].forEach((which) => {
     const made = sparsim.chooser(
       which === "x" ? "across" : "up", numeric.map((column) => labels.get(column.key)), state[which], (picked) => {
@@ -138,10 +142,10 @@ sparsim.points = (points) => {
   });
 
   const head = document.createElement("tr");
-  columns.forEach((column) => {
+  columns.forEach((column, place) => {
     const cell = document.createElement("th");
     cell.scope = "col";
-    cell.className = column.kind;
+    cell.className = looks[place];
     cell.textContent = column.label;
     cell.title = column.about;
     cell.dataset.key = column.key;
