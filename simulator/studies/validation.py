@@ -20,8 +20,8 @@ DEFAULT = "validation"
 def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
 
-    Returns `rows`, `groups`, `overall` and `versions`; rows that were used in fitting are listed but not counted. Raises
-    InputError with every problem of every file.
+    Returns `rows`, `groups`, `overall` and `versions`; rows that were used in fitting are listed but not counted.
+    Raises InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
     problems: list[Problem] = []

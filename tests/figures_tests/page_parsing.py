@@ -39,9 +39,7 @@ class Parsed(HTMLParser):
 
     def all(self, tag):
         """Attributes and text of every element of a kind."""
-        return [
-            (held, text) for (name, held), text in zip(self.elements, self.texts, strict=True) if name == tag
-        ]
+        return [(held, text) for (name, held), text in zip(self.elements, self.texts, strict=True) if name == tag]
 
     def text(self, tag):
         return [text for _, text in self.all(tag)]

@@ -110,7 +110,7 @@ def test_a_page_is_whole_and_loads_nothing(pages, kind):
     (policy,) = [held["content"] for held, _ in page.all("meta") if held.get("http-equiv")]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "script-src 'unsafe" not in policy
-    library = [text for held, text in page.all("script") if held.get("id") == "library"][0]
+    library = next(text for held, text in page.all("script") if held.get("id") == "library")
     own = [text for held, text in page.all("script") if not held]
     for script in (gzip.decompress(base64.b64decode(library)), *(text.encode() for text in own)):
         assert base64.b64encode(hashlib.sha256(script).digest()).decode() in policy

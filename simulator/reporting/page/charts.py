@@ -31,8 +31,8 @@ DRAWINGS: dict[str, Drawing] = {
 }
 """How each kind of figure is drawn for the browser."""
 NOTES = {
-    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where dense "
-    "wins or was not swept, in percent (× above 1,000 %). The darker, the larger.",
+    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where "
+    "dense wins or was not swept, in percent (× above 1,000 %). The darker, the larger.",
     "measured_predicted": "Hollow marks were used in fitting and are no predictions.",
     "iteration_breakdown": "The terms of a bar sum to its iteration. Click the legend to leave a term out.",
 }
@@ -106,7 +106,9 @@ def _middle(views: Sequence[View]) -> int:
     ]
 
     def off(view: View) -> float:
-        return sum(abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True))
+        return sum(
+            abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True)
+        )
 
     return min(range(len(views)), key=lambda number: off(views[number]))
 

@@ -101,16 +101,21 @@ def hover(*parts: str) -> dict[str, str]:
 
 def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     """An axis with its title and unit; `more` as plotly calls it."""
-    logarithmic = {"dtick": "D2" if more.pop("fine", False) else 1} if more.get("type") == "log" else {}
-    return {
-        "title": {"text": title, "standoff": 8},
-        "gridcolor": GRID,
-        "zeroline": False,
-        "automargin": True,
-        "ticks": "outside",
-        "tickcolor": "#999999",
-        "exponentformat": "SI",
-    } | (style or {}) | logarithmic | more
+    logarithmic: dict[str, Any] = {"dtick": "D2" if more.pop("fine", False) else 1} if more.get("type") == "log" else {}
+    return (
+        {
+            "title": {"text": title, "standoff": 8},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "automargin": True,
+            "ticks": "outside",
+            "tickcolor": "#999999",
+            "exponentformat": "SI",
+        }
+        | (style or {})
+        | logarithmic
+        | more
+    )
 
 
 def counts(title: str, column: Iterable[Any]) -> dict[str, Any]:
@@ -118,7 +123,7 @@ def counts(title: str, column: Iterable[Any]) -> dict[str, Any]:
     ticks = sorted({float(value) for value in column})
     step = -(-len(ticks) // 9)
     shown = ticks[::-1][::step][::-1]
-    kind = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
+    kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
     made = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
     made.pop("dtick", None)
     return made

@@ -10,7 +10,7 @@ from simulator.reporting.figures.sources import Source
 from simulator.reporting.figures.style import words
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.formats import cell
-from simulator.reporting.page.parts import Chart, Column, Page, Table
+from simulator.reporting.page.parts import Column, Page, Table
 from simulator.units import show_bytes, show_time
 
 CALIBRATION = (
@@ -47,7 +47,9 @@ def provenance(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"))
     rows += [(key, str(document[key])) for key in ("digest", "seed") if key in document]
     versions = document.get("versions") or {}
-    return rows + ([("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))] * bool(versions))
+    return rows + (
+        [("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))] * bool(versions)
+    )
 
 
 def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
     traces: list[dict[str, Any]] = []
     for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
         name = f"±{share(band)}" if part else "measured = predicted"
-        style = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
+        style: dict[str, Any] = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
         ends = [(1 + part) * low, (1 + part) * high]
         traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
         traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
@@ -33,7 +33,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
                 [wrapped(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
                 for row in mine.itertuples()
             ]
-            ink = {"symbol": "circle-open" if fitted else "circle", "color": look.colour, "size": 9}
+            ink: dict[str, Any] = {"symbol": "circle-open" if fitted else "circle", "color": look.colour, "size": 9}
             style = {"marker": ink | {"line": {"width": 1.6, "color": look.colour}}, "customdata": custom}
             errors = [f"{100 * error:+.1f} %" for error in mine["signed_error"]]
             said = ["%{customdata[0]}", "measured %{customdata[1]:.4~s}s, predicted %{customdata[2]:.4~s}s"]

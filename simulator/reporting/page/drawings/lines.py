@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,8 @@ from simulator.reporting.page.plots import (
     rule,
     values,
 )
+
+_RUNS = 3
 
 
 def density_sweep(data: pd.DataFrame) -> Plot:
@@ -59,9 +62,7 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
     for method, look in looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("workers")
         said = "%{x:,.0f} workers"
-        traces.append(
-            line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}")
-        )
+        traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
         traces.append(
             line(method, mine["workers"], mine["throughput_samples_per_s"], look, 1)
             | hover(said, "%{y:,.4~g} samples/s")
@@ -76,55 +77,61 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
 
 def build_up(data: pd.DataFrame) -> Plot:
     """Aggregated density against workers (independent choices dotted), and over the iterations at the most workers."""
-    traces: list[dict[str, Any]] = []
-    for method, look in looks(data["method"]).items():
-        mine = data[data["method"] == method]
-        mean = mine.groupby("workers")[["aggregated", "independent"]].mean()
-        said = "%{x:,.0f} workers"
-        traces.append(line(method, mean.index, mean["aggregated"], look) | hover(said, "aggregated %{y:.4~p}"))
-        dotted = {"mode": "lines", "line": {"color": look.colour, "dash": "dot", "width": 1.5}, "showlegend": False}
-        traces.append(
-            line(method, mean.index, mean["independent"], look, **dotted)
-            | hover(said, "if chosen independently %{y:.4~p}")
-        )
-        traces.append(_over_iterations(method, mine, "aggregated", look) | hover("iteration %{x}", "%{y:.4~p}"))
-    most = f"iteration ({data['workers'].max():,} workers)"
-    xs = [counts("workers", data["workers"]), axis(most, tickformat="d")]
-    ys = [
-        axis("aggregated density (dotted: independent)", SHARE, type="log", fine=True),
-        axis("aggregated density", SHARE, rangemode="tozero"),
-    ]
-    return {"data": traces, "layout": layout(xs, ys, 480)}
+    shown = _Shown("aggregated", "independent", "aggregated density", "%{y:.4~p}", SHARE)
+    left = axis("aggregated density (dotted: independent)", SHARE, type="log", fine=True)
+    return _replayed(data, shown, left, axis("", SHARE, rangemode="tozero"))
 
 
 def padding_imbalance(data: pd.DataFrame) -> Plot:
     """Padding against workers (imbalance dotted), and over the iterations at the most workers."""
+    shown = _Shown("padding", "imbalance", "padding", "%{y:.4~g}", NUMBER)
+    return _replayed(data, shown, axis("padding, sent / selected (dotted: imbalance)", NUMBER), axis("", NUMBER))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Which columns of a replay are drawn, solid and dotted, in words and as numbers."""
+
+    solid: str
+    dotted: str
+    words: str
+    number: str
+    style: dict[str, Any]
+
+
+def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: dict[str, Any]) -> Plot:
+    """A panel over workers, and one for each recorded run of iterations, since nothing was recorded between them."""
+    runs = _runs(data)
     traces: list[dict[str, Any]] = []
     for method, look in looks(data["method"]).items():
         mine = data[data["method"] == method]
-        mean = mine.groupby("workers")[["padding", "imbalance"]].mean()
+        mean = mine.groupby("workers")[[shown.solid, shown.dotted]].mean()
         said = "%{x:,.0f} workers"
-        traces.append(line(method, mean.index, mean["padding"], look) | hover(said, "padding %{y:.4~g}"))
-        dotted = {"mode": "lines", "line": {"color": look.colour, "dash": "dot", "width": 1.5}, "showlegend": False}
-        traces.append(
-            line(method, mean.index, mean["imbalance"], look, **dotted) | hover(said, "imbalance %{y:.4~g}")
-        )
-        traces.append(_over_iterations(method, mine, "padding", look) | hover("iteration %{x}", "padding %{y:.4~g}"))
-    most = f"iteration ({data['workers'].max():,} workers)"
-    xs = [counts("workers", data["workers"]), axis(most, tickformat="d")]
-    ys = [axis("padding, sent / selected (dotted: imbalance)", NUMBER), axis("padding, sent / selected", NUMBER)]
+        solid = line(method, mean.index, mean[shown.solid], look)
+        traces.append(solid | hover(said, f"{shown.words} {shown.number}"))
+        dots = {"color": look.colour, "dash": "dot", "width": 1.5}
+        dotted = line(method, mean.index, mean[shown.dotted], look, mode="lines", line=dots, showlegend=False)
+        traces.append(dotted | hover(said, f"{shown.dotted} {shown.number}"))
+        for place, run in enumerate(runs, start=1):
+            own = run[run["method"] == method].sort_values("iteration")
+            drawn = line(method, own["iteration"], own[shown.solid], look, place)
+            traces.append(drawn | hover("iteration %{x}", f"{shown.words} {shown.number}"))
+    width, gap, start = 0.43, 0.03, 0.57
+    each = (1 - start - gap * (len(runs) - 1)) / len(runs)
+    xs = [counts("workers", data["workers"]) | {"domain": [0, width]}]
+    ys = [left]
+    for place in range(len(runs)):
+        title = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
+        low = start + place * (each + gap)
+        xs.append(axis(title, tickformat="d", nticks=6) | {"domain": [low, low + each]})
+        ys.append(right | ({"matches": "y2", "showticklabels": False, "ticks": ""} if place else {}))
     return {"data": traces, "layout": layout(xs, ys, 480)}
 
 
-def _over_iterations(method: str, mine: pd.DataFrame, column: str, look: Any) -> dict[str, Any]:
-    """A method's line over iterations, broken where nothing was recorded between them."""
-    last = mine[mine["workers"] == mine["workers"].max()].sort_values("iteration")
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for iteration, value in zip(last["iteration"].tolist(), last[column].tolist(), strict=True):
-        if x and x[-1] is not None and iteration != x[-1] + 1:
-            x.append(None)
-            y.append(None)
-        x.append(iteration)
-        y.append(value)
-    return line(method, x, y, look, 1)
+def _runs(data: pd.DataFrame) -> list[pd.DataFrame]:
+    """The rows at the most workers, split where iterations do not follow each other; all in one beyond three."""
+    last = data[data["workers"] == data["workers"].max()]
+    iterations = pd.Series(sorted(last["iteration"].unique()))
+    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
+    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
+    return runs if len(runs) <= _RUNS else [last]

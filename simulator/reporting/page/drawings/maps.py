@@ -20,7 +20,6 @@ def break_even_map(data: pd.DataFrame) -> Plot:
     """One heat map a winning method, so that each is in the legend; the darker, the larger the margin."""
     bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
     styles = looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
-    shape = (len(counts), len(bandwidths))
     traces: list[dict[str, Any]] = []
     for winner, look in styles.items():
         for light in (True, False):
@@ -30,7 +29,7 @@ def break_even_map(data: pd.DataFrame) -> Plot:
                 if (tinted(look.colour, float(row.margin))[1] != "#FFFFFF") is light
             ]
             if part:
-                traces.append(_won(part, winner, look.colour, light, bandwidths, counts, shape))
+                traces.append(_won(part, look.colour, bandwidths, counts))
         traces.append(_entry(winner, look.colour))
     x = axis("network bandwidth (bit/s)") | _ticks([short_bits(float(value)) for value in bandwidths], 7)
     y = axis("workers") | _ticks([f"{value:,}" for value in counts], 16)
@@ -41,15 +40,9 @@ def break_even_map(data: pd.DataFrame) -> Plot:
     }
 
 
-def _won(
-    part: list[Any],
-    winner: str,
-    colour: str,
-    light: bool,
-    bandwidths: list[float],
-    counts: list[int],
-    shape: tuple[int, int],
-) -> dict[str, Any]:
+def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int]) -> dict[str, Any]:
+    """The cells of one method that are all written on in the same ink."""
+    winner, shape = part[0].winner, (len(counts), len(bandwidths))
     z: list[list[float | None]] = [[None] * shape[1] for _ in range(shape[0])]
     said = [[""] * shape[1] for _ in range(shape[0])]
     custom: list[list[list[Any]]] = [[[] for _ in range(shape[1])] for _ in range(shape[0])]
@@ -76,7 +69,7 @@ def _won(
         "ygap": 1,
         "text": said,
         "texttemplate": "%{text}" if written else "",
-        "textfont": {"color": "#000000" if light else "#FFFFFF", "size": 13},
+        "textfont": {"color": tinted(colour, float(part[0].margin))[1], "size": 13},
         "customdata": custom,
         "hovertemplate": "<b>%{fullData.name}</b><br>%{customdata[4]} workers, %{customdata[3]}bit/s"
         "<br>%{customdata[1]:.4~s}s per iteration<br>%{customdata[0]}: %{customdata[2]:.4~s}s<extra></extra>",
