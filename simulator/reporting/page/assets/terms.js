@@ -23,7 +23,7 @@ sparsim.axis = (column, rows, value) => {
   return {
     title: { text: sparsim.plain(column.label), standoff: 8 },
     type: log ? "log" : "linear",
-    ...(log ? { dtick: 1 } : {}),
+    ...(log ? { dtick: high / low < 300 ? "D2" : 1 } : {}),
     gridcolor: "#E5E5E5", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#999999",
     exponentformat: "SI", ...sparsim.ticks[column.kind],
   };
