@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 
-from simulator.reporting.figures.sources import open_source
+from simulator.reporting.figures.sources import of_table, open_source
 from simulator.reporting.page.formats import cell
 from simulator.reporting.page.making import make_page
 from simulator.reporting.page.opening import opened
@@ -202,6 +202,16 @@ def test_a_name_that_is_a_script_does_not_run(show, tmp_path):
     (stopped,) = show.said
     assert "Content Security Policy" in stopped
     show.said.clear()
+
+
+def test_methods_and_keys_that_are_scripts_do_not_run_in_a_sweep(show):
+    table = swept("workers", "bandwidth").table.copy()
+    table["sparsifier"] = table["sparsifier"].map(lambda kind: EVIL + str(kind))
+    table.insert(0, EVIL, [EVIL + str(number % 2) for number in range(len(table))])
+    page = show(of_table(table, EVIL), "evil-sweep")
+    assert page.locator("body img").count() == 0
+    assert page.locator("#rows td").first.text_content().startswith(EVIL)
+    assert "onerror=alert(1)" in hover(page, "#scatter", ".scatterlayer .points path.point")
 
 
 def test_values_are_shown_in_the_browser_as_they_are_in_the_tables(show):
