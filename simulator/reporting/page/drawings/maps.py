@@ -105,7 +105,7 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
         "zmin": 0,
         "zmax": float(data["bytes"].max()),
         "hoverongaps": False,
-        "colorbar": {"title": {"text": "bytes per iteration", "side": "right"}, "tickformat": "~s", "ticksuffix": "B"},
+        "colorbar": {"title": {"text": "per iteration", "side": "top"}, "tickformat": "~s", "ticksuffix": "B"},
         "hovertemplate": "%{y} to %{x}<br>%{z:.4~s}B per iteration<extra></extra>",
     }
     step = -(-len(labels) // _TICKS)
@@ -157,7 +157,7 @@ def link_utilisation(data: pd.DataFrame) -> Plot:
             "cmin": 0,
             "cmax": 1,
             "colorscale": _scale(),
-            "colorbar": {"title": {"text": "utilisation", "side": "right"}, "tickformat": ".0%"},
+            "colorbar": {"title": {"text": "utilisation", "side": "top"}, "tickformat": ".0%"},
         },
     }
     y = axis("") | {"tickvals": list(range(len(links))), "ticktext": names, "autorange": "reversed", "ticks": ""}
