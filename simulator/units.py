@@ -110,13 +110,13 @@ Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("frac
 def show_time(seconds: float) -> str:
     """Seconds as a person reads them.
 
-    >>> show_time(0.00042), show_time(0.4005), show_time(2.5)
-    ('420 us', '400.5 ms', '2.5 s')
+    >>> show_time(0.00042), show_time(0.4005), show_time(2.5), show_time(11834.2)
+    ('420 us', '400.5 ms', '2.5 s', '11830 s')
     """
     for limit, unit, factor in ((1e-6, "ns", 1e9), (1e-3, "us", 1e6), (1.0, "ms", 1e3)):
         if abs(seconds) < limit:
             return f"{seconds * factor:.4g} {unit}" if seconds else "0 s"
-    return f"{seconds:.4g} s"
+    return f"{float(f'{seconds:.4g}'):.12g} s"
 
 
 def show_bytes(nbytes: float) -> str:

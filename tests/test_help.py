@@ -21,10 +21,22 @@ from simulator.cli.names import keys_below, values_of
 ROOT = Path(__file__).parent.parent
 NOT_RUN = (
     "record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
-    "trace import kineto", "figure break_even_map",
+    "trace import kineto", "figure break_even_map", "report out/map",
 )  # fmt: skip
 """What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
-QUICK = ("run", "check", "compare", "timeline", "list", "schema", "completion", "trace check", "trace import", "figure")
+QUICK = (
+    "run",
+    "check",
+    "compare",
+    "timeline",
+    "list",
+    "schema",
+    "completion",
+    "trace check",
+    "trace import",
+    "figure",
+    "report",
+)
 
 
 def commands(group=main, path=()):

@@ -1,6 +1,18 @@
 """The command line: parse, call one function, print. Each module adds its commands to `main`."""
 
-from simulator.cli import answers, calibration, compare, completion, figures, record, runs, sweeps, timeline, traces
+from simulator.cli import (
+    answers,
+    calibration,
+    compare,
+    completion,
+    figures,
+    record,
+    reports,
+    runs,
+    sweeps,
+    timeline,
+    traces,
+)
 from simulator.cli.root import main
 
 __all__ = [
@@ -11,6 +23,7 @@ __all__ = [
     "figures",
     "main",
     "record",
+    "reports",
     "runs",
     "sweeps",
     "timeline",

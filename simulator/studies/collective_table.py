@@ -144,6 +144,8 @@ def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
             "predicted": predicted,
             "interval": None,
             "stated_interval": None,
+            "digest": None,
+            "warnings": [],
             "signed_error": predicted / row.median_s - 1,
             "baseline_signed_error": busiest / row.median_s - 1,
             "used_in_fit": False,

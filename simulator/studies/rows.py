@@ -1,8 +1,9 @@
 """Tidy rows: a result document as one row, and the varied values beside it.
 
 Columns are the document's keys joined by dots (`breakdown_s.forward`, `traffic.busiest_link.name`), so that units stand
-in them as they do in the document. `iteration_time_interval_s` becomes `.p5` and `.p95`, `warnings` one text; other
-lists (`links`, `collectives`, `calibration`, `density_over_iterations`) are left to `sparsim run`.
+in them as they do in the document. `iteration_time_interval_s` becomes `.p5` and `.p95`, `warnings` and `calibration`
+(each curve or law with its held-out error) one text; other lists (`links`, `collectives`, `density_over_iterations`)
+are left to `sparsim run`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,17 @@ def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
             row |= {f"{key}.p5": value[0], f"{key}.p95": value[1]}
         elif key == "warnings":
             row[key] = "; ".join(value)
+        elif key == "calibration":
+            row[key] = "; ".join(_evidence(item) for item in value)
         else:
             _flatten(key, value, row)
     return row
+
+
+def _evidence(item: Mapping[str, Any]) -> str:
+    error = item["held_out_mape"]
+    known = "no held-out error known" if error is None else f"held-out error {100 * error:.3g} %"
+    return f"{item['what']} {item['id']}: {known}".replace(";", ",")
 
 
 def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from simulator.errors import InputError, Problem
 from simulator.evidence import interval, model_error
 from simulator.loading import find
 from simulator.prediction import Prediction, run
-from simulator.scenario import Measured, Scenario, load
+from simulator.scenario import Measured, Scenario, load, versions
 from simulator.studies.collective_table import NAME as TABLE
 from simulator.studies.collective_table import table_rows
 
@@ -26,8 +26,8 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
 
     A table of measured collectives (`collectives.csv`) counts as a row per line of it.
 
-    Returns `rows`, and errors in `groups`, of whole `iterations` and `overall`; rows that were used in fitting are
-    listed but not counted. Raises InputError with every problem of every file.
+    Returns `rows`, errors in `groups`, of whole `iterations` and `overall`, and `versions`; rows that were used in
+    fitting are listed but not counted. Raises InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
     problems: list[Problem] = []
@@ -51,7 +51,13 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     counted = [row for row in rows if not row["used_in_fit"]]
     groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
     whole = [row for row in counted if row["quantity"] == "iteration_time"]
-    return {"rows": rows, "groups": groups, "iterations": _errors(whole), "overall": _errors(counted)}
+    return {
+        "rows": rows,
+        "groups": groups,
+        "iterations": _errors(whole),
+        "overall": _errors(counted),
+        "versions": versions(),
+    }
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -122,6 +128,8 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
             "signed_error": predicted / value - 1,
             "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
             "used_in_fit": _used(measured, quantity),
+            "digest": scenario.digest,
+            "warnings": prediction.document["warnings"],
         }
 
 

@@ -1,0 +1,36 @@
+"use strict";
+// Charts that come with the page: drawn when there is time, drawn anew when the reader chooses another view.
+sparsim.config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+sparsim.pending = [];
+
+sparsim.draw = (place, plot) => Plotly.react(place, plot.data, plot.layout, sparsim.config);
+
+// The view in which every choice holds; where there is none (combinations that were skipped), the first that keeps
+// what was chosen last.
+sparsim.view = (chart, chosen, last) =>
+  chart.views.find((view) => view.chosen.every((item, number) => item === chosen[number])) ||
+  chart.views.find((view) => view.chosen[last] === chosen[last]);
+
+sparsim.chart = (place, chart) => {
+  const chosen = [...chart.views[chart.first].chosen];
+  const selects = [];
+  const show = (last) => {
+    const view = sparsim.view(chart, chosen, last);
+    view.chosen.forEach((item, number) => {
+      chosen[number] = item;
+      selects[number].select.value = String(selects[number].options.indexOf(item));
+    });
+    return sparsim.draw(place, view.plot);
+  };
+  const bar = place.parentElement.querySelector("[data-choices]");
+  chart.choices.forEach((label, number) => {
+    const options = [...new Set(chart.views.map((view) => view.chosen[number]))];
+    const made = sparsim.chooser(label, options, options.indexOf(chosen[number]), (picked) => {
+      chosen[number] = options[picked];
+      show(number);
+    });
+    selects.push({ select: made.select, options });
+    bar.append(made.around);
+  });
+  sparsim.pending.push(() => sparsim.draw(place, chart.views[chart.first].plot));
+};

@@ -1,0 +1,117 @@
+"""Charts of a source: the family's figures, each drawn for the browser from the table that its picture shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from simulator.errors import InputError
+from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.rows import BANDWIDTH, DENSITY, varied
+from simulator.reporting.figures.sources import Source
+from simulator.reporting.page.columns import column_of, said
+from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
+from simulator.reporting.page.parts import Chart, Plot, View
+
+Drawing = Callable[[pd.DataFrame, Figure], Plot]
+DRAWINGS: dict[str, Drawing] = {
+    "iteration_breakdown": lambda data, _: bars.iteration_breakdown(data),
+    "density_sweep": lambda data, _: lines.density_sweep(data),
+    "scaling_efficiency": lambda data, _: lines.scaling_efficiency(data),
+    "build_up": lambda data, _: lines.build_up(data),
+    "padding_imbalance": lambda data, _: lines.padding_imbalance(data),
+    "break_even_map": lambda data, _: maps.break_even_map(data),
+    "traffic_matrix": lambda data, _: maps.traffic_matrix(data),
+    "link_utilisation": lambda data, _: maps.link_utilisation(data),
+    "measured_predicted": lambda data, member: accuracy.measured_predicted(data, getattr(member, "band", 0.1)),
+    "cost_curves": lambda data, _: curves.cost_curves(data),
+}
+"""How each kind of figure is drawn for the browser."""
+NOTES = {
+    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where "
+    "dense wins or was not swept, in percent (× above 1,000 %). The darker, the larger.",
+    "measured_predicted": "Hollow marks were used in fitting and are no predictions.",
+    "iteration_breakdown": "The terms of a bar sum to its iteration. Click the legend to leave a term out.",
+}
+_AXES = {
+    "density_sweep": ("sparsifier", DENSITY),
+    "scaling_efficiency": ("sparsifier", "cluster.nodes"),
+    "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),
+}
+"""What a figure of a sweep tells apart by itself; whatever else was varied is chosen by the reader."""
+_VIEWS = 400
+
+
+def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) -> Chart | None:
+    """The chart of a figure without choices; None where the source does not hold what it shows."""
+    member = figure_of(kind, settings)
+    try:
+        plot = DRAWINGS[kind](member.data(source), member)
+    except InputError:
+        return None
+    return Chart(kind, member.title, member.question, (View((), plot),), note=NOTES.get(kind, ""))
+
+
+def alternatives(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
+    """The chart of a figure under several settings, by name, of which the reader chooses one."""
+    made = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
+    views = tuple(View((name,), chart.views[0].plot) for name, chart in made.items() if chart is not None)
+    first = next((chart for chart in made.values() if chart is not None), None)
+    return replace(first, views=views, choices=(choice,)) if first is not None else None
+
+
+def sweep_charts(source: Source) -> Iterator[Chart]:
+    """Figures of a sweep, a view for each combination of what they do not show on an axis."""
+    for kind in _AXES:
+        chart = _by_choice(kind, source)
+        if chart is not None:
+            yield chart
+
+
+def _by_choice(kind: str, source: Source) -> Chart | None:
+    table = source.table
+    shown = [name for name in _AXES[kind] if name in table]
+    # What goes along with an axis (zipped keys) needs no choice.
+    others = [
+        name
+        for name in varied(table)
+        if name not in shown and table[name].nunique(dropna=False) > 1 and _differs(table, name, shown)
+    ]
+    if not others:
+        return chart_of(kind, source)
+    groups = list(table.groupby(others, dropna=False, sort=False))
+    if len(groups) > _VIEWS:
+        return None
+    views: list[View] = []
+    for key, rows in groups:
+        chart = chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
+        if chart is not None:
+            words = tuple(said(name, value) for name, value in zip(others, key, strict=True))
+            views.append(View(words, chart.views[0].plot))
+    if not views:
+        return None
+    member = figure_of(kind)
+    choices = tuple(column_of(name).label for name in others)
+    return Chart(kind, member.title, member.question, views, choices, NOTES.get(kind, ""), _middle(views))
+
+
+def _middle(views: Sequence[View]) -> int:
+    """The view that is nearest to the middle of every choice: the ends of a range are its least telling values."""
+    places = [
+        {word: number for number, word in enumerate(dict.fromkeys(words))}
+        for words in zip(*(view.chosen for view in views), strict=True)
+    ]
+
+    def off(view: View) -> float:
+        return sum(
+            abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True)
+        )
+
+    return min(range(len(views)), key=lambda number: off(views[number]))
+
+
+def _differs(table: pd.DataFrame, name: str, shown: Sequence[str]) -> bool:
+    return not shown or bool((table.groupby(list(shown), dropna=False)[name].nunique(dropna=False) > 1).any())

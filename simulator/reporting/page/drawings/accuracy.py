@@ -1,0 +1,60 @@
+"""Predicted against measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from simulator.reporting.figures.style import looks, share
+from simulator.reporting.page.parts import Plot
+from simulator.reporting.page.plots import SECONDS, SHARE, axis, hover, layout, marks, rule, text, wrapped
+
+_LABELS = 0.24
+"""Share of the width that is left for the groups' names between the two panels."""
+
+
+def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
+    """Left: seconds on logarithmic axes with the identity and a band; right: errors, one line a group."""
+    seconds = data[["measured_s", "predicted_s"]]
+    low, high = 0.8 * float(seconds.min().min()), 1.25 * float(seconds.max().max())
+    groups = list(dict.fromkeys(data["group"]))
+    last = len(groups) - 0.5
+    traces: list[dict[str, Any]] = []
+    for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
+        name = f"±{share(band)}" if part else "measured = predicted"
+        style: dict[str, Any] = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
+        ends = [(1 + part) * low, (1 + part) * high]
+        traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
+        traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
+    for place, (group, look) in enumerate(looks(groups).items()):
+        for fitted, mine in data[data["group"] == group].groupby("used_in_fit"):
+            custom = [
+                [wrapped(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
+                for row in mine.itertuples()
+            ]
+            ink: dict[str, Any] = {"symbol": "circle-open" if fitted else "circle", "color": look.colour, "size": 9}
+            style = {"marker": ink | {"line": {"width": 1.6, "color": look.colour}}, "customdata": custom}
+            errors = [f"{100 * error:+.1f} %" for error in mine["signed_error"]]
+            said = ["%{customdata[0]}", "measured %{customdata[1]:.4~s}s, predicted %{customdata[2]:.4~s}s"]
+            said += ["error %{text}" + (", used in fit: no prediction" if fitted else "")]
+            name = f"{group} (used in fit)" if fitted else group
+            style |= {"text": errors, "mode": "markers"}
+            traces.append(marks(name, mine["measured_s"], mine["predicted_s"], look, **style) | hover(*said))
+            rows = [place] * len(mine)
+            traces.append(marks(name, mine["signed_error"], rows, look, 1, **style) | hover(*said))
+    span: dict[str, Any] = {"type": "log", "dtick": 1}
+    xs = [
+        axis("measured", SECONDS, **span) | {"domain": [0, 0.4]},
+        axis("predicted / measured − 1", SHARE) | {"domain": [0.4 + _LABELS, 1]},
+    ]
+    names = {"tickvals": list(range(len(groups))), "ticktext": [wrapped(group, 26) for group in groups]}
+    ys = [
+        axis("predicted", SECONDS, **span),
+        axis("") | names | {"range": [last, -0.5], "showgrid": False, "ticks": "", "automargin": False},
+    ]
+    made = layout(xs, ys, 520)
+    for trace in traces:
+        if "(used in fit)" in str(trace["name"]) or trace["name"] in map(text, groups):
+            trace["showlegend"] = False
+    return {"data": traces, "layout": made}

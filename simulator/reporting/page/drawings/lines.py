@@ -1,0 +1,137 @@
+"""Drawings with one line a method: density sweep, scaling, build-up, padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from simulator.reporting.figures.style import looks
+from simulator.reporting.page.parts import Plot
+from simulator.reporting.page.plots import (
+    BYTES,
+    NUMBER,
+    SECONDS,
+    SHARE,
+    axis,
+    counts,
+    hover,
+    layout,
+    line,
+    rule,
+    values,
+)
+
+_RUNS = 3
+
+
+def density_sweep(data: pd.DataFrame) -> Plot:
+    """Iteration time, and bytes sent, against density; what has no density is a level line."""
+    densities = data.loc[data["density"] < 1, "density"]
+    ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
+    traces = []
+    for method, look in looks(data["method"]).items():
+        mine = data[data["method"] == method].sort_values("density")
+        level = len(mine) == 1 and mine["density"].iloc[0] == 1
+        x = ends if level else mine["density"]
+        interval = [mine[name].tolist() * (2 if level else 1) for name in ("p5_s", "p95_s")]
+        for panel, column in enumerate(("iteration_time_s", "sent_bytes")):
+            y = mine[column].tolist() * (2 if level else 1)
+            drawn = line(method, x, y, look, panel, **({"mode": "lines"} if level else {}))
+            said = [] if level else ["density %{x:.4~p}"]
+            if panel:
+                said.append("%{y:.4~s}B sent per worker")
+            else:
+                drawn["customdata"] = [list(pair) for pair in zip(*map(values, interval), strict=True)]
+                said += ["%{y:.4~s}s per iteration", "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"]
+            traces.append(drawn | hover(*said))
+    xs = [axis("density", SHARE, type="log") for _ in range(2)]
+    ys = [
+        axis("iteration time", SECONDS, rangemode="tozero"),
+        # One worker sends nothing, of which there is no logarithm.
+        axis("sent per worker and iteration", BYTES, **({"type": "log"} if data["sent_bytes"].gt(0).any() else {})),
+    ]
+    return {"data": traces, "layout": layout(xs, ys)}
+
+
+def scaling_efficiency(data: pd.DataFrame) -> Plot:
+    """Efficiency and throughput against workers; ideal in grey."""
+    ideal = data.groupby("workers")["ideal_samples_per_s"].max()
+    traces = [rule("ideal", list(ideal.index), [1.0] * len(ideal)), rule("ideal", list(ideal.index), list(ideal), 1)]
+    for method, look in looks(data["method"]).items():
+        mine = data[data["method"] == method].sort_values("workers")
+        said = "%{x:,.0f} workers"
+        traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
+        traces.append(
+            line(method, mine["workers"], mine["throughput_samples_per_s"], look, 1)
+            | hover(said, "%{y:,.4~g} samples/s")
+        )
+    xs = [counts("workers", data["workers"]) for _ in range(2)]
+    ys = [
+        axis("scaling efficiency", SHARE, rangemode="tozero"),
+        axis("throughput (samples/s)", NUMBER, type="log"),
+    ]
+    return {"data": traces, "layout": layout(xs, ys)}
+
+
+def build_up(data: pd.DataFrame) -> Plot:
+    """Aggregated density against workers (independent choices dotted), and over the iterations at the most workers."""
+    shown = _Shown("aggregated", "independent", "aggregated density", "%{y:.4~p}", SHARE)
+    left = axis("aggregated density (dotted: independent)", SHARE, type="log", fine=True)
+    return _replayed(data, shown, left, axis("", SHARE, rangemode="tozero"))
+
+
+def padding_imbalance(data: pd.DataFrame) -> Plot:
+    """Padding against workers (imbalance dotted), and over the iterations at the most workers."""
+    shown = _Shown("padding", "imbalance", "padding", "%{y:.4~g}", NUMBER)
+    return _replayed(data, shown, axis("padding, sent / selected (dotted: imbalance)", NUMBER), axis("", NUMBER))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Which columns of a replay are drawn, solid and dotted, in words and as numbers."""
+
+    solid: str
+    dotted: str
+    words: str
+    number: str
+    style: dict[str, Any]
+
+
+def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: dict[str, Any]) -> Plot:
+    """A panel over workers, and one for each recorded run of iterations, since nothing was recorded between them."""
+    runs = _runs(data)
+    traces: list[dict[str, Any]] = []
+    for method, look in looks(data["method"]).items():
+        mine = data[data["method"] == method]
+        mean = mine.groupby("workers")[[shown.solid, shown.dotted]].mean()
+        said = "%{x:,.0f} workers"
+        solid = line(method, mean.index, mean[shown.solid], look)
+        traces.append(solid | hover(said, f"{shown.words} {shown.number}"))
+        dots = {"color": look.colour, "dash": "dot", "width": 1.5}
+        dotted = line(method, mean.index, mean[shown.dotted], look, mode="lines", line=dots, showlegend=False)
+        traces.append(dotted | hover(said, f"{shown.dotted} {shown.number}"))
+        for place, run in enumerate(runs, start=1):
+            own = run[run["method"] == method].sort_values("iteration")
+            drawn = line(method, own["iteration"], own[shown.solid], look, place)
+            traces.append(drawn | hover("iteration %{x}", f"{shown.words} {shown.number}"))
+    width, gap, start = 0.43, 0.03, 0.57
+    each = (1 - start - gap * (len(runs) - 1)) / len(runs)
+    xs = [counts("workers", data["workers"]) | {"domain": [0, width]}]
+    ys = [left]
+    for place in range(len(runs)):
+        title = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
+        low = start + place * (each + gap)
+        xs.append(axis(title, tickformat="d", nticks=6) | {"domain": [low, low + each]})
+        ys.append(right | ({"matches": "y2", "showticklabels": False, "ticks": ""} if place else {}))
+    return {"data": traces, "layout": layout(xs, ys, 480)}
+
+
+def _runs(data: pd.DataFrame) -> list[pd.DataFrame]:
+    """The rows at the most workers, split where iterations do not follow each other; all in one beyond three."""
+    last = data[data["workers"] == data["workers"].max()]
+    iterations = pd.Series(sorted(last["iteration"].unique()))
+    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
+    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
+    return runs if len(runs) <= _RUNS else [last]

@@ -1,0 +1,86 @@
+"""What a page can be made of: the sources of figures, scenarios (which are run), and calibrated configs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from simulator.component import build
+from simulator.errors import InputError, Problem
+from simulator.fabrics.base import Fabric
+from simulator.loading import find, problems_of, read_document
+from simulator.models.hardware import Runtime
+from simulator.reporting.figures.sources import Source, open_source
+
+
+@contextmanager
+def opened(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
+    """Results by their place; a scenario is run first, into a folder that lasts as long as the source is open.
+
+    Raises InputError where there is nothing that a page can be made of.
+    """
+    path = Path(place)
+    if place != "-" and not path.is_dir() and path.suffix not in (".json", ".parquet", ".csv", ".gz"):
+        scenario = find(place, None, "scenarios")
+        config = find(place, None)
+        found = next((one for one in (scenario, config) if one is not None and one.suffix in (".yaml", ".yml")), None)
+        data = read_document(found).data if found is not None else None
+        keys = set(data) if isinstance(data, dict) else set()
+        if "workload" in keys:
+            with _ran(place, tuple(overrides)) as source:
+                yield source
+            return
+        if found is not None and not {"vary", "zip", "base"} & keys and "kernels" not in keys:
+            made = _config(found, place, data)
+            if made is not None:
+                _refuse(overrides)
+                yield made
+                return
+    _refuse(overrides)
+    yield open_source(place)
+
+
+def _refuse(overrides: Sequence[str]) -> None:
+    if overrides:
+        raise InputError(Problem("--set", "a scenario to run", "results", "they are what they are"))
+
+
+@contextmanager
+def _ran(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
+    """A scenario's prediction, with the comparison that it asks for, stored as `sparsim run --out` stores it."""
+    from dataclasses import replace
+
+    from simulator.prediction import run
+    from simulator.scenario import load, load_versus
+    from simulator.studies.comparison import compare
+    from simulator.studies.storage import store
+
+    scenario = load(place, overrides)
+    prediction = run(scenario)
+    other = load_versus(place, overrides)
+    if other is not None:
+        prediction.document["comparison"] = compare(prediction, run(other))
+        prediction.document["question"] = scenario.question
+    with tempfile.TemporaryDirectory() as folder:
+        store(Path(folder), prediction)
+        yield replace(open_source(folder), place=place)
+
+
+def _config(path: Path, place: str, data: Any) -> Source | None:
+    """A network or a runtime; None for anything else (a GPU is a source of figures)."""
+    if not isinstance(data, dict):
+        return None
+    context = {"units_required": True, "near": path.parent}
+    try:
+        if "kind" in data and "bandwidth" in data:
+            return Source(place, "network", build(Fabric, data, context))
+        if set(data) <= set(Runtime.model_fields) and "name" in data:
+            return Source(place, "runtime", TypeAdapter(Runtime).validate_python(data, context=context))
+    except ValidationError as error:
+        raise InputError(problems_of(error, read_document(path))) from None
+    return None

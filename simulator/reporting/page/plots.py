@@ -1,0 +1,152 @@
+"""Traces, axes and layouts of interactive drawings, in the style of the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from simulator.reporting.figures.style import Look
+from simulator.reporting.page.parts import Plot
+
+_DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
+_MARK = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
+}  # fmt: skip
+GRID = "#E5E5E5"
+INK = "#222222"
+LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"}
+SECONDS = {"tickformat": "~s", "ticksuffix": "s", "hoverformat": ".4~s"}
+BYTES = {"tickformat": "~s", "ticksuffix": "B", "hoverformat": ".4~s"}
+BITS = {"tickformat": "~s", "ticksuffix": "bit/s", "hoverformat": ".4~s"}
+SHARE = {"tickformat": ".3~p", "hoverformat": ".3~p"}
+NUMBER = {"tickformat": ",.6~g", "hoverformat": ",.4~g"}
+SIZE = {"tickformat": "~s", "hoverformat": ".4~s"}
+
+
+def text(value: Any) -> str:
+    """A text for plotly, which reads some HTML in what it shows: nothing of it is markup.
+
+    >>> text("<b>$a$</b>")
+    '&lt;b&gt;&#36;a&#36;&lt;/b&gt;'
+    """
+    return escape(str(value), quote=False).replace("$", "&#36;")
+
+
+def wrapped(value: str, width: int = 30, most: int = 3) -> str:
+    """A long name on several lines."""
+    from textwrap import wrap
+
+    lines = wrap(str(value), width) or [""]
+    return "<br>".join(text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line)
+
+
+def values(column: Iterable[Any]) -> list[float | None]:
+    """Numbers for JSON, to 6 significant digits; none where there is none."""
+    array = np.asarray(list(column), dtype=float)
+    return [float(f"{value:.6g}") if np.isfinite(value) else None for value in array.tolist()]
+
+
+def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
+    """A line with marks in a method's look; all lines of one name go with one entry of the legend."""
+    hollow = "" if look.stroke == "-" else "-open"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": text(name),
+        "legendgroup": text(name),
+        "showlegend": panel == 0,
+        "x": values(x),
+        "y": values(y),
+        "line": {"color": look.colour, "dash": _DASH[look.stroke], "width": 2},
+        "marker": {"color": look.colour, "symbol": _MARK[look.marker] + hollow, "size": 7},
+        **axes_of(panel),
+    } | more
+
+
+def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
+    """Marks without a line."""
+    made = line(name, x, y, look, panel)
+    del made["line"]
+    return made | {"mode": "markers"} | more
+
+
+def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> dict[str, Any]:
+    """A grey line to compare with, behind the others."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": panel == 0,
+        "x": values(x),
+        "y": values(y),
+        "line": {"color": "#BBBBBB", "width": 3},
+        "hoverinfo": "skip",
+        **axes_of(panel),
+    } | more
+
+
+def axes_of(panel: int) -> dict[str, str]:
+    """The axes that a trace of a panel belongs to."""
+    return {"xaxis": f"x{panel + 1}", "yaxis": f"y{panel + 1}"} if panel else {}
+
+
+def hover(*parts: str) -> dict[str, str]:
+    """What is shown at the pointer: the trace's name, then one line a part (`label: %{x:format}`)."""
+    return {"hovertemplate": "<br>".join(["<b>%{fullData.name}</b>", *parts]) + "<extra></extra>"}
+
+
+def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """An axis with its title and unit; `more` as plotly calls it."""
+    logarithmic: dict[str, Any] = {"dtick": "D2" if more.pop("fine", False) else 1} if more.get("type") == "log" else {}
+    return (
+        {
+            "title": {"text": title, "standoff": 8},
+            "gridcolor": GRID,
+            "zeroline": False,
+            "automargin": True,
+            "ticks": "outside",
+            "tickcolor": "#999999",
+            "exponentformat": "SI",
+        }
+        | (style or {})
+        | logarithmic
+        | more
+    )
+
+
+def counts(title: str, column: Iterable[Any]) -> dict[str, Any]:
+    """A logarithmic axis of whole numbers with ticks at the values themselves, thinned where many."""
+    ticks = sorted({float(value) for value in column})
+    step = -(-len(ticks) // 9)
+    shown = ticks[::-1][::step][::-1]
+    kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
+    made = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
+    made.pop("dtick", None)
+    return made
+
+
+def layout(xs: Sequence[dict[str, Any]], ys: Sequence[dict[str, Any]], height: int = 420, **more: Any) -> Plot:
+    """A layout of panels side by side, the legend below."""
+    gap = 0.12
+    width = (1 - gap * (len(xs) - 1)) / len(xs)
+    made: Plot = {
+        "height": height,
+        "autosize": True,
+        "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": INK},
+        "paper_bgcolor": "#FFFFFF",
+        "plot_bgcolor": "#FFFFFF",
+        "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
+        "hovermode": "closest",
+        "hoverlabel": {"font": {"size": 14}, "namelength": -1},
+        "legend": LEGEND,
+    }
+    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
+        number = str(place + 1) if place else ""
+        domain = {"domain": [place * (width + gap), place * (width + gap) + width]} if "domain" not in x else {}
+        made[f"xaxis{number}"] = x | domain | {"anchor": f"y{number}"}
+        made[f"yaxis{number}"] = y | {"anchor": f"x{number}"}
+    return made | more
