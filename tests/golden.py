@@ -26,10 +26,14 @@ LEFT_OUT = ("versions", "digest")
 def result(name):
     """What a golden file holds: a result document without its versions, or the predictions of the validation rows."""
     if name == VALIDATION:
-        rows = validate([ROOT / "scenarios" / "validation"])["rows"]
-        return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in rows}
+        return predictions(validate([ROOT / "scenarios" / "validation"]))
     document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
     return {key: value for key, value in document.items() if key not in LEFT_OUT}
+
+
+def predictions(document):
+    """What `validate` predicts, row by row."""
+    return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in document["rows"]}
 
 
 def text(value):
@@ -59,12 +63,12 @@ def _number(value):
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def changes(name):
-    """Differences between a golden file and what comes out now."""
+def changes(name, made=None):
+    """Differences between a golden file and what comes out now, or what is `made` already."""
     path = FOLDER / f"{name}.json"
     if not path.exists():
         return [f"{path.name}: not there yet"]
-    return list(moved(json.loads(path.read_text()), json.loads(text(result(name)))))
+    return list(moved(json.loads(path.read_text()), json.loads(text(result(name) if made is None else made))))
 
 
 def main(accept):

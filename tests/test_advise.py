@@ -262,7 +262,9 @@ def test_iterations_to_target_turn_time_into_time_to_target(tmp_path):
 def test_wrong_iterations_are_said_so(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("topk: many\n")
-    with pytest.raises(InputError, match=r"mine\.yaml:1:1: topk: expected iterations above 0, got 'many'"):
+    with pytest.raises(
+        InputError, match=r"mine\.yaml:1:1: topk: expected iterations above 0, at most 1e15, got 'many'"
+    ):
         read_iterations(str(file))
     file.write_text("topkk: 5\n")
     with pytest.raises(InputError, match="did you mean 'topk'"):

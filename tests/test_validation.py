@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from golden import VALIDATION, changes, predictions
 
 from simulator.cli import main
 from simulator.evidence import DEVIATION, NORMAL_95
@@ -129,10 +130,11 @@ def test_better_than_the_trivial_sum_where_things_overlap(document):
     assert mape(overlapped) < trivial
 
 
+SLOW_FIT = pytest.param("rtx2080ti-10gbe-ps", "byteps-0.2", "endpoint_bandwidth", marks=pytest.mark.long)
 FITS = [
     ("rtx2080ti-10gbe-allreduce", "horovod-0.19", "negotiation"),
     ("rtx2080ti-10gbe-allreduce", "bytescheduler", "collective_launch"),
-    ("rtx2080ti-10gbe-ps", "byteps-0.2", "endpoint_bandwidth"),
+    SLOW_FIT,
     ("16xv100-10gbe-mgwfbp", "horovod-v100", "compute_slowdown"),
     *(("p102-1gbe-gtopk", f"gtopksgd-mpi-{method}", "negotiation") for method in ("dense", "topk", "gtopk")),
 ]
@@ -145,6 +147,11 @@ def test_runtime_terms_are_what_the_fit_gives(folder, runtime, term):
     fit = fit_runtime(scenarios, [term], leave_one_out=False)
     assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.terms[term], rel=0.02)
     assert set(fit.errors) == {s.name for s in scenarios if s.measured.used_in_fit}
+
+
+def test_no_prediction_has_moved(document):
+    lines = changes(VALIDATION, predictions(document))
+    assert not lines, "\n".join([*lines, "if this is meant: python tests/golden.py --accept"])
 
 
 def test_the_readme_table_is_what_validate_prints(document):

@@ -84,7 +84,13 @@ def results() -> str:
         "came out).",
         table(
             ("column", "unit", "what"),
-            ((code(name), RESULT_KEYS[key].unit, markdown(RESULT_KEYS[key].what)) for name, key in columns.items()),
+            [
+                *(
+                    (code(name), RESULT_KEYS[key].unit, markdown(RESULT_KEYS[key].what))
+                    for name, key in columns.items()
+                ),
+                (code("calibration"), "", "what the prediction rests on, each with its held-out error, as one text"),
+            ],
         ),
     )
 
