@@ -24,7 +24,7 @@ def varied(table: pd.DataFrame) -> list[str]:
 
 
 def method_name(value: Any) -> str:
-    """A sparsifier as a legend says it, from its kind or its JSON.
+    """A sparsifier, or another part of a scenario, as a legend says it, from its kind or its JSON.
 
     >>> [method_name(item) for item in ("topk", '{"kind": "topk", "density": 0.01}', '{"kind": "qsgd", "bits": 4}')]
     ['topk', 'topk 1 %', 'qsgd bits 4']
@@ -43,10 +43,10 @@ def method_name(value: Any) -> str:
     return " ".join([*parts, *(f"{key} {item}" for key, item in content.items())])
 
 
-def methods(table: pd.DataFrame) -> pd.Series[str]:
-    """The method of each row; one name for all where the sweep did not vary it."""
-    if _METHOD in table:
-        return table[_METHOD].map(method_name)
+def methods(table: pd.DataFrame, by: str = _METHOD) -> pd.Series[str]:
+    """The method of each row, or what else was varied `by` a key; one name for all where the sweep did not vary it."""
+    if by in table:
+        return table[by].map(method_name)
     return pd.Series("as in the base", index=table.index)
 
 
