@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ from simulator.studies.storage import store, write_text
 if TYPE_CHECKING:
     from simulator.reporting.picture import Picture
 
-Result = Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path
+Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
 
 
