@@ -6,6 +6,7 @@
     simulator.run(scenario).document["iteration_time_s"]
     simulator.explain(scenario)["terms"]
     simulator.advise(scenario)["ranking"]
+    simulator.draw("break_even_map", simulator.sweep("break_even_map")).savefig("map.png")
 
 Nothing heavy is imported before it is used.
 """
@@ -17,20 +18,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator.prediction import run
+    from simulator.reporting.figures.making import draw
     from simulator.scenario import Scenario, load
     from simulator.studies.advice import advise
     from simulator.studies.explanation import explain
     from simulator.studies.sweep import sweep
+    from simulator.studies.validation import validate
 
-__all__ = ["Scenario", "advise", "explain", "load", "run", "sweep"]
+__all__ = ["Scenario", "advise", "draw", "explain", "load", "run", "sweep", "validate"]
 
 _PLACES = {
     "Scenario": "simulator.scenario",
     "advise": "simulator.studies.advice",
+    "draw": "simulator.reporting.figures.making",
     "explain": "simulator.studies.explanation",
     "load": "simulator.scenario",
     "run": "simulator.prediction",
     "sweep": "simulator.studies.sweep",
+    "validate": "simulator.studies.validation",
 }
 
 

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 from figure_results import TIMED, base, replayed, run_folder, scenario, swept, timed
 
+import simulator
 from simulator.errors import InputError
+from simulator.models.curves import Affine
+from simulator.models.hardware import Gpu
 from simulator.prediction import run
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.selecting import selected
@@ -129,6 +132,29 @@ def test_residuals_are_curve_over_measured():
     assert len(measured) == 6
     assert measured["residual"].tolist() == pytest.approx([1 / TIMED - 1] * 6)
     assert data[data["measured_s"].isna()].groupby("kernel").size().min() >= 60
+
+
+def test_recorded_timings_stand_at_the_size_and_density_that_they_are_priced_by():
+    points = (
+        ("topk", 66, None, None, 2**16, TIMED),  # the first of the two densities
+        ("topk", 655, None, None, 2**16, 2 * TIMED),
+        ("gather", 66, None, "random", 66, TIMED),  # priced by its indices
+        ("gather", 66, None, "sorted", 66, 9.0),
+        ("scatter_add", 66, 10, "random", 660, 3 * TIMED),  # ten lists of them: the second density
+        ("elementwise", None, None, None, 2**16, TIMED),
+    )
+    names = ["kernel", "k", "contributions", "order"]
+    rows = [{**dict(zip(names, point, strict=False)), "median_s": point[5] * point[4] * 1e-9} for point in points]
+    timings = of_table(pd.DataFrame(rows).assign(elements=2**16, dtype="fp32"), "timings")
+    gpu = Gpu(name="one nanosecond each", kernels={point[0]: Affine(slope=1e-9) for point in points})
+    source = Source("gpu", "gpu", gpu, others=(timings,))
+    sizes = {"topk": 2**16, "gather": 66, "scatter_add": 660, "elementwise": 2**16}
+    for density, topk in ((0.001, TIMED), (0.01, 2 * TIMED)):
+        data = figure_of("cost_curves", {"density": density}).data(source)
+        shown = data[data["measured_s"].notna()].set_index("kernel")
+        assert shown["elements"].to_dict() == sizes
+        expected = {"topk": topk, "gather": TIMED, "scatter_add": 3 * TIMED, "elementwise": TIMED}
+        assert (shown["measured_s"] / shown["curve_s"]).to_dict() == pytest.approx(expected)
 
 
 def test_padding_and_imbalance_are_those_of_the_replay():
@@ -311,3 +337,41 @@ def test_results_are_told_apart_by_what_they_hold(tmp_path):
         open_source("scenarios/sweeps/density_sweep.yaml")
     with pytest.raises(InputError, match=r"sparsim run .* --out DIR"):
         open_source("scenarios/quickstart.yaml")
+
+
+def test_results_in_memory_are_drawn_as_those_on_disk_are():
+    prediction = run(scenario())
+    assert simulator.draw("iteration_breakdown", prediction).data.equals(
+        figure_of("iteration_breakdown").data(open_source(str(run_folder())))
+    )
+    matrix = simulator.draw("traffic_matrix", prediction)
+    assert matrix.data.equals(figure_of("traffic_matrix").data(open_source(str(run_folder()))))
+    assert matrix._repr_png_().startswith(b"\x89PNG")
+    table = swept("workers", "bandwidth").table
+    one = simulator.draw("scaling_efficiency", table, where={"cluster.network.bandwidth": "10 Gbit/s"})
+    assert one.data["workers"].nunique() == table["workers"].nunique()
+    pair = simulator.draw("iteration_breakdown", prediction, prediction)
+    assert pair.data["run"].nunique() == 2
+    with pytest.raises(TypeError, match="at least one result"):
+        simulator.draw("traffic_matrix")
+    with pytest.raises(InputError, match="a kind of figure"):
+        simulator.draw("traffic_matrices", prediction)
+
+
+def test_lines_of_the_scaling_figure_are_of_any_key_that_was_varied():
+    topologies = ["ring", {"kind": "parameter_server", "servers": 1}]
+    table = simulator.sweep({"base": base(), "vary": {"topology": topologies, "cluster.nodes": [1, 2, 4]}}, workers=1)
+    data = simulator.draw("scaling_efficiency", table, by="topology").data
+    assert data.groupby("method").size().to_dict() == {"ring": 3, "parameter_server servers 1": 3}
+    with pytest.raises(InputError, match="several, which differ in topology"):
+        simulator.draw("scaling_efficiency", table)
+    with pytest.raises(InputError, match="a key that was varied"):
+        simulator.draw("scaling_efficiency", table, by="scheduler")
+
+
+def test_a_point_without_the_key_that_varies_is_called_that():
+    table = simulator.sweep({"base": base(), "vary": {"scheduler.partition": [None, "100 kB"]}}, workers=1)
+    assert list(simulator.draw("iteration_breakdown", table).data["run"].unique()) == [
+        "no partition",
+        "partition 100 kB",
+    ]

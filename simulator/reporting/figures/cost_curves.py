@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
+from simulator.calibration.timings import COUNTED
 from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.models.hardware import Gpu
 from simulator.reporting.figures.base import Figure
@@ -28,12 +30,15 @@ if TYPE_CHECKING:
 
 _DRAWN = 60
 _UNSTATED = (1e3, 1e8)
+_NEAR = 1.5
+"""A timing stands beside a curve of a density where its own is within this factor."""
 
 
 class CostCurves(Figure, kind="cost_curves"):
     """A GPU's kernel curves over their measured range; timings given beside it as marks, with their residuals.
 
-    `dtype`: which timings count.
+    `dtype`, `order` (of indices): which timings count. `density`: where k was varied, those near that share of the
+    elements are shown, since a curve is of one density (that of `sparsim calibrate kernels --density`).
     """
 
     title: ClassVar[str] = "Kernel cost curves"
@@ -43,13 +48,15 @@ class CostCurves(Figure, kind="cost_curves"):
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
         "kernel": "the kernel",
-        "elements": "elements of one call",
+        "elements": "elements of one call; indices, for kernels that are priced by them",
         "curve_s": "seconds by the curve",
         "measured_s": "measured seconds; none where only the curve is drawn",
         "residual": "curve / measured - 1",
     }
 
     dtype: str = "fp32"
+    order: str = "random"
+    density: float = Field(default=0.001, gt=0, le=1)
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per point of a curve that is drawn, and one per timing."""
@@ -76,7 +83,10 @@ class CostCurves(Figure, kind="cost_curves"):
         table = timings.table
         mine = table[table["kernel"].isin(list(gpu.kernels))]
         if "dtype" in mine:
-            mine = mine[mine["dtype"] == self.dtype]
+            mine = mine[mine["dtype"].isin([self.dtype, "int64"])]  # kernels of indices alone have that one
+        if "order" in mine:
+            mine = mine[mine["order"].isna() | (mine["order"] == self.order)]
+        mine = self._priced(mine)
         if mine.empty:
             raise self.refused(
                 source, f"timings of {', '.join(gpu.kernels)} in {self.dtype}", f"none in {timings.place}"
@@ -88,6 +98,18 @@ class CostCurves(Figure, kind="cost_curves"):
         ]
         made = made.assign(curve_s=seconds)
         return made.assign(residual=made["curve_s"] / made["measured_s"] - 1)[list(self.columns)]
+
+    def _priced(self, table: pd.DataFrame) -> pd.DataFrame:
+        """Timings by the size that predictions price them by, those near the density where there are any."""
+        if "k" not in table:
+            return table
+        lists = table["contributions"].fillna(1).clip(lower=1) if "contributions" in table else 1
+        counted = table["kernel"].isin(COUNTED) & table["k"].notna()
+        size = table["elements"].mask(counted, table["k"] * lists)
+        share = (table["k"] * lists).where(counted, table["k"]) / table["elements"]
+        near = np.log(share / self.density).abs() <= np.log(_NEAR)
+        some = near.groupby(table["kernel"]).transform("any")
+        return table.assign(elements=size)[near | share.isna() | ~some]
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: seconds; right, where something was measured: residuals."""

@@ -1,13 +1,27 @@
-"""A figure on disk: the picture, and beside it the table that it shows."""
+"""A figure on disk, the table that it shows beside it; and a figure of results that are in memory."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.sources import Source
+import pandas as pd
+
+from simulator.prediction import Prediction
+from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.selecting import selected
+from simulator.reporting.figures.sources import Source, of_document, of_table, open_source
 from simulator.reporting.figures.style import drawn, save
-from simulator.studies.storage import write_text
+from simulator.studies.storage import store, write_text
+
+if TYPE_CHECKING:
+    from simulator.reporting.picture import Picture
+
+Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
+"""What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
 
 
 def make(member: Figure, source: Source, path: Path) -> tuple[Path, Path]:
@@ -20,3 +34,30 @@ def make(member: Figure, source: Source, path: Path) -> tuple[Path, Path]:
     table = path.with_suffix(".csv")
     write_text(table, data.to_csv(index=False, lineterminator="\n"))
     return path, table
+
+
+def draw(kind: str, *results: Result, where: Mapping[str, Any] | None = None, **settings: Any) -> Picture:
+    """Draw the figure `kind` of one or several results; `picture.data` is the table that it shows.
+
+    `where` chooses rows of a sweep, by column; `settings` are the figure's own (`sparsim figure --list` names figures
+    and what they take). Raises InputError for an unknown figure or setting, or results that lack what it needs.
+    """
+    if not results:
+        raise TypeError("draw() needs at least one result")
+    member = figure_of(kind, settings)
+    with TemporaryDirectory() as folder:
+        first, *rest = [_source(result, Path(folder) / str(place)) for place, result in enumerate(results)]
+        data = member.data(selected(replace(first, others=tuple(rest)), where or {}))
+    return drawn(member, data)
+
+
+def _source(result: Result, folder: Path) -> Source:
+    """A result as figures read it; a run is kept in `folder`, since the tables beside it are read from there."""
+    if isinstance(result, Prediction):
+        store(folder, result)
+        return replace(open_source(str(folder)), place=result.scenario.name)
+    if isinstance(result, pd.DataFrame):
+        return of_table(result, "the table")
+    if isinstance(result, str | Path):
+        return open_source(str(result))
+    return of_document(result, "the results")

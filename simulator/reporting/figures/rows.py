@@ -24,7 +24,7 @@ def varied(table: pd.DataFrame) -> list[str]:
 
 
 def method_name(value: Any) -> str:
-    """A sparsifier as a legend says it, from its kind or its JSON.
+    """A sparsifier, or another part of a scenario, as a legend says it, from its kind or its JSON.
 
     >>> [method_name(item) for item in ("topk", '{"kind": "topk", "density": 0.01}', '{"kind": "qsgd", "bits": 4}')]
     ['topk', 'topk 1 %', 'qsgd bits 4']
@@ -43,10 +43,10 @@ def method_name(value: Any) -> str:
     return " ".join([*parts, *(f"{key} {item}" for key, item in content.items())])
 
 
-def methods(table: pd.DataFrame) -> pd.Series[str]:
-    """The method of each row; one name for all where the sweep did not vary it."""
-    if _METHOD in table:
-        return table[_METHOD].map(method_name)
+def methods(table: pd.DataFrame, by: str = _METHOD) -> pd.Series[str]:
+    """The method of each row, or what else was varied `by` a key; one name for all where the sweep did not vary it."""
+    if by in table:
+        return table[by].map(method_name)
     return pd.Series("as in the base", index=table.index)
 
 
@@ -77,25 +77,36 @@ def one_point_each(figure: Figure, source: Source, keys: pd.DataFrame) -> None:
 def point_labels(table: pd.DataFrame) -> list[str]:
     """Each row in words: its method, then whatever else takes more than one value in these rows."""
     parts = [methods(table)] if _METHOD in table else []
-    for column in varied(table):
-        values = table[column]
-        if column != _METHOD and values.nunique(dropna=False) > 1:
-            parts.append(values.map(lambda value, column=column: _shown(column, value)))
+    others = [name for name in varied(table) if name != _METHOD and table[name].nunique(dropna=False) > 1]
+    parts += [table[name].map(lambda value, column=name: _shown(column, value)) for name in others]
     if not parts:
         return [str(number) for number in range(len(table))]
-    return [", ".join(item for item in each if item) for each in zip(*parts, strict=True)]
+    nothing = "no " + " or ".join(_named(name) for name in others)  # keys that vary, and are not set in this row
+    return [", ".join(item for item in each if item) or nothing for each in zip(*parts, strict=True)]
+
+
+def _named(column: str) -> str:
+    """The last part of a key without its unit, in words.
+
+    >>> _named("scheduler.partition_bytes"), _named("cluster.network.bandwidth_bytes_per_s")
+    ('partition', 'bandwidth')
+    """
+    name = column.rpartition(".")[2]
+    for unit in ("_bytes_per_s", "_bytes", "_s"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
 
 
 def _shown(column: str, value: Any) -> str:
     if pd.isna(value):
         return ""
-    name = column.rpartition(".")[2]
+    name = _named(column)
     if name == "density":
         return share(value)
-    if name.endswith("_bytes_per_s"):
+    if column.endswith("_bytes_per_s"):
         return f"{8 * value / 1e9:.3g} Gbit/s"
-    if name.endswith("_bytes"):
-        return f"{name.removesuffix('_bytes').replace('_', ' ')} {show_bytes(value)}"
-    if name.endswith("_s"):
-        return f"{name.removesuffix('_s').replace('_', ' ')} {show_time(value)}"
-    return f"{name.replace('_', ' ')} {value:g}" if isinstance(value, int | float) else method_name(value)
+    if column.endswith("_bytes"):
+        return f"{name} {show_bytes(value)}"
+    if column.endswith("_s"):
+        return f"{name} {show_time(value)}"
+    return f"{name} {value:g}" if isinstance(value, int | float) else method_name(value)

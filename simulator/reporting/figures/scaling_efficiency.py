@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
+from simulator.errors import shown
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.rows import methods, one_point_each
+from simulator.reporting.figures.rows import methods, one_point_each, varied
 from simulator.reporting.figures.sources import Source
 from simulator.reporting.figures.style import (
     GREY,
@@ -25,28 +26,36 @@ if TYPE_CHECKING:
 
 
 class ScalingEfficiency(Figure, kind="scaling_efficiency"):
-    """Scaling efficiency (single-GPU time over iteration time) and throughput against workers; ideal in grey."""
+    """Scaling efficiency (single-GPU time over iteration time) and throughput against workers; ideal in grey.
+
+    `by`: the key that was varied, whose values have a line each, such as `topology`.
+    """
 
     title: ClassVar[str] = "Scaling over workers"
     question: ClassVar[str] = "How far does training scale, and how far from ideal is it?"
     takes: ClassVar[tuple[str, ...]] = ("sweep",)
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
-        "method": "sparsifier with its density",
+        "method": "sparsifier with its density, or what else the lines are `by`",
         "workers": "number of GPUs",
         "efficiency": "seconds of the step on one GPU, over seconds of the iteration",
         "throughput_samples_per_s": "samples per second of all workers",
         "ideal_samples_per_s": "what as many workers would do that never wait",
     }
 
+    by: str = "sparsifier"
+
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per method and number of workers."""
         table = source.table
         if table["workers"].nunique() < 2:
             raise self.refused(source, "at least two numbers of workers", "one", "see scenarios/sweeps/worker_sweep")
+        if self.by != "sparsifier" and self.by not in table:
+            known = ", ".join(varied(table))
+            raise self.refused(source, "a key that was varied as `by`", shown(self.by), f"there are {known}")
         made = pd.DataFrame(
             {
-                "method": methods(table),
+                "method": methods(table, self.by),
                 "workers": table["workers"],
                 "efficiency": table["scaling_efficiency"],
                 "throughput_samples_per_s": table["throughput_samples_per_s"],

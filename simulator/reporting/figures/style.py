@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
     from simulator.reporting.figures.base import Figure
+    from simulator.reporting.picture import Picture
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
@@ -128,12 +129,13 @@ def rules() -> AbstractContextManager[None]:
     return mpl.rc_context(_RULES)
 
 
-def drawn(member: Figure, data: pd.DataFrame) -> Canvas:
+def drawn(member: Figure, data: pd.DataFrame) -> Picture:
     """The figure of a table, with its title."""
-    from matplotlib.figure import Figure as Canvas
+    from simulator.reporting.picture import Picture
 
     with rules():
-        canvas = Canvas(figsize=(member.width, member.height), layout="constrained")
+        canvas = Picture(figsize=(member.width, member.height), layout="constrained")
+        canvas.data = data
         canvas.suptitle(member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
         member.draw(data, canvas)
     return canvas
