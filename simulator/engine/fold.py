@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round
 
 _SAME = 1e-13
+_FEW = 64
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     if (leaving != arriving).any():
         in_time = nbytes / arriving[:, None] + overhead
         slower = np.maximum(out_time, in_time)
-    shared = _shares(first.tobytes()) or _shares(last.tobytes())
+    shared = _shares(first) or _shares(last)
     early = None
     if wiring.burst is not None:
         held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
@@ -88,11 +88,11 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, early)
 
 
-@lru_cache(maxsize=1024)
-def _shares(links: bytes) -> bool:
-    """Whether two messages name the same link, from the array's bytes."""
-    used = np.frombuffer(links, dtype=np.int64)
-    return len(np.unique(used)) < len(used)
+def _shares(links: Ints) -> bool:
+    """Whether two messages name the same link."""
+    if len(links) <= _FEW:  # counting takes as long as there are links, and a chain is of rounds of one message
+        return len(set(links.tolist())) < len(links)
+    return bool(np.bincount(links).max() > 1)
 
 
 def _step(routed: _Routed, have: Floats, free: Floats) -> None:

@@ -103,11 +103,16 @@ class Transfer:
     flows: list[list[list[_Flow]]]
 
 
+Laid = tuple[Classes, Sharing, list[int]]
+"""What is alike on the wires, how it shares them, and the types of the steady traffic."""
+
+
 class Network:
     """The wires while exchanges are under way on them; `submit` starts one.
 
     `structures` are all that will be submitted, so that what is alike can be found beforehand; `colours` (P,) tell
     apart places that start at different times. `keep`: remember flows and rates after each change, for `link_use`.
+    `laid`: what another network found for the same structures on the same wires, none of which change.
     """
 
     def __init__(
@@ -120,9 +125,11 @@ class Network:
         colours: Floats | None = None,
         surroundings: Surroundings = NOTHING_ELSE,
         keep: bool = False,
+        laid: Laid | None = None,
     ) -> None:
         self.env, self.wiring, self.overhead, self.now = env, wiring, overhead, env.now
-        self.classes, self.sharing, self.steady = _laid(wiring, list(structures), colours, surroundings)
+        self.laid = laid or _laid(wiring, list(structures), colours, surroundings)
+        self.classes, self.sharing, self.steady = self.laid
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
         self.next = np.full(types, _NEVER)
@@ -366,7 +373,7 @@ def _laid(
     structures: list[Structure],
     colours: Floats | None,
     surroundings: Surroundings,
-) -> tuple[Classes, Sharing, list[int]]:
+) -> Laid:
     """Classes of all that may travel, their sharing, and the types of the steady traffic."""
     places, links = len(wiring.node), len(wiring.capacity)
     mine = [_lonely(item) for item in surroundings.steady]

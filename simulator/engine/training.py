@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -44,24 +44,25 @@ class Neighbour:
 
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
     """Run one iteration. Raises Stalled where an exchange never ends."""
-    return simulate_all(plan, [draws])[0]
+    return next(iter(simulate_all(plan, [draws])))
 
 
 def simulate_all(
-    plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
-) -> list[Iteration]:
+    plan: Plan, draws: Iterable[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
+) -> Iterator[Iteration]:
     """Run iterations: each by itself, or one after the other where neighbours run theirs beside them.
 
-    Without `keep` only the last one has spans. Raises Stalled where an exchange never ends.
+    Without `keep` an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
     if neighbours:
-        return _together(plan, draws, neighbours, keep)
-    made: list[Iteration] = []
+        yield from _together(plan, list(draws), neighbours, keep)
+        return
+    made: Iteration | None = None
     for each in draws:
-        if made and not keep:
-            made[-1].forget()
-        made += _together(plan, [each], (), keep)
-    return made
+        if made is not None and not keep:
+            made.forget()
+        (made,) = _together(plan, [each], (), keep)
+        yield made
 
 
 def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour], keep: bool) -> list[Iteration]:

@@ -28,7 +28,7 @@ def refuse_collectives(workers: int, buckets: int) -> None:
         raise expected(f"at most {MAX_COLLECTIVES:,} workers times buckets", got, hint)
 
 
-def refuse_draws(workers: int, iterations: int) -> None:
+def refuse_draws(workers: int, iterations: int, buckets: int) -> None:
     """Raise an expected-error for more workers times iterations than there are draws held."""
     if workers * iterations > MAX_DRAWS:
         got, hint = f"{workers:,} workers times {iterations:,} iterations", "fewer iterations, or fewer workers"
