@@ -16,7 +16,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Watched:
-    """Wall and CPU seconds, the most bytes in memory, and the bytes over time: all processes of the command together."""
+    """Wall and CPU seconds, the most bytes in memory, and these over time, of all its processes together."""
 
     wall: float
     cpu: float

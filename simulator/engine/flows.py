@@ -77,19 +77,19 @@ class _Alone:
 
     def whole(self, rounds: Sequence[Round]) -> tuple[Floats, list[Floats]]:
         """Times of every place, and when the flows of each round ended, (repeat, classes)."""
-        env, shape = simpy.Environment(), structure(rounds)[0]
+        env, shape = simpy.Environment(), structure(rounds)
         network = Network(
             env,
             self.wiring,
-            [shape],
+            [shape[0]],
             overhead=self.overhead,
             colours=self.ready,
             surroundings=self.surroundings,
-            laid=self.known.get(shape),
+            laid=self.known.get(shape[0]),
         )
-        if not self.surroundings.changes:  # which write over capacities
-            self.known[shape] = network.laid
-        transfer = network.submit(rounds, ready=self.ready)
+        if network.again is not None:
+            self.known[shape[0]] = network.again
+        transfer = network.start(shape, self.ready)
         env.run(until=transfer.done if self.surroundings.steady else None)
         if transfer.left:
             raise Stalled(network.stuck())

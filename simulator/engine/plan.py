@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.classes import Structure, structure
+from simulator.engine.classes import Shape, Structure, structure
 from simulator.engine.costs import software_time
 from simulator.engine.kernels import Kernel
 from simulator.engine.network import Surroundings
@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stage:
-    """One link of a bucket's exchange: a fixed time (collective or kernel), then rounds that share links as they go."""
+    """One link of a bucket's exchange: a fixed time (collective or kernel), then rounds that share links as they go.
+
+    `shape`: what the network knows the rounds by.
+    """
 
     label: str
     seconds: float = 0.0
     rounds: Rounds | None = None
     collective: bool = True
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,13 @@ class Plan:
         return traffic_between(self.work.steps, self.work.uses, self.wires, self.live)
 
     def structures(self) -> set[Structure]:
-        """What the network must know to find what is alike."""
-        stages = (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain)
-        return {structure(stage.rounds)[0] for stage in stages if stage.rounds}
+        """What the network must know to find what is alike; stages of one structure hold it once."""
+        known: dict[Structure, Structure] = {}
+        for stage in (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain):
+            if stage.rounds:
+                found, scales = stage.shape or structure(stage.rounds)
+                stage.shape = known.setdefault(found, found), scales
+        return set(known)
 
 
 def assemble(setup: Setup, beside: Sequence[Beside] = ()) -> tuple[Plan, list[tuple[Plan, float]]]:
