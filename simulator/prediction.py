@@ -27,7 +27,7 @@ from simulator.errors import InputError, Problem
 from simulator.evidence import Evidence, evidence_of, interval, warnings_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
-from simulator.models.limits import refuse_draws
+from simulator.models.limits import refuse_draws, refuse_turns
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import OtherJob, Scenario, versions
@@ -246,6 +246,9 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> Iterable[Draws]:
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
     random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
     count = scenario.warmup + scenario.iterations
+    if beside or (random and p > 1):
+        with _told(scenario):
+            _refuse(plan, p, count, random)
     if p == 1 or not (random or stragglers.slow):
         return [ALIKE] * (count if beside else 1)
     fixed = np.ones(p)
@@ -253,9 +256,17 @@ def _draws(scenario: Scenario, plan: Plan, beside: bool) -> Iterable[Draws]:
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    with _told(scenario):
-        refuse_draws(p, count, len(plan.work.buckets))
     return islice(_drawn(scenario, fixed, count), 0 if beside else scenario.warmup, None)
+
+
+def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
+    """Raise an expected-error for more iterations than can be followed in half a minute."""
+    gated, work = plan.scheduler.gated, plan.work
+    turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
+    layered = gated or plan.runtime.compute_slowdown > 0
+    refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
+    if random:
+        refuse_draws(workers, count)
 
 
 def _drawn(scenario: Scenario, fixed: Floats, count: int) -> Iterator[Draws]:

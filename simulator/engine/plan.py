@@ -29,6 +29,7 @@ from simulator.models.exchange import (
 )
 from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.limits import refuse_messages
 from simulator.schedulers.base import Scheduler
 from simulator.topologies.base import Rounds
 
@@ -133,14 +134,13 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
     pace, selection, spread = _by_worker(setup, work, each)
     work = _slowest(work, [other for _, other in each])
     live = topology.concurrent or meets
-    prices = price(work.steps, work.uses if seats is None else (), wires, live)
     if live:
-        exchanges = [_live(chain, slot, work.steps, wires, runtime) for slot, chain in enumerate(work.chains)]
-        halves = [_live(chain, slot, work.steps, wires, runtime) for slot, chain in enumerate(work.halves)]
+        exchanges, halves = (_all_live(chains, work.steps, wires, runtime) for chains in (work.chains, work.halves))
         for stage in (stage for part in (exchanges, halves) for chain in part for stage in chain):
             if stage.rounds and seats is not None:
                 stage.rounds = [Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in stage.rounds]
-    else:
+    prices = price(work.steps, work.uses if seats is None else (), wires, live)
+    if not live:
         exchanges = _stages(work, work.chains, prices.seconds, runtime)
         halves = _stages(work, work.halves, prices.seconds, runtime)
     return Plan(
@@ -243,6 +243,18 @@ def _stages(
                 Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain
             ]
     return [made[chain] for chain in chains]
+
+
+def _all_live(
+    chains: Sequence[Sequence[Kernel | int]], steps: Sequence[Communication], wires: Wires, runtime: Runtime
+) -> list[list[Stage]]:
+    """Every exchange as rounds. Raises an expected-error where these are more messages in all than can be held."""
+    made, messages = list[list[Stage]](), 0
+    for slot, chain in enumerate(chains):
+        made.append(_live(chain, slot, steps, wires, runtime))
+        messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
+        refuse_messages(messages)
+    return made
 
 
 def _live(
