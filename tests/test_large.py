@@ -57,9 +57,9 @@ def test_ten_thousand_iterations_with_jitter(nodes):
 AT_THE_BOUND = {
     "128 nodes x 1,024 GPUs, ring": ("cluster.nodes=128", "cluster.gpus_per_node=1024", "topology=ring"),
     "1,024 workers all to all": ("cluster.nodes=256", "topology=all_to_all"),
-    "131,072 workers x 32 servers": (
+    "131,072 workers x 15 servers": (
         *("cluster.nodes=16384", "cluster.gpus_per_node=8", "scheduler=sequential"),
-        "topology={kind: parameter_server, servers: 32}",
+        "topology={kind: parameter_server, servers: 15}",
     ),
 }
 
