@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from simulator.errors import InputError, Problem
 from simulator.evidence import Evidence, evidence_of, interval, warnings_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
-from simulator.models.limits import refuse_draws
+from simulator.models.limits import refuse_draws, refuse_turns
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import BREAKDOWN, Iteration
 from simulator.scenario import OtherJob, Scenario, versions
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _LISTED = 16
 _FEW_DRAWS = 2**18
 """Draws of no more than so many are remembered."""
+_MANY_DRAWS, _TOGETHER = 2**21, 16
+"""Draws that are made together, at least of so many iterations."""
 PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
@@ -76,11 +79,10 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
         else:
             law = fitted_law(scenario, trace, plan)
             plan, neighbours = _plans(scenario, None, law)
-    iterations = _simulated(scenario, plan, neighbours, keep_iterations)
-    times = np.array([item.time for item in iterations])
-    breakdown = {term: _mean([item.breakdown[term] for item in iterations]) for term in BREAKDOWN}
+    counted = _simulated(scenario, plan, neighbours, keep_iterations)
+    times, breakdown = np.array(counted.of["time"]), {term: counted.mean(term) for term in BREAKDOWN}
     evidence = evidence_of(scenario, plan, breakdown)
-    communication = _mean([item.communication_total for item in iterations])
+    communication = counted.mean("communication_total")
     document = _document(scenario, plan, times, breakdown, communication, evidence=evidence)
     if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
         by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
@@ -95,13 +97,29 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
         for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
     ]
     document["density_over_iterations"] = [] if recorded is None else recorded[1]
-    document["waiting_s"] = _mean([item.waiting for item in iterations])
-    kept = tuple(iterations) if keep_iterations else ()
-    return Prediction(scenario, document, iterations[-1], plan, times, evidence, kept)
+    document["waiting_s"] = counted.mean("waiting")
+    return Prediction(scenario, document, counted.last, plan, times, evidence, tuple(counted.kept))
 
 
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
+class _Counted:
+    """Figures of the counted iterations, and the last of these; all of them where they are kept."""
+
+    def __init__(self) -> None:
+        self.of = {name: array("d") for name in ("time", "communication_total", "waiting", *BREAKDOWN)}
+        self.last: Iteration
+        self.kept: list[Iteration] = []
+
+    def add(self, item: Iteration, keep: bool) -> None:
+        """Count one more."""
+        for name, value in self.of.items():
+            value.append(item.breakdown[name] if name in item.breakdown else getattr(item, name))
+        self.last = item
+        if keep:
+            self.kept.append(item)
+
+    def mean(self, name: str) -> float:
+        """Mean over the counted iterations."""
+        return math.fsum(self.of[name]) / len(self.of[name])
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -176,12 +194,14 @@ def _told(scenario: Scenario) -> Iterator[None]:
     raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
 
 
-def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> list[Iteration]:
+def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> _Counted:
     """Every counted iteration. Raises InputError where an exchange never ends."""
-    draws = _draws(scenario, plan, bool(neighbours)) or [ALIKE]
+    draws, counted = _draws(scenario, plan, bool(neighbours)), _Counted()
     with _told(scenario):
         made = simulate_all(plan, draws, neighbours, keep)
-    return made[scenario.warmup :] if neighbours else made
+        for item in islice(made, scenario.warmup if neighbours else 0, None):
+            counted.add(item, keep)
+    return counted
 
 
 def replayed(scenario: Scenario, trace: Trace, plan: Plan) -> tuple[tuple[Selection, ...], list[dict[str, float]]]:
@@ -217,35 +237,60 @@ def _described(law: Overlap) -> str:
     return f"concentration {law:.4g}"
 
 
-def _draws(scenario: Scenario, plan: Plan, beside: bool) -> list[Draws]:
-    """One set of per-worker differences per counted iteration; none where all workers are alike.
+def _draws(scenario: Scenario, plan: Plan, beside: bool) -> Iterable[Draws]:
+    """One set of per-worker differences per counted iteration; a single one where it repeats itself.
 
     Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Where other
     jobs run `beside`, those of the warm-up are kept, since the jobs move against each other.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
     random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
-    first = 0 if beside else scenario.warmup
     count = scenario.warmup + scenario.iterations
+    if beside or (random and p > 1):
+        with _told(scenario):
+            _refuse(plan, p, count, random)
     if p == 1 or not (random or stragglers.slow):
-        return [ALIKE] * count if beside else []
+        return [ALIKE] * (count if beside else 1)
     fixed = np.ones(p)
     for item in stragglers.slow:
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    with _told(scenario):
-        refuse_draws(p, count)
-    normal = (_normal if p * count <= _FEW_DRAWS else _normal.__wrapped__)(scenario.seed, p, count)
-    compute = fixed[:, None] * _factors(stragglers, normal[:p])
-    return [Draws(compute[:, i], normal[p:, i]) for i in range(first, count)]
+    return islice(_drawn(scenario, fixed, count), 0 if beside else scenario.warmup, None)
+
+
+def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
+    """Raise an expected-error for more iterations than can be followed in half a minute."""
+    gated, work = plan.scheduler.gated, plan.work
+    turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
+    layered = gated or plan.runtime.compute_slowdown > 0
+    refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
+    if random:
+        refuse_draws(workers, count)
+
+
+def _drawn(scenario: Scenario, fixed: Floats, count: int) -> Iterator[Draws]:
+    """The random differences of every iteration, warm-up first."""
+    p = len(fixed)
+    few = p * count <= _FEW_DRAWS
+    for normal in [_normal(scenario.seed, p, count)] if few else _normal_in_parts(scenario.seed, p, count):
+        compute = fixed[:, None] * _factors(scenario.cluster.stragglers, normal[:p])
+        yield from map(Draws, compute.T, normal[p:].T)
 
 
 @lru_cache(maxsize=4)  # a sweep draws the same numbers again and again
 def _normal(seed: int, workers: int, count: int) -> Floats:
     """Standard normal draws (2p, count), each row a stream of its own: compute of every worker, then selection."""
+    return np.concatenate(list(_normal_in_parts(seed, workers, count)), axis=1)
+
+
+def _normal_in_parts(seed: int, workers: int, count: int) -> Iterator[Floats]:
+    """The same draws (2p, n), some iterations at a time: memory does not grow with their number."""
     seeds = np.random.SeedSequence(seed).spawn(2 * workers)
-    return np.array([np.random.default_rng(item).standard_normal(count) for item in seeds])
+    some = max(_TOGETHER, _MANY_DRAWS // workers)
+    streams = [np.random.default_rng(item) for item in seeds] if count > some else map(np.random.default_rng, seeds)
+    for first in range(0, count, some):
+        yield np.array([stream.standard_normal(min(some, count - first)) for stream in streams])
 
 
 def _factors(stragglers: Stragglers, normal: Floats) -> Floats:

@@ -12,6 +12,7 @@ from reference import interpret
 from examples import example, pairs, switch
 from simulator.engine.fold import fold
 from simulator.engine.pricing import Wires, price
+from simulator.engine.symmetry import one_node
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter, Round
 from simulator.topologies.base import Topology, ring_gather, ring_pass
@@ -251,3 +252,17 @@ def test_a_batch_with_different_wire_factors():
     rounds = ring_pass(np.arange(4), np.array([[S / 4], [S / 4]]), 6)
     law = fold(rounds, wiring, np.zeros(4), factor=factor).max(axis=1)
     np.testing.assert_allclose(law, [6 * (ALPHA + f * S / (4 * B)) for f in factor], rtol=1e-12)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("primitive", ["all_reduce", "reduce_scatter"])
+def test_one_node_stands_for_all_that_are_alike(alike, primitive):
+    """To the last digit, for two payloads at once; and where one worker is late, none does."""
+    layout = Layout(8, 160)
+    wiring, ready = SingleSwitch(bandwidth=B, latency=ALPHA).wire(layout), np.zeros(layout.places)
+    ready[7] = 0.0 if alike else 0.01
+    rounds = getattr(example(Topology, "ring"), primitive)(np.array([S, 1e3]), layout)
+    written_out = [Round(item.src, item.dst, item.nbytes) for item in rounds for _ in range(item.repeat)]
+    one = one_node(layout, rounds[0].src, rounds[0].dst, wiring.route(rounds[0].src, rounds[0].dst)[:2], [ready])
+    assert (one is not None) == alike
+    np.testing.assert_allclose(fold(rounds, wiring, ready), fold(written_out, wiring, ready), rtol=1e-11)

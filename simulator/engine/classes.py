@@ -47,10 +47,11 @@ class Classes:
     """The quotient: class of every place (P,) and link (L,), programmes by structure, and the types of flows.
 
     A type is a way over link classes; entry i says that one flow of type `type_of[i]` stands for `messages[i]` messages
-    on every link of class `link_of[i]`. `capacity` and `of_link` lead from links to classes.
+    on every link of class `link_of[i]`. `of_link` leads from links to classes, `one_place` to a place of each class.
     """
 
     of_place: Ints
+    one_place: Ints
     of_link: Ints
     programmes: dict[Structure, Programme]
     types: int
@@ -74,9 +75,10 @@ class Classes:
 
 
 Structure = tuple[tuple[bytes, bytes, bytes, int], ...]
+Shape = tuple[Structure, tuple[float, ...]]
 
 
-def structure(rounds: Sequence[Round], row: int = 0) -> tuple[Structure, tuple[float, ...]]:
+def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
     """What two exchanges must share to be the same programme, and the largest message of each round, in bytes."""
     shape, scales = [], []
     for item in rounds:
@@ -176,7 +178,8 @@ def _summed(ways: Ints, message: Colours, links: int) -> Colours:
 def _quotient(
     structures: Sequence[Structure], made: _Messages, message: Colours, others: tuple[Colours, Colours, Colours]
 ) -> Classes:
-    of_place, of_link, of_pair = (np.unique(colours, return_inverse=True)[1] for colours in others)
+    one_place, of_place = np.unique(others[0], return_index=True, return_inverse=True)[1:]
+    of_link, of_pair = (np.unique(colours, return_inverse=True)[1] for colours in others[1:])
     links_in = np.bincount(of_link)
     one, of_message, alike = np.unique(message, return_index=True, return_inverse=True, return_counts=True)[1:]
     types: dict[tuple[tuple[int, int], ...], int] = {}
@@ -211,4 +214,6 @@ def _quotient(
                 )
             rounds.append((tuple(classes), item[3]))
         programmes[shape] = Programme(tuple(rounds))
-    return Classes(of_place, of_link, programmes, len(types), table[:, 0], table[:, 1], table[:, 2].astype(float))
+    return Classes(
+        of_place, one_place, of_link, programmes, len(types), table[:, 0], table[:, 1], table[:, 2].astype(float)
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import simpy
 
-from simulator.engine.classes import structure
-from simulator.engine.network import NOTHING_ELSE, Network, Stalled, Surroundings
+from simulator.engine.classes import Structure, structure
+from simulator.engine.network import NOTHING_ELSE, Laid, Network, Stalled, Surroundings
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
@@ -49,12 +49,13 @@ def flows(
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """One exchange after another, each with the wires to itself."""
+    """One exchange after another, each with the wires to itself; what is alike is found once for each structure."""
 
     wiring: Wiring
     ready: Floats
     overhead: float
     surroundings: Surroundings
+    known: dict[Structure, Laid] = field(default_factory=dict)
 
     def shortened(self, rounds: list[Round]) -> Floats:
         """Long repetitions are cut to a few periods and, where the last of them were alike, made good."""
@@ -76,16 +77,19 @@ class _Alone:
 
     def whole(self, rounds: Sequence[Round]) -> tuple[Floats, list[Floats]]:
         """Times of every place, and when the flows of each round ended, (repeat, classes)."""
-        env = simpy.Environment()
+        env, shape = simpy.Environment(), structure(rounds)
         network = Network(
             env,
             self.wiring,
-            [structure(rounds)[0]],
+            [shape[0]],
             overhead=self.overhead,
             colours=self.ready,
             surroundings=self.surroundings,
+            laid=self.known.get(shape[0]),
         )
-        transfer = network.submit(rounds, ready=self.ready)
+        if network.again is not None:
+            self.known[shape[0]] = network.again
+        transfer = network.start(shape, self.ready)
         env.run(until=transfer.done if self.surroundings.steady else None)
         if transfer.left:
             raise Stalled(network.stuck())

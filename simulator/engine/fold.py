@@ -8,16 +8,17 @@ holds a link at a time and the fabric does not block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulator.engine.symmetry import one_node
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Round
+from simulator.models.exchange import Ints, Layout, Round
 
 _SAME = 1e-13
+_FEW = 64
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ def fold(
         if item.repeat == 1:
             _step(routed, have, free)
         else:
-            _repeat(routed, have, free, max(1, wiring.layout.gpus_per_node))
+            _repeat(routed, have, free, wiring.layout)
     if wiring.burst is not None and links is not None:
         links.T[:] = free[: len(wiring.capacity)]
     return have.T
@@ -80,7 +81,7 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     if (leaving != arriving).any():
         in_time = nbytes / arriving[:, None] + overhead
         slower = np.maximum(out_time, in_time)
-    shared = _shares(first.tobytes()) or _shares(last.tobytes())
+    shared = _shares(first) or _shares(last)
     early = None
     if wiring.burst is not None:
         held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
@@ -88,11 +89,11 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, early)
 
 
-@lru_cache(maxsize=1024)
-def _shares(links: bytes) -> bool:
-    """Whether two messages name the same link, from the array's bytes."""
-    used = np.frombuffer(links, dtype=np.int64)
-    return len(np.unique(used)) < len(used)
+def _shares(links: Ints) -> bool:
+    """Whether two messages name the same link."""
+    if len(links) <= _FEW:  # counting takes as long as there are links, and a chain is of rounds of one message
+        return len(set(links.tolist())) < len(links)
+    return bool(np.bincount(links).max() > 1)
 
 
 def _step(routed: _Routed, have: Floats, free: Floats) -> None:
@@ -146,7 +147,34 @@ def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
     return done
 
 
-def _repeat(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
+def _repeat(routed: _Routed, have: Floats, free: Floats, layout: Layout) -> None:
+    """Repeat a round: on one node, where all are alike, else on all of them."""
+    item, ends, period = routed.item, (routed.first, routed.last), max(1, layout.gpus_per_node)
+    few = None
+    if item.repeat > period and not routed.shared and routed.early is None:
+        state = (have.take(item.src, axis=0), have.take(item.dst, axis=0), *(free.take(each, axis=0) for each in ends))
+        same = (routed.latency, routed.out_time, routed.in_time, routed.slower, *state)
+        few = one_node(layout, item.src, item.dst, ends, same)
+    if few is None:
+        _stepped(routed, have, free, period)
+        return
+    first = slice(few.count)
+    alone = replace(
+        routed,
+        item=Round(few.src, few.dst, item.nbytes[:, first], item.repeat),
+        first=few.first,
+        last=few.last,
+        latency=routed.latency[first],
+        out_time=routed.out_time[first],
+        in_time=routed.in_time[first],
+        slower=routed.slower[first],
+    )
+    times = few.state(have, free, *ends)
+    _stepped(alone, *times, period)
+    few.spread(times, have, free, ends)
+
+
+def _stepped(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
     """Repeat a round; once every time has moved by the same amount over one period, the rest follows by adding.
 
     Max-plus linear systems become periodic (Baccelli et al. 1992), so this is exact; `period` is a guess that holds on

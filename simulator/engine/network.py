@@ -21,7 +21,7 @@ import numpy as np
 import simpy
 
 from simulator.engine.buckets import Buckets
-from simulator.engine.classes import Classes, Key, MessageClass, Programme, Structure, classify, structure
+from simulator.engine.classes import Classes, Key, MessageClass, Programme, Shape, Structure, classify, structure
 from simulator.engine.sharing import Sharing
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
@@ -103,11 +103,16 @@ class Transfer:
     flows: list[list[list[_Flow]]]
 
 
+Laid = tuple[Classes, Sharing, list[int]]
+"""What is alike on the wires, how it shares them, and the types of the steady traffic."""
+
+
 class Network:
     """The wires while exchanges are under way on them; `submit` starts one.
 
     `structures` are all that will be submitted, so that what is alike can be found beforehand; `colours` (P,) tell
     apart places that start at different times. `keep`: remember flows and rates after each change, for `link_use`.
+    `laid`: what another network found for the same structures on the same wires, none of which change.
     """
 
     def __init__(
@@ -120,9 +125,12 @@ class Network:
         colours: Floats | None = None,
         surroundings: Surroundings = NOTHING_ELSE,
         keep: bool = False,
+        laid: Laid | None = None,
     ) -> None:
         self.env, self.wiring, self.overhead, self.now = env, wiring, overhead, env.now
-        self.classes, self.sharing, self.steady = _laid(wiring, list(structures), colours, surroundings)
+        self.surroundings = surroundings
+        self.laid = laid or _laid(wiring, list(structures), colours, surroundings)
+        self.classes, self.sharing, self.steady = self.laid
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
         self.next = np.full(types, _NEVER)
@@ -148,13 +156,22 @@ class Network:
 
     def submit(self, rounds: Sequence[Round], *, row: int = 0, ready: Floats | None = None) -> Transfer:
         """Start an exchange now, or where each place is `ready` (P,). Raises TooManyMessages."""
+        return self.start(structure(rounds, row), ready)
+
+    def start(self, shape: Shape, ready: Floats | None = None) -> Transfer:
+        """As `submit`, with the structure and scales of the rounds, where these are known already."""
         self._catch_up()
-        exchange = self._started(rounds, row, ready)
+        exchange = self._started(shape, ready)
         if exchange.left:
             self._settle()
         else:
             exchange.done.succeed(self.times(exchange))
         return exchange
+
+    @property
+    def again(self) -> Laid | None:
+        """What another network may be given as `laid`; None where capacities are written over."""
+        return None if self.surroundings.changes else self.laid
 
     def stuck(self) -> list[str]:
         """Names of links that are dead while flows wait for them."""
@@ -174,14 +191,14 @@ class Network:
         np.minimum.at(slowest, self.classes.type_of, self.sharing.capacity[self.classes.link_of])
         return slowest
 
-    def _started(self, rounds: Sequence[Round], row: int, ready: Floats | None) -> Transfer:
-        shape, scales = structure(rounds, row)
-        programme = self.classes.programmes[shape]
+    def _started(self, shape: Shape, ready: Floats | None) -> Transfer:
+        programme, scales = self.classes.programmes[shape[0]], shape[1]
         number = sum(len(classes) * repeat for classes, repeat in programme.rounds)
         if number > _MOST:
             raise TooManyMessages(number)
-        begin = np.full(len(self.classes.of_place), self.env.now) if ready is None else ready
-        have = dict(zip(self.classes.of_place.tolist(), begin.tolist(), strict=True))
+        one = self.classes.one_place
+        begin = [self.env.now] * len(one) if ready is None else ready[one].tolist()
+        have = dict(enumerate(begin))
         exchange = Transfer(have, number, self.env.event(), [])
         for flow in self._unrolled(exchange, programme, scales):
             if not flow.waits:
@@ -351,9 +368,7 @@ class Network:
 
     def times(self, exchange: Transfer) -> Floats:
         """When each place has finished its part, (P,)."""
-        at = np.zeros(int(self.classes.of_place.max()) + 1)
-        for place, time in exchange.have.items():
-            at[place] = time
+        at = np.fromiter(exchange.have.values(), float)
         return at[self.classes.of_place]
 
 
@@ -366,7 +381,7 @@ def _laid(
     structures: list[Structure],
     colours: Floats | None,
     surroundings: Surroundings,
-) -> tuple[Classes, Sharing, list[int]]:
+) -> Laid:
     """Classes of all that may travel, their sharing, and the types of the steady traffic."""
     places, links = len(wiring.node), len(wiring.capacity)
     mine = [_lonely(item) for item in surroundings.steady]

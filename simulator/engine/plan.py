@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.classes import Structure, structure
+from simulator.engine.classes import Shape, Structure, structure
 from simulator.engine.costs import software_time
 from simulator.engine.kernels import Kernel
 from simulator.engine.network import Surroundings
@@ -29,6 +29,7 @@ from simulator.models.exchange import (
 )
 from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.limits import refuse_messages
 from simulator.schedulers.base import Scheduler
 from simulator.topologies.base import Rounds
 
@@ -38,12 +39,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Stage:
-    """One link of a bucket's exchange: a fixed time (collective or kernel), then rounds that share links as they go."""
+    """One link of a bucket's exchange: a fixed time (collective or kernel), then rounds that share links as they go.
+
+    `shape`: what the network knows the rounds by.
+    """
 
     label: str
     seconds: float = 0.0
     rounds: Rounds | None = None
     collective: bool = True
+    shape: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +95,13 @@ class Plan:
         return traffic_between(self.work.steps, self.work.uses, self.wires, self.live)
 
     def structures(self) -> set[Structure]:
-        """What the network must know to find what is alike."""
-        stages = (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain)
-        return {structure(stage.rounds)[0] for stage in stages if stage.rounds}
+        """What the network must know to find what is alike; stages of one structure hold it once."""
+        known: dict[Structure, Structure] = {}
+        for stage in (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain):
+            if stage.rounds:
+                found, scales = stage.shape or structure(stage.rounds)
+                stage.shape = known.setdefault(found, found), scales
+        return set(known)
 
 
 def assemble(setup: Setup, beside: Sequence[Beside] = ()) -> tuple[Plan, list[tuple[Plan, float]]]:
@@ -125,14 +134,13 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
     pace, selection, spread = _by_worker(setup, work, each)
     work = _slowest(work, [other for _, other in each])
     live = topology.concurrent or meets
-    prices = price(work.steps, work.uses if seats is None else (), wires, live)
     if live:
-        exchanges = [_live(chain, slot, work.steps, wires, runtime) for slot, chain in enumerate(work.chains)]
-        halves = [_live(chain, slot, work.steps, wires, runtime) for slot, chain in enumerate(work.halves)]
+        exchanges, halves = (_all_live(chains, work.steps, wires, runtime) for chains in (work.chains, work.halves))
         for stage in (stage for part in (exchanges, halves) for chain in part for stage in chain):
             if stage.rounds and seats is not None:
                 stage.rounds = [Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in stage.rounds]
-    else:
+    prices = price(work.steps, work.uses if seats is None else (), wires, live)
+    if not live:
         exchanges = _stages(work, work.chains, prices.seconds, runtime)
         halves = _stages(work, work.halves, prices.seconds, runtime)
     return Plan(
@@ -235,6 +243,18 @@ def _stages(
                 Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain
             ]
     return [made[chain] for chain in chains]
+
+
+def _all_live(
+    chains: Sequence[Sequence[Kernel | int]], steps: Sequence[Communication], wires: Wires, runtime: Runtime
+) -> list[list[Stage]]:
+    """Every exchange as rounds. Raises an expected-error where these are more messages in all than can be held."""
+    made, messages = list[list[Stage]](), 0
+    for slot, chain in enumerate(chains):
+        made.append(_live(chain, slot, steps, wires, runtime))
+        messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
+        refuse_messages(messages)
+    return made
 
 
 def _live(

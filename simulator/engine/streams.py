@@ -260,8 +260,8 @@ class Live:
             began = self.env.now
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
-            if stage.rounds and self.network is not None:
-                yield self.network.submit(stage.rounds).done
+            if stage.shape and self.network is not None:
+                yield self.network.start(stage.shape).done
             elif stage.rounds:
                 yield self.env.timeout(self._folded(stage))
             if self.slowed is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from simulator.engine.network import Network, Stalled
+from simulator.engine.network import Laid, Network, Stalled
 from simulator.engine.plan import Plan
 from simulator.engine.spans import slowest_spans, worker_spans
 from simulator.engine.streams import Live, Slowed, serial
@@ -44,38 +44,53 @@ class Neighbour:
 
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
     """Run one iteration. Raises Stalled where an exchange never ends."""
-    return simulate_all(plan, [draws])[0]
+    return next(iter(simulate_all(plan, [draws])))
 
 
 def simulate_all(
-    plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
-) -> list[Iteration]:
+    plan: Plan, draws: Iterable[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
+) -> Iterator[Iteration]:
     """Run iterations: each by itself, or one after the other where neighbours run theirs beside them.
 
-    Without `keep` only the last one has spans. Raises Stalled where an exchange never ends.
+    Without `keep` an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
     if neighbours:
-        return _together(plan, draws, neighbours, keep)
-    made: list[Iteration] = []
+        env = simpy.Environment()
+        yield from _together(plan, list(draws), env, _network(env, plan, neighbours), neighbours=neighbours, keep=keep)
+        return
+    made: Iteration | None = None
+    laid: Laid | None = None
     for each in draws:
-        if made and not keep:
-            made[-1].forget()
-        made += _together(plan, [each], (), keep)
-    return made
+        if made is not None and not keep:
+            made.forget()
+        env = simpy.Environment()
+        network = _network(env, plan, (), laid)
+        laid = network.again if network else None
+        (made,) = _together(plan, [each], env, network)
+        yield made
 
 
-def _together(plan: Plan, draws: Sequence[Draws], neighbours: Sequence[Neighbour], keep: bool) -> list[Iteration]:
-    env, network = simpy.Environment(), None
-    if plan.flowing:
-        structures = [shape for each in (plan, *(item.plan for item in neighbours)) for shape in each.structures()]
-        network = Network(
-            env,
-            plan.wiring,
-            structures,
-            overhead=plan.runtime.message_overhead,
-            surroundings=plan.surroundings,
-            keep=True,
-        )
+def _network(
+    env: simpy.Environment, plan: Plan, neighbours: Sequence[Neighbour], laid: Laid | None = None
+) -> Network | None:
+    """The wires that a plan and its neighbours share as they go; None where nothing does."""
+    if not plan.flowing:
+        return None
+    plans = (plan, *(item.plan for item in neighbours))
+    structures = [] if laid else [shape for each in plans for shape in each.structures()]
+    overhead, around = plan.runtime.message_overhead, plan.surroundings
+    return Network(env, plan.wiring, structures, overhead=overhead, surroundings=around, keep=True, laid=laid)
+
+
+def _together(
+    plan: Plan,
+    draws: Sequence[Draws],
+    env: simpy.Environment,
+    network: Network | None,
+    *,
+    neighbours: Sequence[Neighbour] = (),
+    keep: bool = False,
+) -> list[Iteration]:
     made: list[Iteration] = []
 
     def job() -> Process:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import combinations
 from typing import Annotated, Literal
 
@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field, field_validator
 from simulator.component import Component, Spec, expected
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.remembering import remembered
 from simulator.models.rings import Rings
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
@@ -297,13 +298,13 @@ class Fabric(Component, family="fabric"):
         return [item for item in self.measured if (item.bandwidth, item.latency) != (self.bandwidth, self.latency)]
 
 
-@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+@remembered  # a sweep lays the same cluster out again and again
 def _nic_names(nodes: int, count: int) -> tuple[str, ...]:
     number = [f" {i}" if count > 1 else "" for i in range(count)]
     return tuple(f"node {n} NIC{i} {way}" for way in ("out", "in") for n in range(nodes) for i in number)
 
 
-@lru_cache(maxsize=64)
+@remembered
 def _port_names(places: int, label: str) -> tuple[str, ...]:
     return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
 

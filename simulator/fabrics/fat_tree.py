@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from pydantic import Field, field_validator
 
@@ -11,6 +9,7 @@ from simulator.component import expected
 from simulator.fabrics.base import Links
 from simulator.fabrics.leaf_spine import Switched, spread
 from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.remembering import remembered
 
 
 class FatTree(Switched, kind="fat_tree"):
@@ -77,7 +76,7 @@ class FatTree(Switched, kind="fat_tree"):
         return half
 
 
-@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+@remembered  # a sweep lays the same cluster out again and again
 def _names(half: int, edges: int, pods: int) -> tuple[str, ...]:
     low = [
         (f"pod {e // half} edge {e % half}", f"pod {e // half} aggregation {a}")

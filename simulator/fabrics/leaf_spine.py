@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 from simulator.component import expected
 from simulator.fabrics.base import Fabric, Links
 from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.remembering import remembered
 from simulator.units import BytesPerSecond, Seconds
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -95,7 +95,7 @@ def spread(src: Ints, dst: Ints, ways: int) -> Ints:
     return (mixed % np.uint64(ways)).astype(np.int64)
 
 
-@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+@remembered  # a sweep lays the same cluster out again and again
 def _names(leaves: int, spines: int) -> tuple[str, ...]:
     pairs = [(leaf, spine) for leaf in range(leaves) for spine in range(spines)]
     up = [f"leaf {leaf} to spine {spine}" for leaf, spine in pairs]

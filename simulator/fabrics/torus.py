@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import Field, field_validator
 from simulator.component import expected
 from simulator.fabrics.base import Fabric, Links
 from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.remembering import remembered
 from simulator.units import Seconds
 
 _MOST = 2**17
@@ -101,7 +101,7 @@ def _ways(shape: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(axis, way) for axis, length in enumerate(shape) for way in (1, -1) if length > (1 if way > 0 else 2)]
 
 
-@lru_cache(maxsize=64)  # a sweep lays the same cluster out again and again
+@remembered  # a sweep lays the same cluster out again and again
 def _names(shape: tuple[int, ...], count: int) -> tuple[str, ...]:
     node = np.arange(math.prod(shape)).reshape(shape)
     towards = [np.roll(node, -way, axis=axis).ravel().tolist() for axis, way in _ways(shape)]

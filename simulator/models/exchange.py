@@ -110,6 +110,11 @@ class Selection:
     detail: dict[str, float] = field(default_factory=dict)
 
 
+def alike(workers: int, value: float) -> Floats:
+    """One number for each of the workers (p,), held once: of large clusters, there are thousands such arrays."""
+    return np.ndarray(workers, buffer=np.array([value], dtype=float), strides=(0,))
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over."""

@@ -1,4 +1,7 @@
-"""Sizes that are refused in words, before they would fill the memory: each bound keeps a prediction below 2 GiB."""
+"""Sizes that are refused in words, before they would fill the memory or take minutes.
+
+Each bound keeps a prediction below 2 GiB and 30 s of a laptop's core; what they cost is in docs/large.md.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,26 @@ from simulator.component import expected
 
 MAX_LAYERS = 100_000
 """Rows of a file of layers: the largest models have a few thousand."""
-MAX_MESSAGES = 2**23
-"""Of one exchange, where all are held at once: 2,896 workers all to all, or workers times servers."""
+MAX_MESSAGES = 2**22
+"""Held at once: 2,048 workers all to all, workers times servers, or of all exchanges that meet on the links."""
 MAX_COLLECTIVES = 2**25
 """Workers times buckets: times of each are held for each."""
 MAX_DRAWS = 3 * 2**23
 """Workers times iterations, where every worker draws its own times."""
+MAX_TURNS = 2**23
+"""Buckets times iterations of which each differs: 2 us each, one exchange after the other."""
+MAX_LAYERED_TURNS = 2**20
+"""The same where every layer waits for its own parameters, or compute for communication: 10 to 50 us each."""
+MAX_LIVE_TURNS = 2**15
+"""The same where exchanges meet on the links: 0.6 ms each."""
+MAX_LAYERED_TIMES = 2**28
+"""Workers times layers times iterations, where every layer waits for its own parameters."""
 
 
 def refuse_messages(count: int) -> None:
-    """Raise an expected-error for an exchange of more messages than are held at once."""
+    """Raise an expected-error for more messages than are held at once."""
     if count > MAX_MESSAGES:
-        hint = "fewer workers, fewer servers, or a topology with fewer messages, such as ring or tree"
+        hint = "fewer workers, servers or buckets, or a topology with fewer messages, such as ring or tree"
         raise expected(f"an exchange of at most {MAX_MESSAGES:,} messages", f"{count:,}", hint)
 
 
@@ -29,7 +40,22 @@ def refuse_collectives(workers: int, buckets: int) -> None:
 
 
 def refuse_draws(workers: int, iterations: int) -> None:
-    """Raise an expected-error for more workers times iterations than there are draws held."""
-    if workers * iterations > MAX_DRAWS:
-        got, hint = f"{workers:,} workers times {iterations:,} iterations", "fewer iterations, or fewer workers"
-        raise expected(f"at most {MAX_DRAWS:,} workers times iterations of which each differs", got, hint)
+    """Raise an expected-error for more workers times iterations than there are draws made."""
+    _refuse_iterations(MAX_DRAWS, workers, iterations, "workers")
+
+
+def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool) -> None:
+    """Raise an expected-error for more buckets times iterations, of which each differs, than there is time for.
+
+    `layered`: every layer waits for its own; `live`: exchanges meet on the links.
+    """
+    most = MAX_LIVE_TURNS if live else MAX_LAYERED_TURNS if layered else MAX_TURNS
+    _refuse_iterations(most, buckets, iterations, "buckets")
+    if layered:
+        _refuse_iterations(MAX_LAYERED_TIMES, workers * buckets, iterations, "workers and layers")
+
+
+def _refuse_iterations(most: int, count: int, iterations: int, what: str) -> None:
+    if count * iterations > most:
+        got, hint = f"{count:,} {what} times {iterations:,} iterations", f"fewer iterations, or fewer {what}"
+        raise expected(f"at most {most:,} {what} times iterations of which each differs", got, hint)

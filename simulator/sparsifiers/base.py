@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.component import Component, expected
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap, union_density
@@ -163,7 +163,7 @@ class LocalSelection(Selective):
             n * union_density(k / n, workers, concentration) for n, k in zip(self.units(bucket), counts, strict=True)
         )
         k = float(counts.sum())
-        return Selection(np.full(workers, k), float(union), k, self.density * bucket.numel)
+        return Selection(alike(workers, k), float(union), k, self.density * bucket.numel)
 
     def topk_kernels(self, bucket: Bucket) -> list[Compute]:
         """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of what was selected."""

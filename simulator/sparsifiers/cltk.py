@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, largest
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -45,7 +45,7 @@ class CLTK(LocalSelection, kind="cltk"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k: there is one selection."""
         k = float(self.counts(bucket).sum())
-        return Selection(np.full(workers, k), k, k, self.target(bucket.numel))
+        return Selection(alike(workers, k), k, k, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback; the filter is one more pass over the residual."""

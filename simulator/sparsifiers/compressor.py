@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -48,7 +48,7 @@ class Compressor(Sparsifier):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Everything, on every worker."""
         d = float(bucket.numel)
-        return Selection(np.full(workers, d), d, d, d)
+        return Selection(alike(workers, d), d, d, d)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One all-gather per array, then every worker's payload is decoded and added, tensor by tensor.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -20,7 +20,7 @@ class Dense(Sparsifier, kind="dense"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Everything, on every worker."""
         d = float(bucket.numel)
-        return Selection(np.full(workers, d), d, d, d)
+        return Selection(alike(workers, d), d, d, d)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """Everything is sent; the residual stays empty."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.component import expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, reaching
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -62,7 +62,7 @@ class GTopK(LocalSelection, kind="gtopk"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k whatever the overlap."""
         k = float(self.counts(bucket).sum())
-        return Selection(np.full(workers, k), k, k, self.target(bucket.numel))
+        return Selection(alike(workers, k), k, k, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""

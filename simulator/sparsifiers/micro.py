@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -111,7 +111,7 @@ class Micro(Exclusive, kind="micro"):
         union = min(d, max(float(self.wanted(bucket.numel)), workers))
         mean = union / workers
         largest = max(mean, min(self.padding * mean, union, scanned))
-        return Selection(np.full(workers, mean), union, largest, self.target(bucket.numel), scanned)
+        return Selection(alike(workers, mean), union, largest, self.target(bucket.numel), scanned)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing, residual add over d; absolute value, compare and compaction over the busiest part alone."""

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -98,7 +98,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker and K = k, which the thresholds are steered to; two passes: a check and the selection."""
         k = float(self.counts(bucket).sum())
-        return Selection(np.full(workers, k), k, k, self.target(bucket.numel), passes=2.0)
+        return Selection(alike(workers, k), k, k, self.target(bucket.numel), passes=2.0)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add, scans, and the exact top-k's share of one iteration in `interval`."""

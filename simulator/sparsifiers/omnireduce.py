@@ -7,7 +7,7 @@ import math
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllGather, Bucket, Compute, Messages, PushPull, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Messages, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import INDEPENDENT, Overlap, union_density
@@ -57,7 +57,7 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
             sent = min(float(n), max(fewest, n * union_density(k / n, b, clustering)))
             selected += sent
             union += n * union_density(sent / n, workers, concentration)
-        return Selection(np.full(workers, selected), union, selected, self.target(bucket.numel))
+        return Selection(alike(workers, selected), union, selected, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k with error feedback, then one pass that marks the non-zero blocks, and their copy."""

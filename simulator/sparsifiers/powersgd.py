@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
@@ -71,7 +71,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         """Everything, by the shapes that are known or assumed."""
         d = float(bucket.numel)
         detail = self._elements(self._shapes(bucket.pieces), bucket.pieces)
-        return Selection(np.full(workers, d), d, d, d, detail=detail)
+        return Selection(alike(workers, d), d, d, d, detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add where errors are fed back, and M Q: a call per matrix."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step
+from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import ring_rounds
@@ -65,7 +65,7 @@ class SkipReduce(Dense, kind="skip_reduce"):
         """Each worker in n-s of n chunks; every coordinate is summed."""
         d = float(bucket.numel)
         k = d * (1 - self.skips(bucket.pieces, workers) / workers)
-        return Selection(np.full(workers, k), d, k, d)
+        return Selection(alike(workers, k), d, k, d)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Dense's, with the shortened ring in place of the all-reduce."""

@@ -2,7 +2,8 @@
 
 One file that only grows, one record a line: CRC-32, space, JSON. What finished together is appended by one write and
 flushed to the disk before anything else is done; a line that was torn fails its checksum and is computed again. One
-file rather than one per point: thousands of small files cost more than the points themselves.
+file rather than one per point: thousands of small files cost more than the points themselves. In memory are only the
+places of the records, so that a sweep of 100,000 points needs little more than one of 1,000.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from simulator.errors import InputError, Problem
 
@@ -23,6 +24,15 @@ _FIXED = 9
 MAX_RECORD = 2**20
 MAX_COLUMNS = 2000
 """Columns that all records together may have."""
+
+
+class _Place(NamedTuple):
+    """Where a record stands: file handle, first byte and length of its JSON; and whether the point came out."""
+
+    file: int
+    start: int
+    size: int
+    finished: bool
 
 
 class Journal:
@@ -36,7 +46,7 @@ class Journal:
     def __init__(self, folder: Path, part: str = "") -> None:
         self.folder, self.part = folder, part
         self.path = folder / f"points{part}.jsonl"
-        self.records: dict[str, bytes] = {}
+        self.records: dict[str, _Place] = {}
         self.damaged = 0
         self.columns: set[str] = set()
         self.locks: list[int] = []
@@ -75,6 +85,7 @@ class Journal:
         """
         view = memoryview(b"".join(line_of(body) for _, body in bodies))
         try:
+            start = os.lseek(self.file, 0, os.SEEK_END)
             while view:
                 view = view[os.write(self.file, view) :]
             os.fsync(self.file)
@@ -82,49 +93,66 @@ class Journal:
             hint = "what was finished before is kept: make room, and the same command goes on from there"
             what = "a file that can be written"
             raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
-        self.records.update(bodies)
+        for digest, body in bodies:
+            self.records[digest] = _Place(self.file, start + _FIXED, len(body), _ROW in body)
+            start += _FIXED + len(body) + 1
 
     def finished(self, digest: str) -> bool:
         """Whether a point came out; what failed has not."""
-        return _ROW in self.records.get(digest, b"")
+        place = self.records.get(digest)
+        return place is not None and place.finished
 
     def row(self, digest: str) -> dict[str, Any] | None:
         """The row of a finished point; None for one that failed or is not there."""
-        body = self.records.get(digest)
-        made: dict[str, Any] | None = None if body is None else json.loads(body).get("row")
+        made: dict[str, Any] | None = self._record(digest).get("row")
         return made
 
     def error(self, digest: str) -> str | None:
         """What a point failed with."""
-        body = self.records.get(digest)
-        made: str | None = None if body is None else json.loads(body).get("error")
+        made: str | None = self._record(digest).get("error")
+        return made
+
+    def _record(self, digest: str) -> dict[str, Any]:
+        """A point's record; empty where there is none. Raises InputError where it is no longer what was read."""
+        place = self.records.get(digest)
+        if place is None:
+            return {}
+        line = os.pread(place.file, _FIXED + place.size, place.start - _FIXED)
+        body = line[_FIXED:]
+        if line[:_FIXED] != _checksum(body):
+            what = "the records that were there when the sweep began"
+            hint = "was the file changed meanwhile? the same command computes again what is missing"
+            raise InputError(Problem(str(self.folder), what, "others", hint))
+        made: dict[str, Any] = json.loads(body)
         return made
 
     def _read(self) -> None:
         """Every journal of the folder, its own last; what was torn off at its own end is cut away."""
         for path in sorted(self.folder.glob("points*.jsonl")):
             if path != self.path:
-                self._take(path)
-        whole = self._take(self.path)
+                self.locks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                self._take(self.locks[-1])
+        whole = self._take(self.file)
         if whole < os.fstat(self.file).st_size:
             os.ftruncate(self.file, whole)
             os.fsync(self.file)
 
-    def _take(self, path: Path) -> int:
+    def _take(self, handle: int) -> int:
         """Take over the records of a journal; the bytes up to the end of its last whole line."""
-        whole = 0
-        with path.open("rb") as file:
+        start = whole = 0
+        with os.fdopen(handle, "rb", closefd=False) as file:
             while line := file.readline(MAX_RECORD):
-                if line.endswith(b"\n"):
-                    whole = file.tell()
-                elif len(line) < MAX_RECORD:
+                if not line.endswith(b"\n") and len(line) < MAX_RECORD:
                     break  # torn off, or being written by another shard
                 if line != b"\n":
-                    self._record(line.rstrip(b"\n"))
+                    self._keep(line.rstrip(b"\n"), handle, start)
+                start += len(line)
+                if line.endswith(b"\n"):
+                    whole = start
         return whole
 
-    def _record(self, line: bytes) -> None:
-        """Keep one record, if it is whole and what this program writes."""
+    def _keep(self, line: bytes, handle: int, start: int) -> None:
+        """Keep the place of one record, if it is whole and what this program writes."""
         body = line[_FIXED:]
         record = _parsed(body) if line[:_FIXED] == _checksum(body) else None
         if record is None or len(self.columns | record.get("row", {}).keys()) > MAX_COLUMNS:
@@ -133,7 +161,7 @@ class Journal:
         self.columns |= record.get("row", {}).keys()
         digest = record["digest"]
         if _ROW in body or not self.finished(digest):
-            self.records[digest] = body
+            self.records[digest] = _Place(handle, start + _FIXED, len(body), _ROW in body)
 
     def _lock(self, name: str, shared: bool) -> None:
         """Hold a lock that ends with the process, however that ends. Raises InputError where another one has it."""

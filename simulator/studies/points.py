@@ -24,6 +24,8 @@ from simulator.studies.rows import UNITS, figure, label, row_of
 
 _INERT = ("versus", "question", "measured")
 _NETWORK = ("cluster.network", "topology", "fidelity")
+_HELD = 4096
+"""Parts, and clusters, that are kept once they have been validated: a sweep may have a new one at every point."""
 Anchor = tuple[str, ...]
 
 
@@ -168,6 +170,8 @@ class Points:
             for anchor, places in anchors.items():
                 made[anchor[1]] = self._part(anchor, tuple(choice[place] for place in places), choice)
             data = {name: value.value if isinstance(value, _Unfit) else value for name, value in made.items()}
+            if len(self.clusters) >= _HELD:
+                self.clusters.clear()
             try:
                 self.clusters[key] = Cluster.model_validate(data, context=self.context)
             except ValidationError:
@@ -199,6 +203,8 @@ class Points:
                     continue
                 made = _Unfit(value)
             self.applied.update(places)
+            if len(self.parts) >= _HELD:
+                self.parts.clear()
             self.parts[anchor, picked] = made
             return made
 

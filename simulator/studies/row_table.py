@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,28 @@ from simulator.errors import InputError, Problem
 _WHOLE = ("workers", "seed")
 
 
-def table(varied: Mapping[str, list[Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def table(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """One row a point: varied keys, then the outcome, last `error` (missing where the point came out).
 
-    Numbers are floats, but for varied whole numbers, `workers` and `seed`; the rest is text.
+    Numbers are floats, but for varied whole numbers, `workers` and `seed`; the rest is text. Rows are taken as they
+    come and are not held: their values are, column by column, and equal texts once.
     """
     columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
-    names = dict.fromkeys(name for row in rows for name in row)
-    for name in [name for name in names if name != "error"] + ["error"]:
+    held: dict[str, list[Any]] = {}
+    texts: dict[str, str] = {}
+    count = 0
+    for row in rows:
+        for name, value in row.items():
+            column = held.setdefault(name, [])
+            if len(column) < count:
+                column.extend([None] * (count - len(column)))
+            column.append(texts.setdefault(value, value) if isinstance(value, str) else value)
+        count += 1
+    for name in [name for name in held if name != "error"] + ["error"]:
+        column = held.pop(name, [])
         if name not in columns:
-            columns[name] = _column([row.get(name) for row in rows], whole=name in _WHOLE, text=name == "error")
+            column += [None] * (count - len(column))
+            columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
     return pd.DataFrame(columns)
 
 

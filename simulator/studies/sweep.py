@@ -189,7 +189,7 @@ def _written(out: Path, part: str, points: Points, plan: Plan, journal: Journal)
     for place in range(len(points.axes)):
         name, values = points.column(place)
         varied[name] = [values[choice[place]] for choice in choices]
-    made = table(varied, [_row(number, plan, journal) for number in plan.rows])
+    made = table(varied, (_row(number, plan, journal) for number in plan.rows))
     write_table(out, f"results{part}", made)
     return made
 

@@ -1,12 +1,10 @@
 """Speed of sweeps: `pytest tests/benchmarks/test_sweep_speed.py -o addopts=`. The bars assume two free cores."""
 
 import json
-import os
-import subprocess
-import sys
 import time
-from contextlib import suppress
 from pathlib import Path
+
+from watched import watched
 
 from simulator.engine.work import _prepared
 from simulator.loading import read_document
@@ -15,41 +13,13 @@ from simulator.studies.points import Points
 from simulator.studies.sweep_plan import planned
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = os.sysconf("SC_PAGE_SIZE")
-
-
-def family(pid):
-    """A process, those it started, and theirs."""
-    found = [pid]
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += [other for child in path.read_text().split() for other in family(int(child))]
-    return found
-
-
-def resident(pid):
-    """Bytes in memory of a process and all below it; what they share is counted for each."""
-    total = 0
-    for member in family(pid):
-        try:
-            total += PAGE * int(Path(f"/proc/{member}/statm").read_text().split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return total
 
 
 def measured(out, *options):
     """Wall seconds, CPU seconds of all processes, and the most bytes in memory, of a sweep of 5,720 points."""
-    command = [sys.executable, "-m", "simulator", "sweep", "big", "--out", str(out), *options]
-    before, began, most = os.times(), time.perf_counter(), 0
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None:
-            with suppress(FileNotFoundError, ProcessLookupError):
-                most = max(most, resident(process.pid))
-            time.sleep(0.1)
-    wall, after = time.perf_counter() - began, os.times()
-    assert process.returncode == 0
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return wall, cpu, most
+    made = watched("-m", "simulator", "sweep", "big", "--out", out, *options)
+    assert made.code == 0
+    return made.wall, made.cpu, made.peak
 
 
 def test_5720_points_on_two_cores_take_30_s_and_1_gib(tmp_path):
