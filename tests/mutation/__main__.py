@@ -28,6 +28,7 @@ from trial import Tree
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "engine", "sparsifiers", "topologies")
 RESULTS = Path("results/mutation")
+SAME = "simulator/__init__.py"
 
 
 def pool(only: str = "") -> list[Mutant]:
@@ -54,7 +55,7 @@ def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None
     tried = {_key(json.loads(line)) for line in kept.read_text().splitlines()} if kept.exists() else set()
     covering, until = Covering(Path(".coverage")), time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, kept.open("a") as out:
-        tree = Tree(ROOT, Path(folder))
+        tree, killers = Tree(ROOT, Path(folder)), set[str]()
         for number, mutant in enumerate(order[:count]):
             if time.monotonic() > until:
                 break
@@ -69,6 +70,15 @@ def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None
             print(json.dumps(row), file=out, flush=True)
             place = f"{mutant.path}:{mutant.line}"
             print(f"{number} {outcome} {took:.1f}s {place}: {mutant.before} -> {mutant.after} [{by}]", flush=True)
+            killers |= {by} & covering.seconds.keys()
+        _innocent(tree, sorted(killers))
+
+
+def _innocent(tree: Tree, tests: list[str]) -> None:
+    """The tests that noticed something pass where there is nothing. Raises RuntimeError."""
+    outcome, by = tree.judge(SAME, (ROOT / SAME).read_bytes(), tests, 3600.0) if tests else ("survived", "")
+    if outcome != "survived":
+        raise RuntimeError(f"fails without a mutant, too: {by or outcome}")
 
 
 def _key(row: dict[str, object]) -> tuple[object, ...]:

@@ -102,9 +102,8 @@ class _Finder:
             children = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, ast.AST)]
             for child in children:
                 if name in ("annotation", "returns"):
-                    calls = [item for item in ast.walk(child) if isinstance(item, ast.Call)]
-                    for call in calls:
-                        yield from self._below(call, statement, inside)
+                    for call in _calls_in(child) if isinstance(node, ast.AnnAssign) and not inside else ():
+                        yield from self._of(call, statement, inside, condition=False)
                     continue
                 body = inside or isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body"
                 within = child if isinstance(child, ast.stmt) else statement
@@ -187,6 +186,13 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, str]]:
         if keyword.arg is not None:
             rest = [*node.keywords[:place], *node.keywords[place + 1 :]]
             yield "argument left out", _text(ast.Call(node.func, node.args, rest))
+
+
+def _calls_in(annotation: ast.AST) -> list[ast.AST]:
+    """The outermost calls of an annotation, such as pydantic's `Field(ge=0)`."""
+    if isinstance(annotation, ast.Call):
+        return [annotation]
+    return [call for child in ast.iter_child_nodes(annotation) for call in _calls_in(child)]
 
 
 def _turned(test: ast.AST) -> bool:

@@ -24,6 +24,11 @@ COPIED = ("simulator", "tests", "configs", "scenarios", "examples", "notebooks",
           "CHANGELOG.md", "pyproject.toml", "LICENSE")  # fmt: skip
 
 
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no")
+"""Plain: what is loaded already can't be rewritten, and nobody reads why an assertion fails."""
+NOT_RUN = 99
+
+
 class _First:
     """The first test that fails."""
 
@@ -76,8 +81,8 @@ class Tree:
         if status is None:
             return "timed out", ""
         code = os.waitstatus_to_exitcode(status)
-        if code == pytest.ExitCode.NO_TESTS_COLLECTED:
-            raise RuntimeError(f"none of these tests was found: {tests}")
+        if code in (pytest.ExitCode.NO_TESTS_COLLECTED, NOT_RUN):
+            raise RuntimeError(f"these tests did not run: {tests}")
         return ("survived" if code == 0 else "killed"), first or f"exit {code}" * (code != 0)
 
     def _run(self, tests: list[str], pipe: int) -> None:
@@ -89,9 +94,9 @@ class Tree:
         with open(os.devnull, "r+") as nothing:
             for stream in (0, 1, 2):
                 os.dup2(nothing.fileno(), stream)
-        first, code = _First(), 99
+        first, code = _First(), NOT_RUN
         try:
-            code = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--tb=no", *tests], [first]))
+            code = int(pytest.main([*OPTIONS, *tests], [first]))
             os.write(pipe, first.name.encode())
         finally:
             os._exit(code)
