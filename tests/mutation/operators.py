@@ -78,8 +78,8 @@ class Mutant:
 def mutants(path: str, source: bytes) -> list[Mutant]:
     """All mutants of a file, in order.
 
-    Left alone: annotations (but for calls in them, which pydantic reads), decorators, docstrings, f-strings, patterns of
-    `match`, imports for type checkers, and what a `raise` says (the raise itself is removed).
+    Left alone: annotations (but for calls in them, which pydantic reads), decorators, docstrings, f-strings, patterns
+    of `match`, imports for type checkers, and what a `raise` says (the raise itself is removed).
     """
     return list(_Finder(path, source).found())
 
@@ -97,7 +97,7 @@ class _Finder:
     def _below(self, node: ast.AST, statement: ast.stmt | None, inside: bool) -> Iterator[Mutant]:
         """Mutants of the nodes under `node`, which stand in `statement` and, or not, inside a function."""
         for name, value in ast.iter_fields(node):
-            if name in ("decorator_list", "type_params") or isinstance(node, ast.match_case) and name == "pattern":
+            if name in ("decorator_list", "type_params") or (isinstance(node, ast.match_case) and name == "pattern"):
                 continue
             children = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, ast.AST)]
             for child in children:
@@ -105,7 +105,7 @@ class _Finder:
                     for call in _calls_in(child) if isinstance(node, ast.AnnAssign) and not inside else ():
                         yield from self._of(call, statement, inside, condition=False)
                     continue
-                body = inside or isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body"
+                body = inside or (isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body")
                 within = child if isinstance(child, ast.stmt) else statement
                 yield from self._of(child, within, body, condition=name in ("test", "ifs"))
 
@@ -151,12 +151,6 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, str]]:
             for place, op in enumerate(ops):
                 for other in COMPARED[type(op)]:
                     yield "comparison", _text(ast.Compare(left, _with(ops, place, other()), comparators))
-        case ast.BinOp(left, op, right) if type(op) in COMPUTED:
-            yield "arithmetic", _text(ast.BinOp(left, COMPUTED[type(op)](), right))
-        case ast.AugAssign(target, op, value):
-            yield "statement removed", "pass"
-            if type(op) in COMPUTED:
-                yield "arithmetic", ast.unparse(ast.AugAssign(target, COMPUTED[type(op)](), value))
         case ast.UnaryOp(ast.Not() | ast.USub(), operand):
             yield "sign or not dropped", _text(operand)
         case ast.BoolOp(op, values):
@@ -169,7 +163,18 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, str]]:
             yield from _calls(node)
         case ast.Attribute(value, attr) if attr in NAMED:
             yield "opposite name", _text(ast.Attribute(value, NAMED[attr], ast.Load()))
-        case ast.Expr(ast.Call()) | ast.Raise() | ast.Continue() | ast.Break():
+    if isinstance(node, ast.BinOp) and type(node.op) in COMPUTED:
+        yield "arithmetic", _text(ast.BinOp(node.left, COMPUTED[type(node.op)](), node.right))
+    if isinstance(node, ast.stmt):
+        yield from _statements(node)
+
+
+def _statements(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    match node:
+        case ast.AugAssign(target, op, value) if type(op) in COMPUTED:
+            yield "arithmetic", ast.unparse(ast.AugAssign(target, COMPUTED[type(op)](), value))
+            yield "statement removed", "pass"
+        case ast.Expr(ast.Call()) | ast.Raise() | ast.Continue() | ast.Break() | ast.AugAssign():
             yield "statement removed", "pass"
         case ast.Assign([ast.Attribute() | ast.Subscript()]):
             yield "statement removed", "pass"
