@@ -79,7 +79,8 @@ def mutants(path: str, source: bytes) -> list[Mutant]:
     """All mutants of a file, in order.
 
     Left alone: annotations (but for calls in them, which pydantic reads), decorators, docstrings, f-strings, patterns
-    of `match`, imports for type checkers, and what a `raise` says (the raise itself is removed).
+    of `match`, imports for type checkers, what a `raise` says (the raise itself is removed), and `strict` of `zip`, a check that
+    always passes.
     """
     return list(_Finder(path, source).found())
 
@@ -106,6 +107,8 @@ class _Finder:
                         yield from self._of(call, statement, inside, condition=False)
                     continue
                 body = inside or (isinstance(node, ast.FunctionDef | ast.Lambda) and name == "body")
+                if isinstance(node, ast.keyword) and node.arg == "strict":
+                    continue
                 within = child if isinstance(child, ast.stmt) else statement
                 yield from self._of(child, within, body, condition=name in ("test", "ifs"))
 
@@ -188,7 +191,7 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, str]]:
         swapped = [node.args[1], node.args[0], *node.args[2:]]
         yield "arguments swapped", _text(ast.Call(node.func, swapped, node.keywords))
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        if keyword.arg not in (None, "strict"):
             rest = [*node.keywords[:place], *node.keywords[place + 1 :]]
             yield "argument left out", _text(ast.Call(node.func, node.args, rest))
 
