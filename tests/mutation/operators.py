@@ -79,8 +79,8 @@ def mutants(path: str, source: bytes) -> list[Mutant]:
     """All mutants of a file, in order.
 
     Left alone: annotations (but for calls in them, which pydantic reads), decorators, docstrings, f-strings, patterns
-    of `match`, imports for type checkers, what a `raise` says (the raise itself is removed), and `strict` of `zip`, a check that
-    always passes.
+    of `match`, imports for type checkers, what a `raise` says (the raise itself is removed), and `strict` of `zip`, a
+    check that always passes.
     """
     return list(_Finder(path, source).found())
 
