@@ -1,23 +1,31 @@
-"""Golden results: what every scenario in scenarios/ and every validation row gives.
+"""Golden results: what every scenario in scenarios/, every validation row and every sparsifier gives.
 
 `python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
+import dataclasses
 import json
 import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic_core import PydanticCustomError
+
+from examples import example
+from simulator.component import discover
+from simulator.models.exchange import Bucket
 from simulator.prediction import run
 from simulator.scenario import load
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.validation import validate
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
-VALIDATION = "validation"
+VALIDATION, SPARSIFIERS = "validation", "sparsifiers"
+NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS)
 TOLERANCE = 1e-9
 """Relative; processors and versions of numpy differ in the last digits of a sum."""
 LEFT_OUT = ("versions", "digest")
@@ -28,8 +36,33 @@ def result(name):
     if name == VALIDATION:
         rows = validate([ROOT / "scenarios" / "validation"])["rows"]
         return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in rows}
+    if name == SPARSIFIERS:
+        return {kind: _asked(example(Sparsifier, kind)) for kind in discover(Sparsifier)}
     document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
     return {key: value for key, value in document.items() if key not in LEFT_OUT}
+
+
+def _asked(member):
+    """What a sparsifier asks of the GPU and of the wires for a bucket of three tensors on eight workers."""
+    bucket, workers = Bucket(0, (120_000, 4_096, 10), 0, (0, 1, 2)), 8
+    selection = member.expect(bucket, workers, 30.0)
+    made = {
+        "selection": _fields(selection),
+        "compute": [_fields(i) for i in member.compute(selection, bucket, workers)],
+    }
+    for style in ("collective", "push_pull"):
+        try:
+            made[style] = [_fields(step) for step in member.exchange(selection, bucket, workers, style)]
+        except PydanticCustomError:
+            made[style] = "refused"
+    return made
+
+
+def _fields(item):
+    """A dataclass as JSON: its name, its fields, arrays as lists, functions by their names."""
+    values = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values.items()}
+    return {"is": type(item).__name__} | {k: v.__name__ if callable(v) else v for k, v in plain.items()}
 
 
 def text(value):
@@ -70,7 +103,7 @@ def changes(name):
 def main(accept):
     """Print what has moved; write it down where asked. Exit status 1 where something has and was not accepted."""
     found = 0
-    for name in [*SCENARIOS, VALIDATION]:
+    for name in NAMES:
         lines = changes(name)
         found += len(lines)
         for line in lines:
@@ -81,7 +114,7 @@ def main(accept):
     return 1 if found and not accept else 0
 
 
-def exact(names=(*SCENARIOS, VALIDATION)):
+def exact(names=NAMES):
     """Results to the last digit."""
     return json.dumps({name: result(name) for name in names}, indent=1) + "\n"
 
