@@ -1,4 +1,4 @@
-"""What every shipped scenario and every sparsifier gives has not moved; if it should, `python tests/golden.py --accept`."""
+"""No shipped scenario and no sparsifier gives anything else than it gave; if it should: `python tests/golden.py --accept`."""
 
 import json
 import os
