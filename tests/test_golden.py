@@ -1,4 +1,4 @@
-"""No shipped scenario and no sparsifier gives anything else than it gave; if it should: `python tests/golden.py --accept`."""
+"""No scenario and no sparsifier gives anything else than it gave; if it should: `python tests/golden.py --accept`."""
 
 import json
 import os
