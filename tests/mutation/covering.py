@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 TIMES = Path("results/mutation/times.json")
+OF_IMPORTS = ("tests/test_cli.py::test_shipped_schemas_are_up_to_date",)
+"""What sees defaults and bounds, though another test may have imported them first."""
 _seconds: dict[str, float] = {}
 
 
@@ -33,9 +35,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: Any) -> None:
-    """Write how long each test took."""
+    """Write how long each test took, beside what is known of others."""
     TIMES.parent.mkdir(parents=True, exist_ok=True)
-    TIMES.write_text(json.dumps(_seconds))
+    known = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    TIMES.write_text(json.dumps(known | _seconds))
 
 
 class Covering:
@@ -68,7 +71,7 @@ class Covering:
             if total + seconds <= most or not chosen:
                 chosen.append(name)
                 total += seconds
-        return chosen
+        return chosen if lines else [*(name for name in OF_IMPORTS if name in self.seconds), *chosen]
 
     def _by_line(self, path: str) -> dict[int, list[str]]:
         if path not in self._known:
