@@ -31,10 +31,10 @@ RESULTS = Path("results/mutation")
 SAME = "simulator/__init__.py"
 
 
-def pool(only: str = "") -> list[Mutant]:
-    """Every mutant of the packages, in order."""
-    files = [path for name in PACKAGES for path in sorted((ROOT / "simulator" / name).glob("*.py"))]
-    found = [(str(path.relative_to(ROOT)), path.read_bytes()) for path in files]
+def pool(root: Path = ROOT, only: str = "") -> list[Mutant]:
+    """Every mutant of the packages below `root`, in order."""
+    files = [path for name in PACKAGES for path in sorted((root / "simulator" / name).glob("*.py"))]
+    found = [(str(path.relative_to(root)), path.read_bytes()) for path in files]
     return [mutant for path, source in found if only in path for mutant in mutants(path, source)]
 
 
@@ -49,13 +49,14 @@ def cover() -> None:
 
 def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None:
     """Try mutants in the seed's order, up to `count` of them or for so many minutes."""
-    order = pool(only)
-    random.Random(seed).shuffle(order)
     kept = RESULTS / f"{only.replace('/', '-') or 'all'}-{seed}.jsonl"
     tried = {_key(json.loads(line)) for line in kept.read_text().splitlines()} if kept.exists() else set()
     covering, until = Covering(Path(".coverage")), time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, kept.open("a") as out:
+        # From the copy: the working tree may change while this runs.
         tree, killers = Tree(ROOT, Path(folder)), set[str]()
+        order = pool(tree.place, only)
+        random.Random(seed).shuffle(order)
         for number, mutant in enumerate(order[:count]):
             if time.monotonic() > until:
                 break
@@ -63,7 +64,7 @@ def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None
                 continue
             began, tests = time.monotonic(), covering.tests(mutant.path, mutant.lines, budget)
             expected = sum(covering.seconds[name] for name in tests)
-            text = mutant.applied((ROOT / mutant.path).read_bytes())
+            text = mutant.applied((tree.place / mutant.path).read_bytes())
             outcome, by = tree.judge(mutant.path, text, tests, 20 + 3 * expected) if tests else ("survived", "no test")
             took = round(time.monotonic() - began, 2)
             row = mutant.row() | {"outcome": outcome, "by": by, "tests": len(tests), "seconds": took}
@@ -76,7 +77,7 @@ def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None
 
 def _innocent(tree: Tree, tests: list[str]) -> None:
     """The tests that noticed something pass where there is nothing. Raises RuntimeError."""
-    outcome, by = tree.judge(SAME, (ROOT / SAME).read_bytes(), tests, 3600.0) if tests else ("survived", "")
+    outcome, by = tree.judge(SAME, (tree.place / SAME).read_bytes(), tests, 3600.0) if tests else ("survived", "")
     if outcome != "survived":
         raise RuntimeError(f"fails without a mutant, too: {by or outcome}")
 

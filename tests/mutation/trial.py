@@ -47,7 +47,7 @@ class Tree:
     """A copy of the working tree in which mutants are tried."""
 
     def __init__(self, source: Path, place: Path) -> None:
-        self.source, self.place = source, place
+        self.place = place
         for name in COPIED:
             if (source / name).is_dir():
                 shutil.copytree(source / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -62,12 +62,12 @@ class Tree:
 
     def judge(self, path: str, text: bytes, tests: list[str], seconds: float) -> tuple[str, str]:
         """What becomes of `text` in the place of `path` after at most `seconds`: the outcome, and who noticed."""
-        place = self.place / path
+        place, before = self.place / path, (self.place / path).read_bytes()
         place.write_bytes(text)
         try:
             return self._tried(tests, seconds)
         finally:
-            shutil.copy2(self.source / path, place)
+            place.write_bytes(before)
 
     def _tried(self, tests: list[str], seconds: float) -> tuple[str, str]:
         here, there = os.pipe()
