@@ -11,14 +11,15 @@ What was tried of a seed's order is a simple random sample, wherever it was stop
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from covering import Covering
 from operators import Mutant, mutants
@@ -47,32 +48,45 @@ def cover() -> None:
     subprocess.run([*coverage, "combine"], check=True)
 
 
-def run(seed: int, minutes: float, count: int, budget: float, only: str) -> None:
-    """Try mutants in the seed's order, up to `count` of them or for so many minutes."""
+def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> None:
+    """Try mutants in the seed's order for so many minutes; `again`: first those that survived before."""
     kept = RESULTS / f"{only.replace('/', '-') or 'all'}-{seed}.jsonl"
-    tried = {_key(json.loads(line)) for line in kept.read_text().splitlines()} if kept.exists() else set()
+    rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    tried = {row["key"]: row for row in rows if not (again and row["outcome"] == "survived")}
+    first = {row["key"] for row in rows} - tried.keys()
     covering, until = Covering(Path(".coverage")), time.monotonic() + 60 * minutes
-    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, kept.open("a") as out:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         # From the copy: the working tree may change while this runs.
         tree, killers = Tree(ROOT, Path(folder)), set[str]()
-        order = pool(tree.place, only)
-        random.Random(seed).shuffle(order)
-        for number, mutant in enumerate(order[:count]):
+        order = sorted(pool(tree.place, only), key=lambda mutant: (mutant.key not in first, _drawn(seed, mutant)))
+        for number, mutant in enumerate(order):
             if time.monotonic() > until:
                 break
-            if _key(mutant.row()) in tried:
+            if mutant.key in tried:
                 continue
-            began, tests = time.monotonic(), covering.tests(mutant.path, mutant.lines, budget)
-            expected = sum(covering.seconds[name] for name in tests)
-            text = mutant.applied((tree.place / mutant.path).read_bytes())
-            outcome, by = tree.judge(mutant.path, text, tests, 20 + 3 * expected) if tests else ("survived", "no test")
-            took = round(time.monotonic() - began, 2)
-            row = mutant.row() | {"outcome": outcome, "by": by, "tests": len(tests), "seconds": took}
-            print(json.dumps(row), file=out, flush=True)
+            row = tried[mutant.key] = _tried(mutant, tree, covering, budget)
             place = f"{mutant.path}:{mutant.line}"
-            print(f"{number} {outcome} {took:.1f}s {place}: {mutant.before} -> {mutant.after} [{by}]", flush=True)
-            killers |= {by} & covering.seconds.keys()
+            outcome = f"{row['outcome']} {row['seconds']:.1f}s [{row['by']}]"
+            print(f"{number} {outcome} {place}: {mutant.before} -> {mutant.after}", flush=True)
+            killers |= {row["by"]} & covering.seconds.keys()
+            left = [row for row in rows if row["key"] not in tried and row["key"] in first]
+            kept.write_text("".join(json.dumps(row) + "\n" for row in [*tried.values(), *left]))
         _innocent(tree, sorted(killers))
+
+
+def _tried(mutant: Mutant, tree: Tree, covering: Covering, budget: float) -> dict[str, Any]:
+    """What became of a mutant, as a row of the results."""
+    began, tests = time.monotonic(), covering.tests(mutant.path, mutant.lines, budget)
+    expected = sum(covering.seconds[name] for name in tests)
+    text = mutant.applied((tree.place / mutant.path).read_bytes())
+    outcome, by = tree.judge(mutant.path, text, tests, 20 + 3 * expected) if tests else ("survived", "no test")
+    took = round(time.monotonic() - began, 2)
+    return mutant.row() | {"outcome": outcome, "by": by, "tests": len(tests), "seconds": took}
+
+
+def _drawn(seed: int, mutant: Mutant) -> str:
+    """A mutant's place in the seed's random order: the same whatever else there is."""
+    return hashlib.sha256(f"{seed} {mutant.key}".encode()).hexdigest()
 
 
 def _innocent(tree: Tree, tests: list[str]) -> None:
@@ -82,17 +96,13 @@ def _innocent(tree: Tree, tests: list[str]) -> None:
         raise RuntimeError(f"fails without a mutant, too: {by or outcome}")
 
 
-def _key(row: dict[str, object]) -> tuple[object, ...]:
-    return row["path"], row["line"], row["start"], row["end"], row["after"]
-
-
 def main() -> None:
     """What the arguments ask for."""
     parser = argparse.ArgumentParser(prog="python tests/mutation", description=__doc__)
     parser.add_argument("what", choices=("cover", "run", "table"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--count", type=int, default=None, help="mutants to try at most")
+    parser.add_argument("--again", action="store_true", help="try what survived once more")
     parser.add_argument("--budget", type=float, default=12.0, help="seconds of tests per mutant")
     parser.add_argument("--only", default="", help="files whose path holds this")
     given = parser.parse_args()
@@ -100,7 +110,7 @@ def main() -> None:
     if given.what == "cover":
         cover()
     elif given.what == "run":
-        run(given.seed, given.minutes, given.count, given.budget, given.only)
+        run(given.seed, given.minutes, given.budget, given.only, given.again)
     else:
         rows = [json.loads(line) for line in (RESULTS / f"all-{given.seed}.jsonl").read_text().splitlines()]
         print(written(rows, pool(), given.seed))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 COMPARED: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -54,9 +56,11 @@ COMMUTATIVE = ("min", "max", "minimum", "maximum", "hypot")
 class Mutant:
     """One change of one file: the bytes from `start` to `end` become `after`.
 
-    `lines` are where a test must pass to see it; empty where it is worked out on import.
+    `lines` are where a test must pass to see it; empty where it is worked out on import. `key` stays the same while the
+    file changes elsewhere.
     """
 
+    key: str
     path: str
     line: int
     start: int
@@ -82,7 +86,12 @@ def mutants(path: str, source: bytes) -> list[Mutant]:
     of `match`, imports for type checkers, what a `raise` says (the raise itself is removed), and `strict` of `zip`, a
     check that always passes.
     """
-    return list(_Finder(path, source).found())
+    made, seen = [], Counter[str]()
+    for item in _Finder(path, source).found():
+        text = f"{path} {item.operator}: {item.before} -> {item.after}"
+        seen[text] += 1
+        made.append(replace(item, key=hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:16]))
+    return made
 
 
 class _Finder:
@@ -121,6 +130,7 @@ class _Finder:
             first = statement.lineno if statement is not None else at
             start, end = self._place(node)
             yield Mutant(
+                key="",
                 path=self.path,
                 line=at,
                 start=start,
