@@ -15,7 +15,9 @@ from pydantic_core import PydanticCustomError
 
 from examples import example
 from simulator.component import discover
-from simulator.models.exchange import Bucket
+from simulator.engine.kernels import Kernels
+from simulator.models.exchange import Bucket, Compute
+from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.sparsifiers.base import Sparsifier
@@ -25,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
 VALIDATION, SPARSIFIERS = "validation", "sparsifiers"
+CARD = Gpu(name="card", memory_bandwidth=1e11)
 NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS)
 TOLERANCE = 1e-9
 """Relative; processors and versions of numpy differ in the last digits of a sum."""
@@ -46,15 +49,18 @@ def _asked(member):
     """What a sparsifier asks of the GPU and of the wires for a bucket of three tensors on eight workers."""
     bucket, workers = Bucket(0, (120_000, 4_096, 10), 0, (0, 1, 2)), 8
     selection = member.expect(bucket, workers, 30.0)
-    made = {
-        "selection": _fields(selection),
-        "compute": [_fields(i) for i in member.compute(selection, bucket, workers)],
-    }
+    kernels = member.compute(selection, bucket, workers)
+    made = {"selection": _fields(selection), "compute": [_fields(item) for item in kernels]}
     for style in ("collective", "push_pull"):
         try:
-            made[style] = [_fields(step) for step in member.exchange(selection, bucket, workers, style)]
+            steps = member.exchange(selection, bucket, workers, style)
         except PydanticCustomError:
             made[style] = "refused"
+            continue
+        made[style] = [_fields(step) for step in steps]
+        kernels = [*kernels, *(step for step in steps if isinstance(step, Compute))]
+    pricing = Kernels(CARD, Runtime(kernel_launch=1e-6, host_element=1e-9))
+    made["seconds"] = [pricing.cost(item) for item in kernels]
     return made
 
 
