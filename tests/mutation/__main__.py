@@ -52,13 +52,16 @@ def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> Non
     """Try mutants in the seed's order for so many minutes; `again`: first those that survived before."""
     kept = RESULTS / f"{only.replace('/', '-') or 'all'}-{seed}.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    tried = {row["key"]: row for row in rows if not (again and row["outcome"] == "survived")}
-    first = {row["key"] for row in rows} - tried.keys()
     covering, until = Covering(Path(".coverage")), time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         # From the copy: the working tree may change while this runs.
         tree, killers = Tree(ROOT, Path(folder)), set[str]()
-        order = sorted(pool(tree.place, only), key=lambda mutant: (mutant.key not in first, _drawn(seed, mutant)))
+        possible = {mutant.key: mutant for mutant in pool(tree.place, only)}
+        # What has changed since it was tried is no mutant of this code.
+        rows = [row for row in rows if row["key"] in possible]
+        tried = {row["key"]: row for row in rows if not (again and row["outcome"] == "survived")}
+        first = {row["key"] for row in rows} - tried.keys()
+        order = sorted(possible.values(), key=lambda mutant: (mutant.key not in first, _drawn(seed, mutant)))
         for number, mutant in enumerate(order):
             if time.monotonic() > until:
                 break

@@ -171,7 +171,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, str]]:
         case ast.Constant(value) if isinstance(value, bool):
             yield "constant", str(not value)
         case ast.Constant(value) if isinstance(value, int | float):
-            yield "constant", f"({value + 1 if value + 1 != value else value * 2!r})"
+            yield "constant", f"({value * 2 if abs(value) > 1e6 else value + 1!r})"  # one more in 20e9 is rounding
         case ast.Call():
             yield from _calls(node)
         case ast.Attribute(value, attr) if attr in NAMED:
