@@ -27,20 +27,16 @@ def interval(hits: int, trials: int, z: float = 1.959964) -> tuple[float, float]
     return (middle - half) / (1 + z * z / trials), (middle + half) / (1 + z * z / trials)
 
 
-def reason_of(row: Row, known: Sequence[Row]) -> str:
-    """Why no test can notice a mutant, where that is written down: by file, what stood there, what came."""
-    for item in known:
-        same = item["file"] == row["path"] and item["before"] == row["before"]
-        if same and item.get("after", row["after"]) == row["after"]:
-            return str(item["reason"])
-    return ""
+def reasons() -> dict[str, str]:
+    """Why no test can notice a mutant, by its key, where that is written down."""
+    return {item["key"]: item["reason"] for item in yaml.safe_load(REASONS.read_text())}
 
 
 def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
     """The page."""
-    known: list[Row] = yaml.safe_load(REASONS.read_text()) or []
+    known = reasons()
     killed = [row for row in rows if row["outcome"] != "survived"]
-    left = [(row, reason_of(row, known)) for row in rows if row["outcome"] == "survived"]
+    left = [(row, known.get(row["key"], "")) for row in rows if row["outcome"] == "survived"]
     real = len(rows) - sum(1 for _, reason in left if reason)
     lines = [
         "# Mutants",
