@@ -1,9 +1,10 @@
-"""Hypothesis: no time limits on shared machines; in CI the same examples every time."""
+"""Hypothesis: no time limits on shared machines; in CI the same examples every time; for mutants no small examples."""
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+settings.register_profile("mutation", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))

@@ -1,23 +1,34 @@
-"""Golden results: what every scenario in scenarios/ and every validation row gives.
+"""Golden results: what every scenario in scenarios/, every validation row and every sparsifier gives.
 
 `python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
+import dataclasses
 import json
 import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic_core import PydanticCustomError
+
+from examples import example
+from simulator.component import discover
+from simulator.engine.kernels import Kernels
+from simulator.models.exchange import Bucket, Compute
+from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import run
 from simulator.scenario import load
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.validation import validate
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
-VALIDATION = "validation"
+VALIDATION, SPARSIFIERS = "validation", "sparsifiers"
+CARD = Gpu(name="card", memory_bandwidth=1e11)
+NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS)
 TOLERANCE = 1e-9
 """Relative; processors and versions of numpy differ in the last digits of a sum."""
 LEFT_OUT = ("versions", "digest")
@@ -27,6 +38,8 @@ def result(name):
     """What a golden file holds: a result document without its versions, or the predictions of the validation rows."""
     if name == VALIDATION:
         return predictions(validate([ROOT / "scenarios" / "validation"]))
+    if name == SPARSIFIERS:
+        return {kind: _asked(example(Sparsifier, kind)) for kind in discover(Sparsifier)}
     document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
     return {key: value for key, value in document.items() if key not in LEFT_OUT}
 
@@ -34,6 +47,32 @@ def result(name):
 def predictions(document):
     """What `validate` predicts, row by row."""
     return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in document["rows"]}
+
+
+def _asked(member):
+    """What a sparsifier asks of the GPU and of the wires for a bucket of three tensors on eight workers."""
+    bucket, workers = Bucket(0, (120_000, 4_096, 10), 0, (0, 1, 2)), 8
+    selection = member.expect(bucket, workers, 30.0)
+    kernels = member.compute(selection, bucket, workers)
+    made = {"selection": _fields(selection), "compute": [_fields(item) for item in kernels]}
+    for style in ("collective", "push_pull"):
+        try:
+            steps = member.exchange(selection, bucket, workers, style)
+        except PydanticCustomError:
+            made[style] = "refused"
+            continue
+        made[style] = [_fields(step) for step in steps]
+        kernels = [*kernels, *(step for step in steps if isinstance(step, Compute))]
+    pricing = Kernels(CARD, Runtime(kernel_launch=1e-6, host_element=1e-9))
+    made["seconds"] = [pricing.cost(item) for item in kernels]
+    return made
+
+
+def _fields(item):
+    """A dataclass as JSON: its name, its fields, arrays as lists, functions by their names."""
+    values = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
+    plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values.items()}
+    return {"is": type(item).__name__} | {k: v.__name__ if callable(v) else v for k, v in plain.items()}
 
 
 def text(value):
@@ -74,7 +113,7 @@ def changes(name, made=None):
 def main(accept):
     """Print what has moved; write it down where asked. Exit status 1 where something has and was not accepted."""
     found = 0
-    for name in [*SCENARIOS, VALIDATION]:
+    for name in NAMES:
         lines = changes(name)
         found += len(lines)
         for line in lines:
@@ -85,7 +124,7 @@ def main(accept):
     return 1 if found and not accept else 0
 
 
-def exact(names=(*SCENARIOS, VALIDATION)):
+def exact(names=NAMES):
     """Results to the last digit."""
     return json.dumps({name: result(name) for name in names}, indent=1) + "\n"
 

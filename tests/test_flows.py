@@ -24,8 +24,10 @@ from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.ring import Ring
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8
-bandwidths, latencies = st.floats(1e6, 1e11), st.floats(0, 1e-2)
+# Nothing, or at least a byte and a nanosecond: below, the network takes what is left of a message for rounding.
+bandwidths, latencies = st.floats(1e6, 1e11), st.one_of(st.just(0.0), st.floats(1e-9, 1e-2))
 sizes = st.one_of(st.just(0.0), st.floats(1, 1e9))
+starts = st.one_of(st.just(0.0), st.floats(1e-9, 1))
 slow = settings(max_examples=60, deadline=None)
 
 
@@ -117,6 +119,28 @@ def test_flows_equal_the_fold_on_every_fabric(*, fabric, pair, nodes, gpus, nics
         np.testing.assert_allclose(shared, fold(rounds, wiring, ready), rtol=1e-9)
 
 
+@pytest.mark.parametrize("oversubscription", [1.0, 1.5, 2.0, 4.0])
+def test_what_a_sender_puts_on_an_uplink_at_once_adds_up(oversubscription):
+    """Worker 0 sends to three others at once; its leaf's only uplink carries all three messages."""
+    wiring = LeafSpine(bandwidth=B, nodes_per_leaf=1, spines=1, oversubscription=oversubscription).wire(Layout(4, 1))
+    rounds = made("all_to_all", "broadcast", S, wiring.layout)
+    ready = np.zeros(4)
+    assert flows(rounds, wiring, ready).max() == pytest.approx(3 * oversubscription * S / B, rel=1e-9)
+    assert fold(rounds, wiring, ready).max() == pytest.approx(3 * S / B, rel=1e-9)
+    narrow = "" if oversubscription == 1 else "more may cross leaf 0 to spine 0 than it carries"
+    assert why_not(rounds, wiring) == narrow
+
+
+def test_rounds_that_share_a_nic_leave_each_message_its_share_of_an_uplink():
+    """Two senders into one receiver halve their pace there, so that only the last uplink is short."""
+    wiring = LeafSpine(bandwidth=B, nodes_per_leaf=1, spines=1, oversubscription=2.0).wire(Layout(4, 1))
+    assert why_not(message([0, 1], [2, 2], [S, S]), wiring).startswith("more may cross spine 0 to leaf 2")
+    assert why_not(message([0, 1], [2, 3], [S, S]), wiring).startswith("more may cross leaf 0 to spine 0")
+    one_by_one = [*message(0, 2, S), *message(0, 3, S)]
+    wide = replace(wiring, capacity=np.where(wiring.capacity < B, B, wiring.capacity))
+    assert why_not(one_by_one, wide) == ""
+
+
 @pytest.mark.parametrize("kind", ["ring", "nccl", "hierarchical", "recursive_doubling", "halving_doubling"])
 @pytest.mark.parametrize("shape", [(8, 1), (4, 4), (16, 2)], ids=str)
 def test_the_fold_is_valid_on_what_is_regular(kind, shape):
@@ -129,7 +153,7 @@ def test_the_fold_is_valid_on_what_is_regular(kind, shape):
 def test_a_ring_with_unequal_starts_equals_the_fold(*, p, size, wire, ready, over):
     """On a ring nobody shares a link, whoever comes late."""
     wiring = switch(p, 1, *wire)
-    begin = np.array(ready.draw(st.lists(st.floats(0, 1), min_size=p, max_size=p)))
+    begin = np.array(ready.draw(st.lists(starts, min_size=p, max_size=p)))
     rounds = made("ring", "all_reduce", size, wiring.layout)
     expected = fold(rounds, wiring, begin, overhead=over)
     np.testing.assert_allclose(flows(rounds, wiring, begin, overhead=over), expected, rtol=1e-9)

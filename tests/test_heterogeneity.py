@@ -490,6 +490,14 @@ def beside(start=0, layers=ONE, nodes=(0, 1), **parts):
     return {"nodes": list(nodes), "start": f"{start} s", **{key: other[key] for key in keys}}
 
 
+def test_servers_of_each_job_stand_on_nodes_of_their_own():
+    """Three jobs on nodes 0 and 1: behind them the first one's server, then the second's two, then the third's."""
+    jobs = [beside(topology={"kind": "parameter_server", "servers": servers}) for servers in (2, 1)]
+    scenario = Scenario.model_validate(mapping(topology="parameter_server", other_jobs=jobs))
+    plan, _ = _plans(scenario, None)
+    assert plan.wiring.node.tolist() == [0, 1, 2, 0, 1, 3, 4, 0, 1, 5]
+
+
 @pytest.mark.parametrize(
     ("start", "seconds"),
     [

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from simulator.engine.kernels import Kernels
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
-from simulator.models.hardware import KERNEL_TRAFFIC, Gpu
+from simulator.models.exchange import Compute
+from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
-from simulator.models.overlap import INDEPENDENT, union_density
+from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.timeline import covered
 from simulator.scenario import load
 from simulator.schedulers.bucketed import Bucketed
@@ -149,3 +151,27 @@ def test_a_workload_is_stretched_to_its_measured_step():
 def test_covered_counts_overlaps_once(intervals, start, end):
     ticks = {t for left, right in intervals for t in range(left, right) if start <= t < end}
     assert covered(intervals, start, end) == len(ticks)
+
+
+@pytest.mark.parametrize(
+    ("rho", "workers", "spread", "core"), [(0.01, 16, 1.0, 0.2), (0.1, 4, 0.5, 0.6), (1e-3, 64, 2.0, 0)]
+)
+def test_a_scale_mixture_is_its_integral(rho, workers, spread, core):
+    """By the trapezoidal rule over the scales, with the threshold found by bisection."""
+    z = np.linspace(-10, 10, 4_001)
+    weight = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()
+    rest = (rho - core * rho) / (1 - core * rho)
+    low, high = 1e-12, 1e6
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        q = np.exp(-middle * np.exp(-spread * z))
+        low, high = (middle, high) if float(weight @ q) > rest else (low, middle)
+    expected = core * rho + (1 - core * rho) * (1 - float(weight @ (1 - q) ** workers))
+    assert union_density(rho, workers, ScaleMixture(spread, core)) == pytest.approx(expected, rel=1e-3)
+    assert union_density(rho, 1, ScaleMixture(spread, core)) == pytest.approx(rho, rel=1e-9)
+
+
+def test_variances_of_kernels_add():
+    gpu = Gpu(name="card", kernels={"topk": Affine(intercept=1e-6, slope=1e-9, spread=0.1)})
+    item = Compute("topk", (3000.0, 4000.0), 2, "selection", times=9)
+    assert Kernels(gpu, Runtime()).spread(item) == pytest.approx(0.1 * math.sqrt(9 * (4e-6**2 + 5e-6**2)), rel=1e-12)

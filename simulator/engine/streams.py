@@ -96,8 +96,6 @@ def _by_priority(plan: Plan, ready: list[float], software: _Software, busy: list
         upcoming = [ready[arriving[0]]] if arriving else []
         if under_way:
             upcoming.append(under_way[0][0])
-        if handed:
-            upcoming.append(clock)
         if upcoming:
             now = max(now, min(upcoming))
     return done

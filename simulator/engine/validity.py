@@ -73,19 +73,21 @@ def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) ->
     if route.middle is None or not (route.middle >= 0).any():
         return ""
     rate = np.minimum(_shares(rounds, wiring, route.first), _shares(rounds, wiring, route.last))
-    links, senders, rates = [], [], []
+    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
+    links, messages = [], []
     inner = np.unique(route.middle[route.middle >= 0])
     for column in (route.first, *route.middle.T):
-        on = np.isin(column, inner)
+        on = np.flatnonzero(np.isin(column, inner))
         links.append(column[on])
-        senders.append(src[on])
-        rates.append(rate[on])
-    link, sender, pace = np.concatenate(links), np.concatenate(senders), np.concatenate(rates)
-    # A place sends one round after the other, so only its fastest counts.
-    keys, back = np.unique(np.stack([link, sender]), axis=1, return_inverse=True)
-    fastest = np.zeros(keys.shape[1])
-    np.maximum.at(fastest, back.ravel(), pace)
-    total = np.bincount(keys[0], weights=fastest, minlength=len(wiring.capacity))
+        messages.append(on)
+    link, message = np.concatenate(links), np.concatenate(messages)
+    # A place sends what is of one round at once, and one round after the other, so that only its fastest counts.
+    keys, back = np.unique(np.stack([link, src[message], number[message]]), axis=1, return_inverse=True)
+    at_once = np.bincount(back.ravel(), weights=rate[message])
+    ends, place = np.unique(keys[:2], axis=1, return_inverse=True)
+    fastest = np.zeros(ends.shape[1])
+    np.maximum.at(fastest, place.ravel(), at_once)
+    total = np.bincount(ends[0], weights=fastest, minlength=len(wiring.capacity))
     over = np.flatnonzero(total > wiring.capacity * (1 + _SAME))
     return f"more may cross {wiring.names[int(over[0])]} than it carries" if len(over) else ""
 

@@ -198,3 +198,15 @@ def test_pieces_belong_to_one_worker_and_what_is_not_sent_stays(n, numels, densi
             assert owners == 1 or (owners == n and choice.chosen[:, a:b].all())
         most = max(1, int(density * d)) + len(where)
         assert selection.aggregated <= min(d, n * most)
+
+
+def test_a_share_of_one_is_one_element():
+    """k = 4 over 4 pieces of equal norms: each worker sends one element of each piece in its bin, the largest."""
+    numels = (8, 8, 8, 8)
+    values = np.zeros((4, 32), dtype=np.float32)
+    values[:, ::2] = np.tile([1.0, 2.0, 3.0, 2.0], 4)
+    block = Block(values, np.repeat(np.arange(4), 8), np.arange(32), np.ones(32), numels)
+    member = Deft(density=4 / 32)
+    _, selection, _, choice = member.select(member.start(block), block)
+    assert selection.selected.tolist() == [1.0] * 4
+    assert np.flatnonzero(choice.chosen.any(axis=0)).tolist() == [4, 12, 20, 28]

@@ -1,0 +1,79 @@
+"""Which test runs which line, and for how long: a pytest plugin that notes it, and what is read from the notes.
+
+Under coverage.py: `coverage run --branch -m pytest -p covering`, with this folder on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TIMES = Path("results/mutation/times.json")
+OF_IMPORTS = ("tests/test_cli.py::test_shipped_schemas_are_up_to_date",)
+"""What sees defaults and bounds, though another test may have imported them first."""
+_seconds: dict[str, float] = {}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Every line from here on is this test's."""
+    from coverage import Coverage
+
+    current, began = Coverage.current(), time.perf_counter()
+    if current is not None:
+        current.switch_context(item.nodeid)
+    yield
+    _seconds[item.nodeid] = time.perf_counter() - began
+    if current is not None:
+        current.switch_context("")
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    """Write how long each test took, beside what is known of others."""
+    TIMES.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(TIMES.read_text()) if TIMES.exists() else {}
+    TIMES.write_text(json.dumps(known | _seconds))
+
+
+class Covering:
+    """Tests by line, as the notes say."""
+
+    def __init__(self, data: Path) -> None:
+        from coverage import CoverageData
+
+        self.data = CoverageData(str(data))
+        self.data.read()
+        self.seconds: dict[str, float] = json.loads(TIMES.read_text())
+        self._known: dict[str, dict[int, list[str]]] = {}
+
+    def tests(self, path: str, lines: tuple[int, ...], most: float) -> list[str]:
+        """Tests that run any of `lines` (none: any line of the file), up to `most` seconds of them.
+
+        Of every test function the fastest case comes first, then of every function the next: many different tests
+        rather than many cases of one.
+        """
+        by_line = self._by_line(path)
+        found = {name for line in lines or by_line for name in by_line.get(line, ()) if name in self.seconds}
+        cases: dict[str, list[str]] = defaultdict(list)
+        for name in sorted(found, key=lambda name: (self.seconds[name], name)):
+            cases[name.partition("[")[0]].append(name)
+        in_turn = sorted(
+            ((turn, self.seconds[name], name) for names in cases.values() for turn, name in enumerate(names)),
+        )
+        chosen, total = [], 0.0
+        for _, seconds, name in in_turn:
+            if total + seconds <= most or not chosen:
+                chosen.append(name)
+                total += seconds
+        return chosen if lines else [*(name for name in OF_IMPORTS if name in self.seconds), *chosen]
+
+    def _by_line(self, path: str) -> dict[int, list[str]]:
+        if path not in self._known:
+            self._known[path] = self.data.contexts_by_lineno(str(Path(path).resolve()))
+        return self._known[path]

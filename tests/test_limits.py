@@ -1,0 +1,58 @@
+"""Sizes are refused just above what they say, and in words."""
+
+import numpy as np
+import pytest
+from pydantic_core import PydanticCustomError
+
+from simulator.models.exchange import Layout
+from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages
+from simulator.models.patterns import all_to_all
+from simulator.topologies.all_to_all import AllToAll
+from simulator.topologies.parameter_server import ParameterServer
+
+
+def refused(call, *arguments):
+    with pytest.raises(PydanticCustomError) as caught:
+        call(*arguments)
+    return caught.value.context
+
+
+def test_messages():
+    refuse_messages(8_388_608)
+    context = refused(refuse_messages, 8_388_609)
+    assert context["what"] == "an exchange of at most 8,388,608 messages"
+    assert context["got"] == "8,388,609"
+    assert "ring or tree" in context["hint"]
+
+
+def test_collectives():
+    refuse_collectives(2**13, 2**12)
+    context = refused(refuse_collectives, 2**13, 2**12 + 1)
+    assert context["what"] == "at most 33,554,432 workers times buckets"
+    assert context["got"] == "8,192 workers times 4,097 buckets"
+    assert "fewer buckets" in context["hint"]
+
+
+def test_draws():
+    refuse_draws(3 * 2**13, 2**10)
+    context = refused(refuse_draws, 3 * 2**13, 2**10 + 1)
+    assert context["what"] == "at most 25,165,824 workers times iterations of which each differs"
+    assert context["got"] == "24,576 workers times 1,025 iterations"
+    assert "fewer iterations" in context["hint"]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda n: all_to_all((1.0,), Layout(n, 1)), lambda n: AllToAll().all_reduce(np.ones(1), Layout(n, 1))]
+)
+def test_all_to_all_up_to_2896_workers(make):
+    """p (p - 1) messages: 8,383,920 of 2,896 workers."""
+    rounds = make(2896)
+    assert len(rounds) % 2895 == 0
+    assert rounds[-1].dst[0] == 2895
+    assert refused(make, 2897)["got"] == "8,389,712"
+
+
+def test_push_and_pull_counts_workers_times_servers():
+    topology = ParameterServer(servers=4097)
+    refused(topology.push_pull, np.ones(1), np.ones(1), topology.layout(2048, 1))
+    assert len(topology.push_pull(np.ones(1), np.ones(1), topology.layout(4, 1))[0][0].src) == 4 * 4097
