@@ -98,10 +98,11 @@ def _with_unit(unit: str) -> PlainSerializer:
 
 
 _MOST = 1e6
+_LEAST = 1e-3  # below it, bytes per second end in times that no float holds
 Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
 Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
 PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
-BytesPerSecond = Annotated[float, _quantity("bandwidth", 0.0, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
+BytesPerSecond = Annotated[float, _quantity("bandwidth", _LEAST, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
 Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
 Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
 Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("fraction")]
