@@ -1,4 +1,4 @@
-"""Golden results: what every scenario in scenarios/, every validation row and every sparsifier gives.
+"""Golden results: what every scenario in scenarios/, every validation row, every sparsifier and NCCL's model give.
 
 `python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
@@ -9,26 +9,30 @@ import json
 import math
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 from pydantic_core import PydanticCustomError
 
-from examples import example
+from examples import PRIMITIVES, example
 from simulator.component import discover
 from simulator.engine.kernels import Kernels
-from simulator.models.exchange import Bucket, Compute
+from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.validation import validate
+from simulator.topologies.nccl_tuning import NcclTuning
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
-VALIDATION, SPARSIFIERS = "validation", "sparsifiers"
+VALIDATION, SPARSIFIERS, NCCL = "validation", "sparsifiers", "nccl_tuning"
+MACHINES = (("volta", "ampere", "hopper", "blackwell"), ("intel", "amd"), ("nvlink", "pci"))
 CARD = Gpu(name="card", memory_bandwidth=1e11)
-NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS)
+NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS, NCCL)
 TOLERANCE = 1e-9
 """Relative; processors and versions of numpy differ in the last digits of a sum."""
 LEFT_OUT = ("versions", "digest")
@@ -40,6 +44,8 @@ def result(name):
         return predictions(validate([ROOT / "scenarios" / "validation"]))
     if name == SPARSIFIERS:
         return {kind: _asked(example(Sparsifier, kind)) for kind in discover(Sparsifier)}
+    if name == NCCL:
+        return {" ".join(machine): _nccl(*machine) for machine in product(*MACHINES)}
     document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
     return {key: value for key, value in document.items() if key not in LEFT_OUT}
 
@@ -47,6 +53,18 @@ def result(name):
 def predictions(document):
     """What `validate` predicts, row by row."""
     return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in document["rows"]}
+
+
+def _nccl(gpu, cpu, intra):
+    """Seconds that NCCL's model gives, summed over payloads, of whatever algorithm and protocol it has."""
+    tuning = NcclTuning(gpu=gpu, cpu=cpu, intra=intra, channels=4, intra_bandwidth=8e10, inter_bandwidth=2e10)
+    sizes, sums = 2.0 ** np.arange(3, 31), {}
+    for primitive, layout in product(PRIMITIVES, (Layout(1, 8), Layout(2, 8), Layout(4, 8), Layout(16, 1))):
+        seconds = tuning.seconds(primitive, sizes, layout)
+        sums[f"{primitive} {layout.nodes}x{layout.gpus_per_node}"] = [
+            [None if np.isinf(each).any() else float(each.sum()) for each in algorithm] for algorithm in seconds
+        ]
+    return sums
 
 
 def _asked(member):

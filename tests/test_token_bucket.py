@@ -89,6 +89,12 @@ def test_many_to_one_shares_the_receivers_bucket():
     assert flows(rounds, wiring, np.zeros(5)).max() == pytest.approx(ALPHA + (4e5 - BURST) / B, rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["ring", "recursive_doubling", "tree"])
+def test_the_fold_is_exact_over_buckets_that_are_alike(kind):
+    wiring = wired(8)
+    assert why_not(rounds_of(kind, "all_reduce", 1e6, wiring.layout), wiring) == ""
+
+
 def test_the_shape_of_a_bucket_matters_where_links_differ():
     wiring = SingleSwitch(bandwidth=B, burst=BURST, intra_node={"bandwidth": 10 * B}).wire(Layout(2, 2))
     assert wiring.burst is not None

@@ -23,7 +23,7 @@ from typing import Any
 
 from covering import Covering
 from operators import Mutant, mutants
-from table import written
+from table import written as page
 from trial import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,7 +73,9 @@ def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> Non
             print(f"{number} {outcome} {place}: {mutant.before} -> {mutant.after}", flush=True)
             killers |= {row["by"]} & covering.seconds.keys()
             left = [row for row in rows if row["key"] not in tried and row["key"] in first]
-            kept.write_text("".join(json.dumps(row) + "\n" for row in [*tried.values(), *left]))
+            written = kept.with_suffix(".new")
+            written.write_text("".join(json.dumps(row) + "\n" for row in [*tried.values(), *left]))
+            written.replace(kept)
         _innocent(tree, sorted(killers))
 
 
@@ -116,7 +118,7 @@ def main() -> None:
         run(given.seed, given.minutes, given.budget, given.only, given.again)
     else:
         rows = [json.loads(line) for line in (RESULTS / f"all-{given.seed}.jsonl").read_text().splitlines()]
-        print(written(rows, pool(), given.seed))
+        print(page(rows, pool(), given.seed))
 
 
 if __name__ == "__main__":
