@@ -18,10 +18,10 @@ def refused(call, *arguments):
 
 
 def test_messages():
-    refuse_messages(8_388_608)
-    context = refused(refuse_messages, 8_388_609)
-    assert context["what"] == "an exchange of at most 8,388,608 messages"
-    assert context["got"] == "8,388,609"
+    refuse_messages(4_194_304)
+    context = refused(refuse_messages, 4_194_305)
+    assert context["what"] == "an exchange of at most 4,194,304 messages"
+    assert context["got"] == "4,194,305"
     assert "ring or tree" in context["hint"]
 
 
@@ -44,12 +44,12 @@ def test_draws():
 @pytest.mark.parametrize(
     "make", [lambda n: all_to_all((1.0,), Layout(n, 1)), lambda n: AllToAll().all_reduce(np.ones(1), Layout(n, 1))]
 )
-def test_all_to_all_up_to_2896_workers(make):
-    """p (p - 1) messages: 8,383,920 of 2,896 workers."""
-    rounds = make(2896)
-    assert len(rounds) % 2895 == 0
-    assert rounds[-1].dst[0] == 2895
-    assert refused(make, 2897)["got"] == "8,389,712"
+def test_all_to_all_up_to_2048_workers(make):
+    """p (p - 1) messages: 4,192,256 of 2,048 workers."""
+    rounds = make(2048)
+    assert len(rounds) % 2047 == 0
+    assert rounds[-1].dst[0] == 2047
+    assert refused(make, 2049)["got"] == "4,196,352"
 
 
 def test_push_and_pull_counts_workers_times_servers():
