@@ -57,7 +57,7 @@ def predictions(document):
 
 def _nccl(gpu, cpu, intra):
     """Seconds that NCCL's model gives, summed over payloads, of whatever algorithm and protocol it has."""
-    tuning = NcclTuning(gpu=gpu, cpu=cpu, intra=intra, channels=4, intra_bandwidth=8e10, inter_bandwidth=2e10)
+    tuning = NcclTuning(gpu=gpu, cpu=cpu, intra=intra, channels=4, intra_bandwidth=1e12, inter_bandwidth=6e11)
     sizes, sums = 2.0 ** np.arange(3, 31), {}
     for primitive, layout in product(PRIMITIVES, (Layout(1, 8), Layout(2, 8), Layout(4, 8), Layout(16, 1))):
         seconds = tuning.seconds(primitive, sizes, layout)

@@ -490,6 +490,16 @@ def beside(start=0, layers=ONE, nodes=(0, 1), **parts):
     return {"nodes": list(nodes), "start": f"{start} s", **{key: other[key] for key in keys}}
 
 
+@pytest.mark.parametrize("fidelity", ["fold", "flows"])
+def test_a_server_s_link_carries_one_push_after_the_other(fidelity):
+    """2 s of compute, then two times 4 MB to the server, and as much back, over its 4 MB/s; a second push
+    goes beside the first pull."""
+    made = document(topology="parameter_server", fidelity=fidelity)
+    assert made["iteration_time_s"] == exact(2 + 2 + 2)
+    two = document([(1, 1, 1), (1, 0, 0)], topology="parameter_server", fidelity=fidelity)
+    assert two["iteration_time_s"] == exact(1 + 2 + 2 + 2)
+
+
 def test_servers_of_each_job_stand_on_nodes_of_their_own():
     """Three jobs on nodes 0 and 1: behind them the first one's server, then the second's two, then the third's."""
     jobs = [beside(topology={"kind": "parameter_server", "servers": servers}) for servers in (2, 1)]

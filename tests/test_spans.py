@@ -13,6 +13,7 @@ from simulator.scenario import load
 CHANGES = (
     "cluster.nodes=2",
     "cluster.stragglers.jitter=0.2",
+    "workload.input_time=5 ms",
     "iterations=1",
     "warmup=0",
     "sparsifier={kind: topk, density: 0.01}",

@@ -23,6 +23,7 @@ from typing import Any
 
 from covering import Covering
 from operators import Mutant, mutants
+from table import reasons
 from table import written as page
 from trial import Tree
 
@@ -59,7 +60,8 @@ def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> Non
         possible = {mutant.key: mutant for mutant in pool(tree.place, only)}
         # What has changed since it was tried is no mutant of this code.
         rows = [row for row in rows if row["key"] in possible]
-        tried = {row["key"]: row for row in rows if not (again and row["outcome"] == "survived")}
+        known = reasons()
+        tried = {r["key"]: r for r in rows if not again or r["outcome"] != "survived" or r["key"] in known}
         first = {row["key"] for row in rows} - tried.keys()
         order = sorted(possible.values(), key=lambda mutant: (mutant.key not in first, _drawn(seed, mutant)))
         for number, mutant in enumerate(order):
@@ -107,7 +109,7 @@ def main() -> None:
     parser.add_argument("what", choices=("cover", "run", "table"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--again", action="store_true", help="try what survived once more")
+    parser.add_argument("--again", action="store_true", help="try once more what survived without a known reason")
     parser.add_argument("--budget", type=float, default=12.0, help="seconds of tests per mutant")
     parser.add_argument("--only", default="", help="files whose path holds this")
     given = parser.parse_args()
