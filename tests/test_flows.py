@@ -119,6 +119,14 @@ def test_flows_equal_the_fold_on_every_fabric(*, fabric, pair, nodes, gpus, nics
         np.testing.assert_allclose(shared, fold(rounds, wiring, ready), rtol=1e-9)
 
 
+def test_a_place_waits_for_the_last_of_a_round_that_comes_by_links_of_their_own():
+    """On a ring of direct links, two neighbours send to one place at once, by links that do not meet."""
+    wiring = example(Fabric, "direct_ring", bandwidth=B, latency=0.01).wire(Layout(3, 1))
+    rounds = made("double_binary_tree", "broadcast", 2**20 + 1.0, wiring.layout)
+    assert not why_not(rounds, wiring)
+    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(3)), fold(rounds, wiring, np.zeros(3)), rtol=1e-9)
+
+
 @pytest.mark.parametrize("oversubscription", [1.0, 1.5, 2.0, 4.0])
 def test_what_a_sender_puts_on_an_uplink_at_once_adds_up(oversubscription):
     """Worker 0 sends to three others at once; its leaf's only uplink carries all three messages."""

@@ -23,7 +23,8 @@ _FEW = 64
 
 @dataclass(slots=True)
 class _Routed:
-    """A round with its routes and times, one row per message (m, b), and whether messages share links.
+    """A round with its routes and times, one row per message (m, b), whether messages share links, and whether two go
+    to one place, which they can by links of their own.
 
     `early` (m, 1): seconds that the token buckets of its links save a message at most. Where there are buckets, links
     have two free times: when the bucket is full again, and when what came before has passed.
@@ -39,6 +40,7 @@ class _Routed:
     in_time: Floats
     slower: Floats
     shared: bool
+    meeting: bool
     early: Floats | None = None
 
 
@@ -86,7 +88,7 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     if wiring.burst is not None:
         held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
         early = held[:, None]
-    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, early)
+    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, _shares(item.dst), early)
 
 
 def _shares(links: Ints) -> bool:
@@ -111,7 +113,16 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     done = np.maximum(start + routed.latency, free.take(last, axis=0)) + routed.slower
     free[first] = done - routed.latency
     free[last] = done
-    have[dst] = np.maximum(have.take(dst, axis=0), done)
+    _arrive(routed, have, done)
+
+
+def _arrive(routed: _Routed, have: Floats, done: Floats) -> None:
+    """A place has all of a round once the last message to it has come."""
+    dst = routed.item.dst
+    if routed.meeting:
+        np.maximum.at(have, dst, done)
+    else:
+        have[dst] = np.maximum(have.take(dst, axis=0), done)
 
 
 def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
@@ -121,7 +132,7 @@ def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
     through up to a bucket's worth of time before that (the virtual scheduling algorithm, ITU-T I.371), but no sooner
     than it could have been sent.
     """
-    src, dst, first, last, latency = routed.item.src, routed.item.dst, routed.first, routed.last, routed.latency
+    src, first, last, latency = routed.item.src, routed.first, routed.last, routed.latency
     full, passed = np.split(free, 2)
     soonest = np.maximum(have.take(src, axis=0), passed.take(first, axis=0)) + latency
     np.maximum(soonest, passed.take(last, axis=0), out=soonest)
@@ -129,7 +140,7 @@ def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
     arrived = np.maximum(soonest, done - early)
     full[first], full[last] = done - latency, done
     passed[first], passed[last] = arrived - latency, arrived
-    have[dst] = np.maximum(have.take(dst, axis=0), arrived)
+    _arrive(routed, have, arrived)
 
 
 def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
