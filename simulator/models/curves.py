@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -15,6 +17,13 @@ from simulator.errors import nearest
 from simulator.units import Fraction, Ratio, Seconds
 
 Floats = npt.NDArray[np.float64]
+_MOST = 709.0
+"""Natural logarithm of the largest float, nearly."""
+
+
+def _each(function: Callable[[float], float], values: Floats) -> Floats:
+    """A function of the C library on every value: numpy's own logarithms differ in the last digit between versions."""
+    return np.array([function(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 
 class Evidence(Spec):
@@ -72,8 +81,13 @@ class NLogN(Evidence):
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
         n = np.asarray(sizes, dtype=float)
-        seconds: Floats = self.intercept + self.coefficient * n * np.log2(np.maximum(n, 1.0))
+        seconds: Floats = self.intercept + self.coefficient * n * _each(math.log2, np.maximum(n, 1.0))
         return seconds
+
+
+def _power(value: float) -> float:
+    """e to a value; infinite beyond what a float holds."""
+    return math.exp(value) if value < _MOST else math.inf
 
 
 Points = tuple[tuple[float, float], ...]
@@ -103,16 +117,17 @@ class Piecewise(Evidence):
 
     @cached_property
     def _logs(self) -> tuple[Floats, Floats, Floats]:
-        x, y = (np.log(np.array(axis, dtype=float)) for axis in zip(*self.points, strict=True))
+        x, y = (_each(math.log, np.array(axis, dtype=float)) for axis in zip(*self.points, strict=True))
         return x, y, np.diff(y) / np.diff(x)
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape; 0 for size 0."""
         x, y, slopes = self._logs
         n = np.asarray(sizes, dtype=float)
-        logs = np.log(np.maximum(n, 1e-300))
+        logs = _each(math.log, np.maximum(n, 1e-300))
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
-        return np.where(n > 0, np.exp(y[segment] + slopes[segment] * (logs - x[segment])), 0.0)
+        made = y[segment] + slopes[segment] * (logs - x[segment])
+        return np.where(n > 0, _each(_power, made), 0.0)
 
     def covers(self, sizes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each size lies between the first and the last point, same shape."""
