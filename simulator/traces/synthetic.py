@@ -41,7 +41,7 @@ class Synthetic(Spec):
 
     layers: tuple[SyntheticLayer, ...] = Field(min_length=1)
     workers: int = Field(ge=1, le=4096)
-    iterations: int = Field(ge=1, le=10**9)
+    iterations: int = Field(ge=1, le=100_000)
     correlation: Fraction = 0.0
     drift: float = Field(default=1.0, ge=1e-6, le=1e6)
     seed: int = Field(default=0, ge=0)

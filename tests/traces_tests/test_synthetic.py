@@ -165,8 +165,8 @@ def test_what_cannot_be_generated_is_refused(wrong):
 
 
 def test_memory_is_one_iteration_at_a_time():
-    """Blocks are made when asked for: a trace of 10^9 iterations starts at once."""
-    endless = blocks(Synthetic(layers=[SyntheticLayer(numel=10)], workers=2, iterations=10**9))
+    """Blocks are made when asked for: a trace of 100,000 iterations starts at once."""
+    endless = blocks(Synthetic(layers=[SyntheticLayer(numel=10)], workers=2, iterations=100_000))
     first, second = next(endless), next(endless)
     assert first.values.base is None
     assert (first.values != second.values).any()
