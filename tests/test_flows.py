@@ -12,8 +12,9 @@ from examples import example, pairs, switch
 from simulator.engine.classes import classify, structure
 from simulator.engine.flows import flows
 from simulator.engine.fold import fold
-from simulator.engine.network import Change, Network, Stalled, Steady, Surroundings, TooManyMessages
+from simulator.engine.network import Network, Stalled, TooManyMessages
 from simulator.engine.sharing import Sharing
+from simulator.engine.surroundings import Change, Steady, Surroundings
 from simulator.engine.validity import obstacle
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine

@@ -15,7 +15,7 @@ from simulator.calibration.collectives import Key
 from simulator.calibration.robust import robust_log_fit
 from simulator.calibration.selection import Repeats
 from simulator.component import build
-from simulator.engine.carried import collective_rounds
+from simulator.engine.collective import collective_rounds
 from simulator.engine.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats

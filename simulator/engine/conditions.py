@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.network import NOTHING_ELSE, Change, Steady, Surroundings
+from simulator.engine.surroundings import NOTHING_ELSE, Change, Steady, Surroundings
 from simulator.errors import nearest
 from simulator.fabrics.base import Wiring
 

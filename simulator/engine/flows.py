@@ -9,7 +9,9 @@ import numpy as np
 import simpy
 
 from simulator.engine.classes import Structure, structure
-from simulator.engine.network import NOTHING_ELSE, Laid, Network, Stalled, Surroundings
+from simulator.engine.laying import Laid
+from simulator.engine.network import Network, Stalled
+from simulator.engine.surroundings import NOTHING_ELSE, Surroundings
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round

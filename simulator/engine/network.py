@@ -20,12 +20,12 @@ from itertools import count
 import numpy as np
 import simpy
 
-from simulator.engine.buckets import Buckets
-from simulator.engine.classes import Classes, Key, MessageClass, Programme, Shape, Structure, classify, structure
-from simulator.engine.sharing import Sharing
+from simulator.engine.classes import Key, MessageClass, Programme, Shape, Structure, structure
+from simulator.engine.laying import Laid, buckets_of, lay
+from simulator.engine.surroundings import NOTHING_ELSE, Change, Surroundings
 from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Round
+from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
 
 _SAME = 1e-13
@@ -43,35 +43,6 @@ class Stalled(Exception):
 
 class TooManyMessages(Exception):
     """An exchange has more messages that differ than one machine can follow; carries their number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """From `time` on, links `links` carry `factor` times their capacity."""
-
-    time: float
-    links: tuple[int, ...]
-    factor: float
-
-
-@dataclass(frozen=True, slots=True)
-class Steady:
-    """Traffic that never ends: from one place to another, at most `rate` bytes/s."""
-
-    src: int
-    dst: int
-    rate: float
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What else happens on the wires: changing capacities, and traffic of others."""
-
-    changes: tuple[Change, ...] = ()
-    steady: tuple[Steady, ...] = ()
-
-
-NOTHING_ELSE = Surroundings()
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +74,6 @@ class Transfer:
     flows: list[list[list[_Flow]]]
 
 
-Laid = tuple[Classes, Sharing, list[int]]
 """What is alike on the wires, how it shares them, and the types of the steady traffic."""
 
 
@@ -129,7 +99,7 @@ class Network:
     ) -> None:
         self.env, self.wiring, self.overhead, self.now = env, wiring, overhead, env.now
         self.surroundings = surroundings
-        self.laid = laid or _laid(wiring, list(structures), colours, surroundings)
+        self.laid = laid or lay(wiring, list(structures), colours, surroundings)
         self.classes, self.sharing, self.steady = self.laid
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
@@ -141,7 +111,7 @@ class Network:
         self.order, self.version = count(), 0
         self.capacity = self.sharing.capacity.copy()
         self.slowest = self._narrowest()
-        self.buckets = _buckets(wiring, self.classes, self.sharing)
+        self.buckets = buckets_of(wiring, self.classes, self.sharing)
         self.history: list[tuple[float, Floats, Floats]] = []
         self.keep = keep
         for type_number in self.steady:
@@ -374,52 +344,3 @@ class Network:
 
 def _trigger(transfer: Transfer, times: Floats) -> None:
     transfer.done.succeed(times)
-
-
-def _laid(
-    wiring: Wiring,
-    structures: list[Structure],
-    colours: Floats | None,
-    surroundings: Surroundings,
-) -> Laid:
-    """Classes of all that may travel, their sharing, and the types of the steady traffic."""
-    places, links = len(wiring.node), len(wiring.capacity)
-    mine = [_lonely(item) for item in surroundings.steady]
-    capacity, arriving = wiring.capacity, wiring.arriving() if wiring.incast is not None else np.zeros(links)
-    changing = np.zeros((len(surroundings.changes), links))
-    for row, change in zip(changing, surroundings.changes, strict=True):
-        row[list(change.links)] = 1
-    bursts = np.zeros(links) if wiring.burst is None else wiring.burst
-    kinds = (
-        np.unique(np.vstack([capacity, arriving, bursts, changing]), axis=1, return_inverse=True)[1]
-        .ravel()
-        .astype(float)
-    )
-    shapes = list(dict.fromkeys([*structures, *mine]))
-    start = np.zeros(places) if colours is None else colours
-    classes = classify(shapes, wiring.route, start, kinds)
-    one = np.zeros(int(classes.of_link.max()) + 1, dtype=np.int64)
-    one[classes.of_link] = np.arange(links)
-    ways = [classes.programmes[shape].rounds[0][0][0].type for shape in mine]
-    classes = classes.with_types(ways)
-    steady = list(range(classes.types - len(ways), classes.types))
-    limit = np.full(classes.types, np.inf)
-    limit[steady] = [item.rate for item in surroundings.steady]
-    sharing = Sharing(
-        capacity[one].copy(), classes.type_of, classes.link_of, classes.messages, limit, arriving[one], wiring.incast
-    )
-    return classes, sharing, steady
-
-
-def _buckets(wiring: Wiring, classes: Classes, sharing: Sharing) -> Buckets | None:
-    if wiring.burst is None:
-        return None
-    depth = np.zeros(len(sharing.capacity))
-    depth[classes.of_link] = wiring.burst
-    return Buckets(depth, sharing)
-
-
-def _lonely(item: Steady) -> Structure:
-    """Steady traffic as a round of one message, told apart by its rate."""
-    ends: list[Ints] = [np.array([item.src]), np.array([item.dst])]
-    return ((ends[0].tobytes(), ends[1].tobytes(), np.array([item.rate]).tobytes(), 1),)

@@ -12,10 +12,10 @@ from simulator.component import expected
 from simulator.engine.classes import Shape, Structure, structure
 from simulator.engine.costs import software_time
 from simulator.engine.kernels import Kernel
-from simulator.engine.network import Surroundings
 from simulator.engine.ordering import common_order
 from simulator.engine.pricing import Prices, Wires, on_the_wire, price
 from simulator.engine.setup import Beside, OtherGpu, Setup
+from simulator.engine.surroundings import Surroundings
 from simulator.engine.traffic import traffic_between
 from simulator.engine.work import Work, prepare
 from simulator.fabrics.base import Wiring

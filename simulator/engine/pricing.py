@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine.carried import collective_rounds
+from simulator.engine.collective import collective_rounds
 from simulator.engine.flows import flows
 from simulator.engine.fold import fold
-from simulator.engine.network import NOTHING_ELSE, Surroundings
+from simulator.engine.surroundings import NOTHING_ELSE, Surroundings
 from simulator.engine.validity import obstacle
 from simulator.fabrics.base import Fabric, MeasuredCollective, Wiring
 from simulator.models.curves import Floats
@@ -132,6 +132,9 @@ def _stacked(
 
 def alone(step: Communication, wires: Wires) -> tuple[Prices, bool]:
     """One exchange of any kind on idle wires, every place ready: its price, and whether flows were needed for it."""
+    if not isinstance(step, PushPull):
+        priced = price([step], [(0, 0)], wires)
+        return priced, priced.flowed > 0
     prices = Prices(np.zeros(1), Traffic(np.zeros(wires.wiring.layout.places), np.zeros(len(wires.wiring.capacity))))
     for phase in on_the_wire(step, 0, wires, prices.algorithms):
         prices.seconds += _law(phase, wires, prices, np.ones(1))

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import simpy
 
-from simulator.engine.network import Laid, Network, Stalled
+from simulator.engine.laying import Laid
+from simulator.engine.network import Network, Stalled
 from simulator.engine.plan import Plan
 from simulator.engine.spans import slowest_spans, worker_spans
 from simulator.engine.streams import Live, Slowed, serial

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
@@ -26,10 +27,10 @@ _WORLDS = {
 def print_explanation(document: dict[str, Any], console: Console) -> None:
     """Terms with bars, what each is made of, other worlds, and what moves the answer."""
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
-    console.print(f"[bold]{_plain(document['scenario'])}[/bold]", highlight=False)
+    console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     console.print(
         f"iteration time {show_time(time)} (90 % interval {show_time(interval[0])} to {show_time(interval[1])}) "
-        f"on {document['workers']} workers\n{_plain(document['summary'])}\n",
+        f"on {document['workers']} workers\n{escape(document['summary'])}\n",
         highlight=False,
     )
     console.print(_terms(document), highlight=False)
@@ -39,7 +40,7 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
             f"[dim]and {show_time(hidden)} of communication hidden beside compute{_spent(document)}[/dim]",
             highlight=False,
         )
-    console.print(Padding(f"[dim]{_plain(document['basis'])}[/dim]", (0, 0, 1, 0)), highlight=False)
+    console.print(Padding(f"[dim]{escape(document['basis'])}[/dim]", (0, 0, 1, 0)), highlight=False)
     console.print(_formulas(document), highlight=False)
     console.print()
     console.print(_worlds(document), highlight=False)
@@ -57,7 +58,7 @@ def _terms(document: dict[str, Any]) -> Table:
             continue
         bar = "█" * round(_BAR * row["share"])
         table.add_row(
-            row["label"], show_time(row["seconds"]), f"{100 * row['share']:.1f} %", bar, _plain(_made_of(row))
+            row["label"], show_time(row["seconds"]), f"{100 * row['share']:.1f} %", bar, escape(_made_of(row))
         )
     table.add_row("sum", show_time(document["iteration_time_s"]), "", "", "", style="bold")
     return table
@@ -129,7 +130,7 @@ def _formulas(document: dict[str, Any]) -> Table:
     table = _table(("term", "left"), ("formula", "left"), ("rests on", "left"))
     for row in document["terms"]:
         if row["seconds"]:
-            table.add_row(row["label"], _plain(row["formula"]), _plain(_evidence(row["calibration"])))
+            table.add_row(row["label"], escape(row["formula"]), escape(_evidence(row["calibration"])))
     return table
 
 
@@ -159,7 +160,7 @@ def _sensitivity(study: dict[str, Any], console: Console, seconds: bool) -> None
             return "-"
         return show_time(value) if seconds else f"{value:.3g}"
 
-    console.print(_plain(study["answer"]), highlight=False)
+    console.print(escape(study["answer"]), highlight=False)
     table = _table(
         ("input", "left"), ("% per %", "right"), ("at half", "right"), ("as it is", "right"), ("at twice", "right")
     )
@@ -170,15 +171,15 @@ def _sensitivity(study: dict[str, Any], console: Console, seconds: bool) -> None
         table.add_row(row["input"], slope, shown(row["at_half"]), shown(row["base"]), shown(row["at_double"]))
     console.print(table, highlight=False)
     for note in study["notes"]:
-        console.print(f"[dim]{_plain(note)}[/dim]", highlight=False)
+        console.print(f"[dim]{escape(note)}[/dim]", highlight=False)
 
 
 def print_advice(document: dict[str, Any], console: Console) -> None:
     """The answer, the ranking, break-evens, reasons, and what was left out."""
-    console.print(f"[bold]{_plain(document['scenario'])}[/bold]", highlight=False)
-    console.print(f"\n[bold]{_plain(document['answer'])}[/bold]", highlight=False)
+    console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
+    console.print(f"\n[bold]{escape(document['answer'])}[/bold]", highlight=False)
     if document["command"]:
-        console.print(f"  {_plain(document['command'])}", highlight=False)
+        console.print(f"  {escape(document['command'])}", highlight=False)
     console.print()
     console.print(_ranking(document), highlight=False)
     _densities(document, console)
@@ -187,16 +188,16 @@ def print_advice(document: dict[str, Any], console: Console) -> None:
         console.print(_break_even(document), highlight=False)
     console.print("\n[bold]Why[/bold]", highlight=False)
     for reason in document["reasons"]:
-        console.print(Padding(f"- {_plain(reason['text'])}", (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(f"- {escape(reason['text'])}", (0, 0, 0, 2)), highlight=False)
     study = document["sensitivity"]
     if study is not None:
-        console.print(f"\n[bold]What moves {_plain(study['of'])}[/bold]", highlight=False)
+        console.print(f"\n[bold]What moves {escape(study['of'])}[/bold]", highlight=False)
         _sensitivity(study, console, seconds=False)
         if study["turned_by"]:
-            console.print(f"The answer turns with {_plain(', '.join(study['turned_by']))}.", highlight=False)
+            console.print(f"The answer turns with {escape(', '.join(study['turned_by']))}.", highlight=False)
     console.print("\n[bold]Read with it[/bold]", highlight=False)
     for line in [*document["notes"], _looked_at(document["looked_at"])]:
-        console.print(Padding(f"- {_plain(line)}", (0, 0, 0, 2)), highlight=False)
+        console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2)), highlight=False)
 
 
 def _ranking(document: dict[str, Any]) -> Table:
@@ -227,7 +228,7 @@ def _ranked(row: dict[str, Any], target: bool) -> list[str]:
     ratios = (row["speed_up_over_dense"], row["speed_up_over_yours"])
     name = row["method"] + ("" if row["overrides"] else " (yours)")
     return [
-        _plain(name),
+        escape(name),
         row["schedule"],
         row["topology"],
         *cells,
@@ -242,7 +243,7 @@ def _densities(document: dict[str, Any], console: Console) -> None:
     ]
     if options:
         console.print(
-            f"[dim]fastest sparsifier at other densities: {_plain('; '.join(options))}[/dim]", highlight=False
+            f"[dim]fastest sparsifier at other densities: {escape('; '.join(options))}[/dim]", highlight=False
         )
 
 
@@ -254,7 +255,7 @@ def _break_even(document: dict[str, Any]) -> Table:
     for row in document["break_even"]:
         if row["method"] in (*best, yours["method"]):
             where = f"{row['schedule']}, {row['topology']}"
-            table.add_row(_plain(row["method"]), row["bandwidth_words"], row["workers_words"], where)
+            table.add_row(escape(row["method"]), row["bandwidth_words"], row["workers_words"], where)
     return table
 
 
@@ -271,7 +272,7 @@ def _looked_at(found: dict[str, Any]) -> str:
 
 def _warn(warnings: Iterable[str], console: Console) -> None:
     for warning in warnings:
-        console.print(f"[yellow]warning[/yellow] {_plain(warning)}", highlight=False)
+        console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
 
 
 def _table(*columns: tuple[str, Any]) -> Table:
@@ -279,8 +280,3 @@ def _table(*columns: tuple[str, Any]) -> Table:
     for name, justify in columns:
         table.add_column(name, justify=justify, overflow="fold")
     return table
-
-
-def _plain(text: str) -> str:
-    """Text from a scenario, with rich's markup made harmless."""
-    return text.replace("[", "\\[")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from simulator.reporting.comparison_words import (
@@ -31,10 +32,10 @@ def print_comparison(document: dict[str, Any], console: Console) -> None:
         who = document[side]
         points = f", {who['points']} points" if "points" in who else ""
         text = f"{who['name']} ({who['place']}{points})"
-        console.print(f"[bold]{side.upper()}[/bold]  {_plain(text)}", highlight=False)
-    console.print(f"\n[bold]{_plain(document['answer'])}[/bold]", highlight=False)
+        console.print(f"[bold]{side.upper()}[/bold]  {escape(text)}", highlight=False)
+    console.print(f"\n[bold]{escape(document['answer'])}[/bold]", highlight=False)
     for line in facts(document):
-        console.print(_plain(line), highlight=False)
+        console.print(escape(line), highlight=False)
     (_run if document["compared"] == "runs" else _sweep)(document, console)
 
 
@@ -51,19 +52,19 @@ def _run(document: dict[str, Any], console: Console) -> None:
             group = row["group"]
             rows.append((f"[dim]{group}[/dim]", "", "", "", ""))
         cells = (figure(row["a"], row["unit"]), figure(row["b"], row["unit"]), *change(row))
-        rows.append((f"  {_plain(name_of(row['key']))}", *cells))
+        rows.append((f"  {escape(name_of(row['key']))}", *cells))
     _print(console, "what came out", ("", "A", "B", "difference", "change"), rows, escaped=True)
     fidelity = document["fidelity"]
     if fidelity["a"] == fidelity["b"]:
-        console.print(f"\nfidelity in both: {_plain(_tier(fidelity['a']))}", highlight=False)
+        console.print(f"\nfidelity in both: {escape(_tier(fidelity['a']))}", highlight=False)
     else:
         for side in "ab":
             console.print(f"{'' if side == 'b' else chr(10)}fidelity in {side.upper()}: ", end="", highlight=False)
-            console.print(_plain(_tier(fidelity[side])), highlight=False)
+            console.print(escape(_tier(fidelity[side])), highlight=False)
     rest = [evidence(item) for item in document["calibration"]]
     _print(console, "what they rest on", ("", "used in", "held-out error"), rest, left=3)
     for where, text in warnings(document):
-        console.print(f"[yellow]warning[/yellow] ({where}) {_plain(text)}", highlight=False)
+        console.print(f"[yellow]warning[/yellow] ({where}) {escape(text)}", highlight=False)
 
 
 def _tier(fidelity: dict[str, Any]) -> str:
@@ -95,9 +96,9 @@ def _sweep(document: dict[str, Any], console: Console) -> None:
         only = document[f"only_{side}"]
         if only:
             names = "; ".join(point_name(key) for key in only[:3]) + ("; ..." if len(only) > 3 else "")
-            console.print(f"\n{len(only)} points in {side.upper()} only: {_plain(names)}", highlight=False)
+            console.print(f"\n{len(only)} points in {side.upper()} only: {escape(names)}", highlight=False)
     for line in sweep_facts(document):
-        console.print(_plain(line), highlight=False)
+        console.print(escape(line), highlight=False)
 
 
 def sweep_facts(document: dict[str, Any]) -> list[str]:
@@ -135,11 +136,6 @@ def _print(
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place < left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(row if escaped else map(_plain, row)))
+        table.add_row(*(row if escaped else map(escape, row)))
     console.print()
     console.print(table, highlight=False)
-
-
-def _plain(text: str) -> str:
-    """Text from a scenario, with rich's markup made harmless."""
-    return text.replace("[", "\\[")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from simulator.calibration.accuracy import Drawn
-from simulator.reporting.figures.style import PALETTE
 from simulator.units import show_bytes, show_time
 
 _FIGURES = ("n", "MAPE", "median", "p95", "max", "bias")
@@ -19,30 +19,32 @@ _KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
 
 
 def fit_figure(lines: Sequence[Drawn], path: Path, size_label: str) -> None:
-    """Measured (dots) and fitted (lines) over the size, and the relative error beside it; format by the file's name."""
-    import matplotlib
+    """Measured (dots) and fitted (lines) over the size, and the relative error beside it; format by the file's name.
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    Raises InputError where the file can't be written.
+    """
+    from simulator.reporting.figures.style import GREY, axis_seconds, axis_share, looks, rules, save
+    from simulator.reporting.picture import Picture
 
-    with plt.rc_context({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False}):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-        for line, colour in zip(lines, PALETTE * (1 + len(lines) // len(PALETTE)), strict=False):
-            left.plot(line.sizes, line.measured, ".", color=colour, markersize=4)
-            left.plot(line.sizes, line.fitted, "-", color=colour, linewidth=1, label=line.label)
-            right.plot(line.sizes, 100 * (line.fitted / line.measured - 1), ".", color=colour, markersize=4)
+    with rules():
+        canvas = Picture(figsize=(10, 4.3), layout="constrained")
+        left, right = canvas.subplots(1, 2)
+        styles = looks([line.label for line in lines])
+        for line in lines:
+            look = styles[line.label]
+            left.plot(line.sizes, line.measured, ".", color=look.colour, markersize=4)
+            left.plot(line.sizes, line.fitted, "-", color=look.colour, linewidth=1, label=line.label)
+            right.plot(line.sizes, line.fitted / line.measured - 1, ".", color=look.colour, markersize=4)
         left.set_yscale("log")
-        left.set_ylabel("time (s)")
-        left.set_title("dots: measured, lines: fitted", fontsize=9, loc="left")
-        left.legend(frameon=False, fontsize=8)
-        right.axhline(0, color="black", linewidth=0.5)
-        right.set_ylabel("fitted / measured - 1 (%)")
+        axis_seconds(left, "time")
+        left.set_title("dots: measured, lines: fitted")
+        left.legend()
+        right.axhline(0, color=GREY, linewidth=0.8)
+        axis_share(right, "fitted / measured - 1")
         for axes in (left, right):
             axes.set_xscale("log", base=2)
             axes.set_xlabel(size_label)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
-        plt.close(figure)
+    save(canvas, path)
 
 
 def print_network_fit(document: dict[str, Any], console: Console) -> None:
@@ -50,7 +52,7 @@ def print_network_fit(document: dict[str, Any], console: Console) -> None:
     table = _table("curve", "family", "range")
     for curve in document["curves"]:
         low, high = curve["range"]
-        first = (_plain(curve["id"]), curve["family"], f"{show_bytes(low)} to {show_bytes(high)}")
+        first = (escape(curve["id"]), curve["family"], f"{show_bytes(low)} to {show_bytes(high)}")
         table.add_row(*first, *_cells(curve["interpolation"]), _percent(curve["repeat_spread"]))
     table.add_row("all", "", "", *_cells(document["interpolation"]), "", style="bold")
     table.add_row("all from 1 MiB", "", "", *_cells(document["interpolation_from_1_mib"]), "")
@@ -71,7 +73,7 @@ def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
     table = _table("kernel", "family", "range")
     for kernel in document["kernels"]:
         low, high = kernel["range"]
-        first = (_plain(kernel["kernel"]), kernel["family"], f"{low:.6g} to {high:.6g}")
+        first = (escape(kernel["kernel"]), kernel["family"], f"{low:.6g} to {high:.6g}")
         table.add_row(*first, *_cells(kernel["interpolation"]), _percent(kernel["repeat_spread"]))
         for key, words in (
             ("interpolation_on_cut", "on the curve written"),
@@ -113,7 +115,7 @@ def _terms(fit: dict[str, Any]) -> str:
 
 def _print_problems(document: dict[str, Any], console: Console) -> None:
     for note in document["notes"]:
-        console.print(f"note: {_plain(note)}", highlight=False)
+        console.print(f"note: {escape(note)}", highlight=False)
     count = len(document["problems"])
     if count:
         console.print(f"{count} damaged lines were left out; they are named above", highlight=False)
@@ -133,7 +135,3 @@ def _percent(value: float | None, sign: bool = False) -> str:
     if value is None or not np.isfinite(value):
         return "-"
     return f"{100 * value:+.2f} %" if sign else f"{100 * value:.2f} %"
-
-
-def _plain(text: str) -> str:
-    return text.replace("[", "\\[")

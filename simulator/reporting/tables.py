@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from simulator.units import show_bytes, show_time
@@ -26,7 +27,7 @@ _ERRORS = ("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage")
 def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
-    console.print(f"[bold]{_plain(document['scenario'])}[/bold]", highlight=False)
+    console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     facts = Table.grid(padding=(0, 2))
     rows = [
         (
@@ -47,15 +48,15 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         ("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"),
     ]
     for name, value in rows:
-        facts.add_row(f"[dim]{name}[/dim]", _plain(value))
+        facts.add_row(f"[dim]{name}[/dim]", escape(value))
     console.print(facts, highlight=False)
     console.print(_breakdown(document), highlight=False)
     for warning in document["warnings"]:
-        console.print(f"[yellow]warning[/yellow] {_plain(warning)}", highlight=False)
+        console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
     if "comparison" in document:
         if document.get("question"):
-            console.print(f"\n[bold]{_plain(document['question'])}[/bold]", highlight=False)
-        console.print(_plain(document["comparison"]["answer"]), highlight=False)
+            console.print(f"\n[bold]{escape(document['question'])}[/bold]", highlight=False)
+        console.print(escape(document["comparison"]["answer"]), highlight=False)
 
 
 def _interval(interval: list[float]) -> str:
@@ -96,7 +97,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
     table.add_column("share", justify="right")
     table.add_column("")
     if comparison:
-        table.add_column(f"against {_plain(comparison['baseline'])}", justify="right")
+        table.add_column(f"against {escape(comparison['baseline'])}", justify="right")
     total = document["iteration_time_s"] or 1.0
     terms = {**document["breakdown_s"], **document["idle_s"]}
     if comparison:
@@ -123,7 +124,7 @@ def print_validation(document: dict[str, Any], console: Console) -> None:
     for row in document["rows"]:
         baseline = row["baseline_signed_error"]
         table.add_row(
-            _plain(row["scenario"]),
+            escape(row["scenario"]),
             row["quantity"],
             show_time(row["measured"]),
             show_time(row["predicted"]),
@@ -147,7 +148,7 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
     facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
     grid = Table.grid(padding=(0, 2))
     for key in facts:
-        grid.add_row(f"[dim]{key}[/dim]", _plain(str(document[key])))
+        grid.add_row(f"[dim]{key}[/dim]", escape(str(document[key])))
     console.print(grid, highlight=False)
     table = Table(box=None, pad_edge=False)
     for name in ("layer", "elements", "iteration", "std", "excess kurtosis", "distance to Gaussian", "distribution"):
@@ -155,7 +156,7 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
     for row in document["layers"]:
         shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
         cells = [f"{row['numel']:,}", str(row["iteration"]), f"{row['std']:.3g}", *shape, _spark(row["histogram"])]
-        table.add_row(_plain(row["layer"]), *cells)
+        table.add_row(escape(row["layer"]), *cells)
     console.print(table, highlight=False)
 
 
@@ -172,7 +173,7 @@ def print_build_up(document: dict[str, Any], console: Console) -> None:
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
     for (method, workers), rows in groups.items():
         means = [sum(row[key] for row in rows) / len(rows) for key in keys]
-        table.add_row(_plain(method), str(workers), *(f"{value:.3g}" for value in means))
+        table.add_row(escape(method), str(workers), *(f"{value:.3g}" for value in means))
     console.print(table, highlight=False)
 
 
@@ -213,7 +214,7 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
             parameters = ", ".join(
                 f"{item['name']}" + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
-            table.add_row(f"  {kind['kind']}", _plain(kind["summary"]), f"[dim]{_plain(parameters)}[/dim]")
+            table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
         console.print(table, highlight=False)
 
 
@@ -234,8 +235,3 @@ def _percent(value: float | None, sign: bool = False) -> str:
     if value is None:
         return "-"
     return f"{100 * value:+.1f} %" if sign else f"{100 * value:.1f} %"
-
-
-def _plain(text: str) -> str:
-    """Text from a scenario, with rich's markup made harmless."""
-    return text.replace("[", "\\[")

@@ -21,7 +21,7 @@ from simulator.studies.sensitivity import described, iteration_time, sensitivity
 from simulator.studies.variation import calm, closed_form
 from simulator.studies.wording import method_of, name_of, settings
 
-TRIEDDENSER = 4
+TRIED_DENSER = 4
 """Sparsifiers that are also looked at with other densities."""
 MAX_ITERATIONS = 1e15
 
@@ -123,7 +123,7 @@ def _alone(scenario: Scenario) -> dict[str, Any]:
 
 def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: float) -> list[dict[str, Any]]:
     """The fastest sparsifier at other densities, on the schedule and topology that it was fastest with."""
-    sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIEDDENSER]
+    sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
         if abs(other - density) < 1e-12:

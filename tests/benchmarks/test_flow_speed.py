@@ -94,6 +94,7 @@ def test_cost_of_the_fold_in_workers(benchmark, workers):
     layout = Layout(workers, 1)
     wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
     benchmark(lambda: fold(rounds, wiring, np.zeros(workers)))
+    assert benchmark.stats.stats.min <= 2e-6 * workers + 5e-4  # linear in workers
 
 
 @pytest.mark.parametrize("workers", [256, 1024, 4096])
@@ -101,3 +102,4 @@ def test_cost_of_flows_in_workers(benchmark, workers):
     layout = Layout(workers, 1)
     wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
     benchmark.pedantic(lambda: flows(rounds, wiring, np.zeros(workers)), rounds=3)
+    assert benchmark.stats.stats.min <= 2e-5 * workers + 5e-3  # linear while workers are alike

@@ -17,6 +17,7 @@ SEED = int(os.environ.get("SPARSIM_FUZZ_SEED", "1"))
 
 
 @pytest.mark.fuzz
+@pytest.mark.timeout(0)
 def test_no_input_breaks_a_reader(tmp_path):
     found = fuzz_all(list(readers()), INPUTS, SEED, tmp_path, os.cpu_count() or 1)
     assert [f"{item['reader']} {item['input']}: {item['finding']}" for item in found] == []

@@ -32,17 +32,22 @@ def build_up_rows(source: Source, columns: list[str], methods: Sequence[dict[str
     return table[columns]
 
 
+def recorded_runs(data: pd.DataFrame) -> list[pd.DataFrame]:
+    """The rows at the most workers, split where iterations do not follow each other; all in one beyond three runs."""
+    last = data[data["workers"] == data["workers"].max()]
+    iterations = pd.Series(sorted(last["iteration"].unique()))
+    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
+    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
+    return runs if len(runs) <= _PANELS else [last]
+
+
 def panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axes, pd.DataFrame]]]:
     """A panel over workers, and beside it one for every recorded run of iterations with its rows, at the most workers.
 
     Iterations that do not follow each other are never joined, since nothing was recorded between them. Runs share the
     second axis; more than three go into one panel.
     """
-    last = data[data["workers"] == data["workers"].max()]
-    iterations = pd.Series(sorted(last["iteration"].unique()))
-    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
-    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
-    runs = runs if len(runs) <= _PANELS else [last]
+    runs = recorded_runs(data)
     axes = figure.subplots(1, 1 + len(runs), width_ratios=(1.2 * len(runs), *[1] * len(runs)), squeeze=False)[0]
     for place, one in enumerate(axes[1:]):
         if place:

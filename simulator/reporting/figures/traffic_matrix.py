@@ -48,7 +48,7 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
         from matplotlib.ticker import EngFormatter
 
         axes = figure.subplots()
-        names = sorted({*data["source"], *data["destination"]}, key=_natural)
+        names = sorted({*data["source"], *data["destination"]}, key=workers_first)
         place = {name: number for number, name in enumerate(names)}
         matrix = np.full((len(names), len(names)), np.nan)
         matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
@@ -64,7 +64,7 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
         bar.outline.set_visible(False)
 
 
-def _natural(name: str) -> tuple[bool, str, int]:
+def workers_first(name: str) -> tuple[bool, str, int]:
     """Workers in front, then by number."""
     word, _, number = name.rpartition(" ")
     return word != "worker", word, int(number) if number.isdecimal() else 0

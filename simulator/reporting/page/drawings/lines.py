@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from simulator.reporting.figures.replays import recorded_runs
 from simulator.reporting.figures.style import looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import (
@@ -22,8 +23,6 @@ from simulator.reporting.page.plots import (
     rule,
     values,
 )
-
-_RUNS = 3
 
 
 def density_sweep(data: pd.DataFrame) -> Plot:
@@ -101,7 +100,7 @@ class _Shown:
 
 def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: dict[str, Any]) -> Plot:
     """A panel over workers, and one for each recorded run of iterations, since nothing was recorded between them."""
-    runs = _runs(data)
+    runs = recorded_runs(data)
     traces: list[dict[str, Any]] = []
     for method, look in looks(data["method"]).items():
         mine = data[data["method"] == method]
@@ -126,12 +125,3 @@ def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: di
         xs.append(axis(title, tickformat="d", nticks=6) | {"domain": [low, low + each]})
         ys.append(right | ({"matches": "y2", "showticklabels": False, "ticks": ""} if place else {}))
     return {"data": traces, "layout": layout(xs, ys, 480)}
-
-
-def _runs(data: pd.DataFrame) -> list[pd.DataFrame]:
-    """The rows at the most workers, split where iterations do not follow each other; all in one beyond three."""
-    last = data[data["workers"] == data["workers"].max()]
-    iterations = pd.Series(sorted(last["iteration"].unique()))
-    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
-    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
-    return runs if len(runs) <= _RUNS else [last]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from simulator.reporting.figures.break_even_map import DENSE
 from simulator.reporting.figures.style import intensities, looks, short_bits, tinted
-from simulator.reporting.figures.traffic_matrix import _natural
+from simulator.reporting.figures.traffic_matrix import workers_first
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, axis, layout, text, values
 
@@ -91,7 +91,7 @@ def _entry(winner: str, colour: str) -> dict[str, Any]:
 
 def traffic_matrix(data: pd.DataFrame) -> Plot:
     """Senders from top to bottom, receivers from left to right."""
-    names = sorted({*data["source"], *data["destination"]}, key=_natural)
+    names = sorted({*data["source"], *data["destination"]}, key=workers_first)
     place = {name: number for number, name in enumerate(names)}
     matrix = np.full((len(names), len(names)), np.nan)
     matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
