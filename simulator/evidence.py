@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan import Plan
-from simulator.loading import read_document
+from simulator.loading.documents import read_document
 from simulator.models.curves import Floats
 from simulator.scenario import Scenario
 

@@ -20,15 +20,10 @@ from pydantic_core import PydanticCustomError, core_schema
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
 from simulator.fabrics.base import Fabric
-from simulator.loading import (
-    TRACE_FILE,
-    Document,
-    find,
-    missing,
-    problems_of,
-    read_document,
-    read_layers,
-)
+from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import TRACE_FILE, find, missing
+from simulator.loading.layers import read_layers
+from simulator.loading.problems import problems_of
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import MAX_BATCH, Workload
 from simulator.units import Seconds

@@ -20,15 +20,9 @@ from pydantic import (
 from simulator.cluster import Cluster
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
-from simulator.loading import (
-    MAX_DEPTH,
-    Document,
-    find,
-    missing,
-    parse_document,
-    problems_of,
-    read_document,
-)
+from simulator.loading.documents import MAX_DEPTH, Document, parse_document, read_document
+from simulator.loading.finding import find, missing
+from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture

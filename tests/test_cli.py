@@ -114,7 +114,7 @@ def test_shipped_schemas_are_up_to_date():
 def test_every_shipped_scenario_fits_the_schema():
     import jsonschema
 
-    from simulator.loading import read_document
+    from simulator.loading.documents import read_document
 
     validator = jsonschema.Draft202012Validator(schemas()["scenario"])
     files = sorted(path for path in (ROOT / "scenarios").rglob("*.yaml") if path.parent.name != "sweeps")
@@ -129,7 +129,7 @@ def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
-    from simulator.loading import read_document
+    from simulator.loading.documents import read_document
     from simulator.studies.grid import KEYS
 
     schema = schemas()["sweep"]

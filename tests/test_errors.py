@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.loading import parse_document
+from simulator.loading.documents import parse_document
 from simulator.prediction import run
 from simulator.scenario import load, scenario_of
 

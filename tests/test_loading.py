@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.loading import MAX_BYTES, MAX_DEPTH, parse_document, read_document, read_layers, scalar
+from simulator.loading.documents import MAX_BYTES, MAX_DEPTH, parse_document, read_document, scalar
+from simulator.loading.layers import read_layers
 from simulator.scenario import load
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -138,13 +139,13 @@ def test_layers_are_read_with_their_times(tmp_path):
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        ("", ":1: expected columns name, numel, forward_s, backward_s, got no name, numel, forward_s, backward_s"),
-        ("name,numel\na,1\n", ":1: expected columns name, numel, forward_s, backward_s, got no forward_s, backward_s"),
+        ("", ":1: expected the columns name, numel, forward_s, backward_s, got an empty file"),
+        ("name,numel\na,1\n", ":1: expected the columns name, numel, forward_s, backward_s, got 'name, numel'"),
         (f"{HEADER}a,1,0,0\nb,1e3,0,0\n", ":3: "),
         (f"{HEADER}\na,1,0,x\n", ":3: "),
         (f"{HEADER}a,1\n", ":2: "),
         (f"{HEADER}a,{'9' * 5000},0,0\n", ":2: "),
-        (f"{HEADER}{'a' * 200_000},1,0,0\n", ": expected a readable CSV file"),
+        (f"{HEADER}{'a' * 200_000},1,0,0\n", ":2: expected well-formed CSV"),
     ],
     ids=["empty", "columns", "numel", "time", "short", "long number", "long field"],
 )
@@ -163,5 +164,5 @@ def test_every_bad_row_is_reported(tmp_path):
         read_layers(path)
     places = [problem.where.removeprefix(f"{path}:").partition(":")[0] for problem in caught.value.problems]
     assert places == ["2", "4"]
-    with pytest.raises(InputError, match="a readable CSV file"):
+    with pytest.raises(InputError, match="a readable file"):
         read_layers(tmp_path / "nothing.csv")

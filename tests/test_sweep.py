@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
-from simulator.loading import Document, parse_document, read_document
+from simulator.loading.documents import Document, parse_document, read_document
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.studies.executors import Here, Outcome, Processes, Queue

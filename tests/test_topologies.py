@@ -12,7 +12,7 @@ from examples import example, switch
 from simulator.component import build
 from simulator.engine.fold import fold
 from simulator.errors import InputError
-from simulator.loading import parse_document
+from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout
 from simulator.scenario import scenario_of
 from simulator.topologies.base import Topology

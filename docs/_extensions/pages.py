@@ -13,7 +13,7 @@ from spec_tables import keys_table, nested, section
 from simulator.catalogue import FAMILIES
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
-from simulator.loading import read_document
+from simulator.loading.documents import read_document
 from simulator.result_keys import RESULT_KEYS
 from simulator.scenario import Scenario
 from simulator.studies.rows import row_of

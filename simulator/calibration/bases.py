@@ -13,7 +13,9 @@ from simulator.calibration.link_law import FREE, IN_SWITCH
 from simulator.component import MemberOf, build, discover
 from simulator.errors import InputError, Problem, nearest, shown
 from simulator.fabrics.base import Fabric
-from simulator.loading import Document, find, missing, problems_of, read_document
+from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find, missing
+from simulator.loading.problems import problems_of
 from simulator.topologies.base import Topology
 from simulator.units import parse
 

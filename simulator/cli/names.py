@@ -26,7 +26,7 @@ class _Named(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Names that start so; where there is none, files."""
-        from simulator.loading import known_names
+        from simulator.loading.finding import known_names
 
         names = [name for name in known_names("", self.folder) if name.startswith(incomplete)]
         names += sorted(path for path in glob(f"{escape(incomplete)}*.yaml") if path not in names)
@@ -64,7 +64,7 @@ def keys_below(parent: str) -> list[str]:
 
 def values_of(key: str) -> list[str]:
     """Kinds, names of configs, and words that a key may have."""
-    from simulator.loading import known_names
+    from simulator.loading.finding import known_names
 
     schema = _schema()
     words: set[str] = set()
@@ -75,7 +75,7 @@ def values_of(key: str) -> list[str]:
 
 
 def _schema() -> dict[str, Any]:
-    from simulator.loading import find
+    from simulator.loading.finding import find
 
     path = find("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))

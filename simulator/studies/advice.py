@@ -8,7 +8,8 @@ from typing import Any
 
 from simulator.component import discover
 from simulator.errors import InputError, Problem, nearest, shown
-from simulator.loading import find, read_document
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find
 from simulator.prediction import plan_of, run
 from simulator.scenario import Scenario, versions
 from simulator.sparsifiers.base import Sparsifier

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simulator.loading import find, read_document
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find
 from simulator.units import TABLES, parse
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem, nearest, shown
-from simulator.loading import Document, Path_
+from simulator.loading.documents import Document, Path_
 from simulator.studies.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 

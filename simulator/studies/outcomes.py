@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem, shown
-from simulator.loading import MAX_BYTES, read_document
+from simulator.loading.documents import MAX_BYTES, read_document
 from simulator.prediction import run
 from simulator.scenario import load
 

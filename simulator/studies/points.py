@@ -14,7 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.cluster import Cluster
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, nearest, shown
-from simulator.loading import Document, Path_, find, missing, problems_of, read_document
+from simulator.loading.documents import Document, Path_, read_document
+from simulator.loading.finding import find, missing
+from simulator.loading.problems import problems_of
 from simulator.prediction import run
 from simulator.scenario import Scenario, replaced
 from simulator.studies.conditions import number_of

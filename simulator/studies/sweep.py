@@ -38,7 +38,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem, SparsimError, shown
-from simulator.loading import Document, find, missing, read_document
+from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find, missing
 from simulator.scenario import versions
 from simulator.studies.executors import Executor, Here, Outcome, Processes
 from simulator.studies.journal import Journal

@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
-from simulator.loading import problems_of, read_document
+from simulator.loading.documents import read_document
+from simulator.loading.problems import problems_of
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.studies.trace_study import folder_of

@@ -11,7 +11,8 @@ import numpy as np
 from simulator.component import build
 from simulator.engine.replay import added, replay_trace, replayed_unions
 from simulator.errors import InputError, Problem, nearest
-from simulator.loading import TRACE_FILE, find, parse_document
+from simulator.loading.documents import parse_document
+from simulator.loading.finding import TRACE_FILE, find
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import union_density

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.evidence import interval, model_error
-from simulator.loading import find
+from simulator.loading.finding import find
 from simulator.prediction import Prediction, run
 from simulator.scenario import Measured, Scenario, load, versions
 from simulator.studies.collective_table import NAME as TABLE

@@ -24,6 +24,7 @@ MAX_DEPTH = 20
 MAX_PROBLEMS = 20
 
 _MAX_DIMENSIONS = 64
+_SECONDS = "seconds, 0 or more"
 
 S = TypeVar("S", bound=Spec)
 
@@ -75,19 +76,26 @@ def read_spec(path: Path, spec: type[S], problems: list[Problem]) -> S | None:
     return None
 
 
-def read_layers(path: Path, problems: list[Problem]) -> tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]:
-    """layers.csv: the tensors in forward order, and their shapes where all are given."""
+def read_layers(
+    path: Path, problems: list[Problem], needed: tuple[str, ...] = ("name", "numel")
+) -> tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]:
+    """layers.csv: the tensors in forward order, and their shapes where all are given.
+
+    `needed`: columns that must be there; times that may be left out are 0.
+    """
     layers: list[Layer] = []
     shapes: list[tuple[int, ...]] = []
     before, names = len(problems), set[str]()
-    for row, cells in _csv(path, ("name", "numel"), problems):
+    for row, cells in _csv(path, needed, problems):
         if len(layers) == MAX_LAYERS:
             problems.append(Problem(f"{path}:{row}", f"at most {MAX_LAYERS} layers", "more"))
             break
         read = _Cells(f"{path}:{row}", cells, problems)
         numel = read("numel", int, "a whole number from 1 up", lambda n: 1 <= n <= 10**12)
         times = [
-            read(name, float, "seconds, 0 or more", lambda t: 0 <= t < 1e9) if cells.get(name) else 0.0
+            read(name, float, "seconds, 0 or more", lambda t: 0 <= t < 1e9)
+            if name in needed or cells.get(name)
+            else 0.0
             for name in ("forward_s", "backward_s")
         ]
         shape = read("shape", _shape, "a shape such as 64x3x7x7") if cells.get("shape") else ()
@@ -171,10 +179,12 @@ def _csv(path: Path, needed: tuple[str, ...], problems: list[Problem]) -> Iterat
         header = next(reader, [])
         missing = [name for name in needed if name not in header]
         if missing:
-            got = ", ".join(header) if header else "an empty file"
-            problems.append(Problem(f"{path}:1", f"the columns {', '.join(needed)}", shown(got)))
+            got = shown(", ".join(header)) if header else "an empty file"
+            problems.append(Problem(f"{path}:1", f"the columns {', '.join(needed)}", got))
             return
         for cells in reader:
+            if not cells:
+                continue  # a blank line
             if len(cells) != len(header):
                 if len(problems) >= MAX_PROBLEMS:
                     return

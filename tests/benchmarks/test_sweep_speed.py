@@ -7,7 +7,7 @@ from pathlib import Path
 from watched import watched
 
 from simulator.engine.work import _prepared
-from simulator.loading import read_document
+from simulator.loading.documents import read_document
 from simulator.prediction import run
 from simulator.studies.points import Points
 from simulator.studies.sweep_plan import planned

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 import numpy as np
 import pandas as pd
 
-from simulator.loading import parse_document
+from simulator.loading.documents import parse_document
 from simulator.prediction import run
 from simulator.reporting.figures.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.scenario import load

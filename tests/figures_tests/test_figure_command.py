@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from figure_results import ROOT, run_folder
 
 from simulator.cli import main
-from simulator.loading import read_document
+from simulator.loading.documents import read_document
 from simulator.reporting.figures.base import figures
 
 SHIPPED = {"density_sweep": "density_sweep", "worker_sweep": "scaling_efficiency", "break_even_map": "break_even_map"}

@@ -18,7 +18,7 @@ from test_errors import SCENARIO, WHOLE
 from test_sweep import BASE, VARY
 from traces_tests import test_chakra, test_format, test_nccl_tuning_log, test_osu
 
-from simulator.loading import read_document
+from simulator.loading.documents import read_document
 from simulator.prediction import run
 from simulator.record.rows import RowFile
 from simulator.scenario import load, load_versus

@@ -16,7 +16,7 @@ from test_errors import SCENARIO
 from traces_tests import test_format
 
 from simulator.errors import InputError, Problem, shown
-from simulator.loading import parse_document
+from simulator.loading.documents import parse_document
 from simulator.prediction import run
 from simulator.scenario import load, replaced
 from simulator.studies.grid import read_grid

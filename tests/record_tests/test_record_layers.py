@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.loading import parse_document
+from simulator.loading.documents import parse_document
 from simulator.prediction import run
 from simulator.scenario import load
 

@@ -8,7 +8,7 @@ import pytest
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
-from simulator.loading import read_layers
+from simulator.loading.layers import read_layers
 from simulator.traces.kineto import ddp_buckets, read_kineto
 from simulator.traces.kineto_workload import import_kineto
 

@@ -74,7 +74,8 @@ def figure_of(kind: str, settings: dict[str, Any] | None = None) -> Figure:
     """A figure by its kind. Raises InputError for an unknown kind or setting."""
     from pydantic import ValidationError
 
-    from simulator.loading import Document, problems_of
+    from simulator.loading.documents import Document
+    from simulator.loading.problems import problems_of
 
     known = figures()
     if kind not in known:

@@ -13,7 +13,9 @@ import pandas as pd
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, shown
-from simulator.loading import TRACE_FILE, find, parse_document, problems_of, read_document
+from simulator.loading.documents import parse_document, read_document
+from simulator.loading.finding import TRACE_FILE, find
+from simulator.loading.problems import problems_of
 from simulator.models.hardware import Gpu
 
 KINDS = {

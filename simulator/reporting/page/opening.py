@@ -13,7 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.component import build
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
-from simulator.loading import find, problems_of, read_document
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find
+from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
 from simulator.reporting.figures.sources import Source, open_source
 

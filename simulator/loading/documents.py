@@ -1,30 +1,24 @@
-"""YAML and named configs to specs: strict scalars, bounded documents, and errors with file:line:column."""
+"""YAML documents: strict scalars, bounded size and depth, and where each part of them stands."""
 
 from __future__ import annotations
 
-import csv
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from simulator.errors import InputError, Problem, nearest, shown
-from simulator.models.limits import MAX_LAYERS
+from simulator.errors import InputError, Problem, shown
 
 MAX_BYTES = 4 * 2**20
-MAX_CSV_BYTES = 2**26
 MAX_DEPTH = 40
 MAX_NODES = 200_000
 """Values of a document with its aliases written out; a long text counts as one for each `_TEXT` characters."""
 _TEXT = 64
 _DIGITS = 250
 """Of a whole number: more are more than a float holds."""
-TRACE_FILE = "trace.yaml"
 
 Path_ = tuple[str | int, ...]
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -230,145 +224,3 @@ def scalar(text: str) -> Any:
     if special:
         return float("nan") if special[3] else float(f"{special[1]}inf")
     return text
-
-
-def find(name: str, near: Path | None, folder: str = "") -> Path | None:
-    """A named file: beside the file that names it, in ./configs (or `folder`), then in the installed package.
-
-    The name of a recorded trace's folder finds its `trace.yaml`.
-    """
-    package = Path(__file__).parent
-    home = folder or "configs"
-    places = [near] if near else []
-    places += [Path(), Path(home), package / home, package.parent / home]
-    for place in places:
-        for suffix in ("", ".yaml", ".yml"):
-            for candidate in (place / (name + suffix), place / name / TRACE_FILE):
-                if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
-                    return candidate
-    return None
-
-
-def known_names(subfolder: str, folder: str = "configs") -> list[str]:
-    """Names that could have been meant, for hints."""
-    package = Path(__file__).parent
-    names: set[str] = set()
-    for root in (Path(folder), package / folder, package.parent / folder):
-        for path in (root / subfolder).glob("*.yaml"):
-            names.add(f"{subfolder}/{path.stem}" if subfolder else path.stem)
-    return sorted(names)
-
-
-def missing(name: str, where: str, subfolder: str, folder: str = "configs") -> InputError:
-    """The error for a named file that is not there."""
-    hint = nearest(name, known_names(subfolder, folder))
-    return InputError(Problem(where, "a file beside this one, in ./configs or in the package", shown(name), hint))
-
-
-def read_layers(path: Path) -> list[dict[str, Any]]:
-    """Rows of a `layers.csv` (name, numel, forward_s, backward_s; others ignored) as layer mappings.
-
-    Raises InputError that names file, row and column.
-    """
-    problems: list[Problem] = []
-    rows: list[dict[str, Any]] = []
-    try:
-        if path.stat().st_size > MAX_CSV_BYTES:
-            raise InputError(Problem(str(path), f"at most {MAX_CSV_BYTES} bytes", f"{path.stat().st_size} bytes"))
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            needed = ["name", "numel", "forward_s", "backward_s"]
-            absent = [column for column in needed if column not in (reader.fieldnames or [])]
-            if absent:
-                raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {', '.join(absent)}"))
-            for row in reader:
-                if len(rows) + len(problems) >= MAX_LAYERS:
-                    problems.append(Problem(f"{path}:{reader.line_num}", f"at most {MAX_LAYERS} layers", "more"))
-                    break
-                wrong = [column for column in needed[1:] if not _fits(column, row[column])]
-                for column in wrong:
-                    what = "a whole number above 0" if column == "numel" else "seconds, 0 or more"
-                    problems.append(Problem(f"{path}:{reader.line_num}: {column}", what, shown(row[column])))
-                if not wrong:
-                    times = {key: f"{float(row[f'{key}_s'])!r} s" for key in ("forward", "backward")}
-                    rows.append({"name": row["name"], "numel": int(row["numel"]), **times})
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
-    if problems:
-        raise InputError(problems)
-    return rows
-
-
-def _fits(column: str, text: str | None) -> bool:
-    try:
-        return int(text or "") >= 1 if column == "numel" else 0 <= float(text or "") < float("inf")
-    except ValueError:
-        return False
-
-
-def problems_of(error: ValidationError, document: Document) -> list[Problem]:
-    """Every validation error as a problem with its place in the file."""
-    return list(_flatten(error.errors(include_url=False), document, (), ()))
-
-
-def _flatten(errors: Any, document: Document, prefix: Path_, shown_prefix: Path_) -> Iterator[Problem]:
-    broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
-    for item in errors:
-        if item["type"] == "too_short" and item["loc"] in broken:
-            continue  # entries were written; the wrong ones are reported themselves
-        path = (*prefix, *(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise")))
-        named = (*shown_prefix, *path[len(prefix) :])
-        context = item.get("ctx") or {}
-        if item["type"] == "nested":
-            inner = context["marks"]
-            if inner is None:
-                yield from _flatten(context["errors"], document, path, named)
-            else:
-                yield from _flatten(context["errors"], inner, (), named)
-            continue
-        if item["type"] == "input_error":
-            yield from context["problems"]
-            continue
-        yield _problem(item, document.where(path), ".".join(str(part) for part in named), context)
-
-
-_EXPECTED = {
-    "missing": "this key",
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of fewer digits",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "string_type": "text",
-    "tuple_type": "a list",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "dict_type": "a mapping",
-    "less_than_equal": "at most {le}",
-    "greater_than_equal": "at least {ge}",
-    "greater_than": "above {gt}",
-    "less_than": "below {lt}",
-    "literal_error": "one of {expected}",
-    "too_short": "at least {min_length} entries",
-    "too_long": "at most {max_length} entries",
-}
-
-
-def _problem(item: Any, place: str, name: str, context: Mapping[str, Any]) -> Problem:
-    where = f"{place}: {name}" if name else place
-    got = shown(item.get("input"))
-    kind = item["type"]
-    if kind == "expected":
-        return Problem(where, context["what"], context["got"], context["hint"])
-    if kind == "quantity":
-        return Problem(where, context["text"], got)
-    if kind == "extra_forbidden":
-        return Problem(where, "a known key", f"'{item['loc'][-1]}'", context.get("hint", ""))
-    if kind == "missing":
-        return Problem(where, "this key", "nothing")
-    expected = _EXPECTED.get(kind, item["msg"]).format(**context)
-    return Problem(where, expected, got)
