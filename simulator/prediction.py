@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.cluster import Stragglers
+from simulator.draws import draws_of
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.network import Stalled, TooManyMessages
 from simulator.engine.plan import Plan, assemble
-from simulator.engine.pricing import PRIMITIVE
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.engine.setup import Beside, OtherGpu, Setup
-from simulator.engine.training import ALIKE, Draws, Neighbour, simulate_all
+from simulator.engine.training import Neighbour, simulate_all
 from simulator.errors import InputError, Problem
-from simulator.evidence import Evidence, evidence_of, interval, warnings_of
+from simulator.evidence import Evidence, evidence_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Selection
-from simulator.models.limits import refuse_draws, refuse_turns
 from simulator.models.overlap import Overlap, ScaleMixture
-from simulator.models.timeline import BREAKDOWN, Iteration
-from simulator.scenario import OtherJob, Scenario, versions
+from simulator.models.timeline import Iteration
+from simulator.result import Counted, document_of
+from simulator.scenario import OtherJob, Scenario
 
 if TYPE_CHECKING:
     from simulator.traces.format import Trace
-
-_LISTED = 16
-_FEW_DRAWS = 2**18
-"""Draws of no more than so many are remembered."""
-_MANY_DRAWS, _TOGETHER = 2**21, 16
-"""Draws that are made together, at least of so many iterations."""
-PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
 @dataclass(slots=True)
@@ -80,46 +68,12 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
             law = fitted_law(scenario, trace, plan)
             plan, neighbours = _plans(scenario, None, law)
     counted = _simulated(scenario, plan, neighbours, keep_iterations)
-    times, breakdown = np.array(counted.of["time"]), {term: counted.mean(term) for term in BREAKDOWN}
-    evidence = evidence_of(scenario, plan, breakdown)
-    communication = counted.mean("communication_total")
-    document = _document(scenario, plan, times, breakdown, communication, evidence=evidence)
+    evidence = evidence_of(scenario, plan, counted.breakdown)
+    document = document_of(scenario, plan, counted, evidence, [] if recorded is None else recorded[1])
     if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
         by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
         document["warnings"].append(f"more workers than the trace recorded: closed form{by}")
-    document["idle_s"] = {
-        "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
-        "data_loading": plan.work.input_time,
-    }
-    document["links"] = _links(plan, document["iteration_time_s"])
-    document["collectives"] = [
-        {"primitive": primitive, "algorithm": algorithm, "calls": calls}
-        for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
-    ]
-    document["density_over_iterations"] = [] if recorded is None else recorded[1]
-    document["waiting_s"] = counted.mean("waiting")
-    return Prediction(scenario, document, counted.last, plan, times, evidence, tuple(counted.kept))
-
-
-class _Counted:
-    """Figures of the counted iterations, and the last of these; all of them where they are kept."""
-
-    def __init__(self) -> None:
-        self.of = {name: array("d") for name in ("time", "communication_total", "waiting", *BREAKDOWN)}
-        self.last: Iteration
-        self.kept: list[Iteration] = []
-
-    def add(self, item: Iteration, keep: bool) -> None:
-        """Count one more."""
-        for name, value in self.of.items():
-            value.append(item.breakdown[name] if name in item.breakdown else getattr(item, name))
-        self.last = item
-        if keep:
-            self.kept.append(item)
-
-    def mean(self, name: str) -> float:
-        """Mean over the counted iterations."""
-        return math.fsum(self.of[name]) / len(self.of[name])
+    return Prediction(scenario, document, counted.last, plan, counted.times, evidence, tuple(counted.kept))
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -194,11 +148,11 @@ def _told(scenario: Scenario) -> Iterator[None]:
     raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
 
 
-def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> _Counted:
+def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> Counted:
     """Every counted iteration. Raises InputError where an exchange never ends."""
-    draws, counted = _draws(scenario, plan, bool(neighbours)), _Counted()
+    counted = Counted()
     with _told(scenario):
-        made = simulate_all(plan, draws, neighbours, keep)
+        made = simulate_all(plan, draws_of(scenario, plan, bool(neighbours)), neighbours, keep)
         for item in islice(made, scenario.warmup if neighbours else 0, None):
             counted.add(item, keep)
     return counted
@@ -235,162 +189,3 @@ def _described(law: Overlap) -> str:
     if isinstance(law, ScaleMixture):
         return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}"
     return f"concentration {law:.4g}"
-
-
-def _draws(scenario: Scenario, plan: Plan, beside: bool) -> Iterable[Draws]:
-    """One set of per-worker differences per counted iteration; a single one where it repeats itself.
-
-    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Where other
-    jobs run `beside`, those of the warm-up are kept, since the jobs move against each other.
-    """
-    stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
-    count = scenario.warmup + scenario.iterations
-    if beside or (random and p > 1):
-        with _told(scenario):
-            _refuse(plan, p, count, random)
-    if p == 1 or not (random or stragglers.slow):
-        return [ALIKE] * (count if beside else 1)
-    fixed = np.ones(p)
-    for item in stragglers.slow:
-        fixed[item.worker] *= item.factor
-    if not random:
-        return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    return islice(_drawn(scenario, fixed, count), 0 if beside else scenario.warmup, None)
-
-
-def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
-    """Raise an expected-error for more iterations than can be followed in half a minute."""
-    gated, work = plan.scheduler.gated, plan.work
-    turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
-    layered = gated or plan.runtime.compute_slowdown > 0
-    refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
-    if random:
-        refuse_draws(workers, count)
-
-
-def _drawn(scenario: Scenario, fixed: Floats, count: int) -> Iterator[Draws]:
-    """The random differences of every iteration, warm-up first."""
-    p = len(fixed)
-    few = p * count <= _FEW_DRAWS
-    for normal in [_normal(scenario.seed, p, count)] if few else _normal_in_parts(scenario.seed, p, count):
-        compute = fixed[:, None] * _factors(scenario.cluster.stragglers, normal[:p])
-        yield from map(Draws, compute.T, normal[p:].T)
-
-
-@lru_cache(maxsize=4)  # a sweep draws the same numbers again and again
-def _normal(seed: int, workers: int, count: int) -> Floats:
-    """Standard normal draws (2p, count), each row a stream of its own: compute of every worker, then selection."""
-    return np.concatenate(list(_normal_in_parts(seed, workers, count)), axis=1)
-
-
-def _normal_in_parts(seed: int, workers: int, count: int) -> Iterator[Floats]:
-    """The same draws (2p, n), some iterations at a time: memory does not grow with their number."""
-    seeds = np.random.SeedSequence(seed).spawn(2 * workers)
-    some = max(_TOGETHER, _MANY_DRAWS // workers)
-    streams = [np.random.default_rng(item) for item in seeds] if count > some else map(np.random.default_rng, seeds)
-    for first in range(0, count, some):
-        yield np.array([stream.standard_normal(min(some, count - first)) for stream in streams])
-
-
-def _factors(stragglers: Stragglers, normal: Floats) -> Floats:
-    """Factors of mean 1 and standard deviation `jitter` from standard normal draws, by their quantiles."""
-    jitter = stragglers.jitter
-    if stragglers.distribution == "normal" or not jitter:
-        return np.maximum(1 + jitter * normal, 0.1)
-    if stragglers.distribution == "lognormal":
-        sigma = math.sqrt(math.log1p(jitter**2))
-        return np.exp(sigma * normal - sigma**2 / 2)
-    from scipy.special import log_ndtr, ndtr
-
-    if stragglers.distribution == "uniform":
-        return np.maximum(1 + jitter * math.sqrt(12) * (np.asarray(ndtr(normal)) - 0.5), 0.1)
-    # A floor of 1 - jitter, and an exponential tail above it whose mean and deviation are both `jitter`.
-    return np.maximum(1 - jitter - jitter * np.asarray(log_ndtr(-normal)), 0.1)
-
-
-def _document(
-    scenario: Scenario,
-    plan: Plan,
-    times: Floats,
-    breakdown: dict[str, float],
-    communication: float,
-    *,
-    evidence: Sequence[Evidence],
-) -> dict[str, Any]:
-    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
-    time = float(times.mean())
-    return {
-        "scenario": scenario.name,
-        "digest": scenario.digest,
-        "versions": versions(),
-        "seed": scenario.seed,
-        "workers": workers,
-        "iteration_time_s": time,
-        "iteration_time_interval_s": interval(times, evidence),
-        "throughput_samples_per_s": workers * batch / time if time else None,
-        "scaling_efficiency": plan.single_gpu_time / time if time else None,
-        "breakdown_s": breakdown,
-        "communication_total_s": communication,
-        "traffic": _traffic(plan, time, workers),
-        "density": plan.work.density,
-        "fidelity": _fidelity(scenario, plan),
-        "calibration": [item.shown() for item in evidence],
-        "warnings": warnings_of(scenario, plan, evidence),
-    }
-
-
-def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
-    traffic, wiring = plan.prices.traffic, plan.wiring
-    sent = traffic.sent[:workers]
-    busiest = int(np.argmax(traffic.links / wiring.capacity))
-    nbytes = float(traffic.links[busiest])
-    used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
-    return {
-        "sent_bytes_per_worker": float(sent.mean()),
-        "sent_bytes_per_worker_max": float(sent.max()),
-        "total_bytes": float(traffic.sent.sum()),
-        "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
-    }
-
-
-def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
-    if scenario.cluster.workers == 1:
-        return {"tier": "fold", "reason": "one worker: nothing is exchanged"}
-    prices = plan.prices
-    tier = "flows" if plan.flowing or prices.flowed else "fold"
-    if scenario.other_jobs:
-        reason = "other jobs share the links"
-    elif plan.live and plan.surroundings.changes:
-        reason = "links change while exchanges are under way"
-    elif plan.live:
-        reason = "many exchanges at once share the links"
-        reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
-    elif scenario.fidelity == "flows":
-        reason = "as asked; one exchange at a time"
-    elif prices.obstacles:
-        reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
-    else:
-        reason = "one exchange at a time, and no message waits for another worker's on a link"
-    names = sorted({label for _, label in prices.algorithms})
-    reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
-    if scenario.cluster.network.protocols and any(primitive in PRIMITIVES for primitive, _ in prices.algorithms):
-        reason += ", protocol by payload: " + ", ".join(
-            f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
-        )
-    return {"tier": tier, "reason": reason}
-
-
-def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
-    """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
-    traffic, wiring = plan.prices.traffic, plan.wiring
-    use = traffic.links / wiring.capacity
-    order = [int(i) for i in np.argsort(-use, kind="stable")[:_LISTED] if use[i] > 0]
-    return [
-        {
-            "name": wiring.names[i],
-            "bytes": float(traffic.links[i]),
-            "utilisation": float(use[i]) / time if time else 0.0,
-        }
-        for i in order
-    ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
-from simulator.fabrics.base import Fabric, IntraNode, Wiring
+from simulator.fabrics.base import Fabric
+from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout
+from simulator.models.wiring import Wiring
 from simulator.topologies.base import Topology
 
 EXAMPLE = {"density": 0.01, "bandwidth": 1.25e9, "nodes_per_leaf": 2, "dimensions": (4, 4)}

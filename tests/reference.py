@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.fabrics.base import Wiring
 from simulator.models.exchange import Round
+from simulator.models.wiring import Wiring
 
 Process = Generator[simpy.Event, Any, None]
 

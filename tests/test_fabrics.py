@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from simulator.fabrics.base import IntraNode
 from simulator.fabrics.direct_ring import DirectRing
 from simulator.fabrics.fat_tree import FatTree
+from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.leaf_spine import LeafSpine, spread
 from simulator.fabrics.nvlink_mesh import NvlinkMesh
 from simulator.fabrics.nvswitch import NvSwitch

@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from simulator.cli import main
 from simulator.cluster import Stragglers
+from simulator.draws import factors
 from simulator.engine import training
 from simulator.engine.training import Draws, simulate
 from simulator.errors import InputError
-from simulator.prediction import _factors, _plans, run
+from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load
 
 M = 1_000_000
@@ -99,27 +100,27 @@ def test_jitter_has_mean_1_and_the_stated_deviation(shape, jitter):
     normal around -sigma^2 / 2.
     """
     normal = np.random.default_rng(7).standard_normal(20_000)
-    factors = _factors(Stragglers(jitter=jitter, distribution=shape), normal)
-    assert factors.mean() == pytest.approx(1, abs=5 * jitter / math.sqrt(20_000))
-    assert factors.std() == pytest.approx(jitter, rel=0.05)
-    assert factors.min() > 0
-    assert np.all(np.diff(factors[np.argsort(normal)]) >= 0)
+    drawn = factors(Stragglers(jitter=jitter, distribution=shape), normal)
+    assert drawn.mean() == pytest.approx(1, abs=5 * jitter / math.sqrt(20_000))
+    assert drawn.std() == pytest.approx(jitter, rel=0.05)
+    assert drawn.min() > 0
+    assert np.all(np.diff(drawn[np.argsort(normal)]) >= 0)
     if shape == "uniform":
         half = math.sqrt(3) * jitter
-        assert 1 - half <= factors.min() <= 1 - 0.99 * half < 1 + 0.99 * half <= factors.max() <= 1 + half
+        assert 1 - half <= drawn.min() <= 1 - 0.99 * half < 1 + 0.99 * half <= drawn.max() <= 1 + half
     if shape == "exponential":
-        assert factors.min() == pytest.approx(1 - jitter, abs=1e-3 * jitter)
-        assert factors.min() >= 1 - jitter
+        assert drawn.min() == pytest.approx(1 - jitter, abs=1e-3 * jitter)
+        assert drawn.min() >= 1 - jitter
     if shape == "lognormal":
         sigma = math.sqrt(math.log1p(jitter**2))
-        np.testing.assert_allclose(np.log(factors), sigma * normal - sigma**2 / 2, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(np.log(drawn), sigma * normal - sigma**2 / 2, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_wild_jitter_never_makes_time_run_backwards(shape):
-    factors = _factors(Stragglers(jitter=3, distribution=shape), np.linspace(-6, 6, 1001))
-    assert factors.min() > 0
-    assert np.isfinite(factors).all()
+    drawn = factors(Stragglers(jitter=3, distribution=shape), np.linspace(-6, 6, 1001))
+    assert drawn.min() > 0
+    assert np.isfinite(drawn).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -10,7 +10,7 @@ import numpy as np
 from simulator.component import expected
 from simulator.engine.surroundings import NOTHING_ELSE, Change, Steady, Surroundings
 from simulator.errors import nearest
-from simulator.fabrics.base import Wiring
+from simulator.models.wiring import Wiring
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from simulator.engine.classes import Structure, structure
 from simulator.engine.laying import Laid
 from simulator.engine.network import Network, Stalled
 from simulator.engine.surroundings import NOTHING_ELSE, Surroundings
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
+from simulator.models.wiring import Wiring
 
 _PERIODIC = 1e-12
 

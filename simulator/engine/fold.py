@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.engine.symmetry import one_node
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.wiring import Wiring
 
 _SAME = 1e-13
 _FEW = 64

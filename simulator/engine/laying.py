@@ -8,9 +8,9 @@ from simulator.engine.buckets import Buckets
 from simulator.engine.classes import Classes, Structure, classify
 from simulator.engine.sharing import Sharing
 from simulator.engine.surroundings import Steady, Surroundings
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.wiring import Wiring
 
 Laid = tuple[Classes, Sharing, list[int]]
 """Classes of all that may travel, their sharing, and the types of the steady traffic."""

@@ -23,10 +23,10 @@ import simpy
 from simulator.engine.classes import Key, MessageClass, Programme, Shape, Structure, structure
 from simulator.engine.laying import Laid, buckets_of, lay
 from simulator.engine.surroundings import NOTHING_ELSE, Change, Surroundings
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
+from simulator.models.wiring import Wiring
 
 _SAME = 1e-13
 _NOTHING = 1e-15

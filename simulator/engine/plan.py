@@ -18,7 +18,6 @@ from simulator.engine.setup import Beside, OtherGpu, Setup
 from simulator.engine.surroundings import Surroundings
 from simulator.engine.traffic import traffic_between
 from simulator.engine.work import Work, prepare
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     Communication,
@@ -30,6 +29,7 @@ from simulator.models.exchange import (
 from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.limits import refuse_messages
+from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler
 from simulator.topologies.base import Rounds
 

@@ -15,7 +15,7 @@ from simulator.engine.flows import flows
 from simulator.engine.fold import fold
 from simulator.engine.surroundings import NOTHING_ELSE, Surroundings
 from simulator.engine.validity import obstacle
-from simulator.fabrics.base import Fabric, MeasuredCollective, Wiring
+from simulator.fabrics.base import Fabric, MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -31,6 +31,7 @@ from simulator.models.exchange import (
     Route,
     Traffic,
 )
+from simulator.models.wiring import Wiring
 from simulator.topologies.base import Rounds, Topology
 
 PRIMITIVE = {

@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.engine.classes import MessageClass, classify, structure
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
+from simulator.models.wiring import Wiring
 
 _SAME = 1e-9
 

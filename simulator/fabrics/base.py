@@ -1,65 +1,21 @@
-"""The fabric family: links with capacities, routes over them, and the collectives measured on them."""
+"""The fabric family: what a cluster's wires are, and the collectives measured on them."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator
 
-from simulator.component import Component, Spec, expected
+from simulator.component import Component, Spec
+from simulator.fabrics.intra_node import IntraNode
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.remembering import remembered
 from simulator.models.rings import Rings
+from simulator.models.wiring import Links, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
-
-
-def _each_pair_once(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
-    """Links between pairs of GPUs as they can be. Raises an expected-error that shows the first that cannot."""
-    seen = set[tuple[int, int]]()
-    for a, b, count in mesh:
-        link, pair = [a, b, count], (min(a, b), max(a, b))
-        if pair[0] < 0:
-            raise expected("numbers of GPUs, 0 or more", link, "the GPUs of a node count from 0")
-        if a == b:
-            raise expected("two different GPUs", link, "a link joins a GPU to another one")
-        if count < 1:
-            raise expected("1 link or more", link, "leave out the pairs that no link joins")
-        if pair in seen:
-            raise expected("each pair once", link, "a link carries both directions, and [a, b, n] stands for n of them")
-        seen.add(pair)
-    return mesh
-
-
-Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_each_pair_once)]
-
-
-class IntraNode(Spec):
-    """What joins the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
-
-    With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
-    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`; without `host` they are an
-    expected-error as soon as both are present.
-
-    - `latency`: start-up of one message inside a node.
-    """
-
-    bandwidth: BytesPerSecond
-    latency: Seconds = 0.0
-    mesh: Mesh = ()
-    host: BytesPerSecond | None = None
-
-    def links(self, placement: Placement) -> Links:
-        """Ports of every place, or the mesh of every node with the ports to the host behind it."""
-        ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
-        return mesh_links(placement, self, ports) if self.mesh else ports
 
 
 class Protocol(Spec):
@@ -112,84 +68,6 @@ class MeasuredCollective(Spec):
     def id(self) -> str:
         """Name of the curve in a result's `calibration`."""
         return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"
-
-
-@dataclass(frozen=True)
-class Links:
-    """Links of one kind: capacities in bytes/s (L,), names, and the route of messages over them.
-
-    `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
-    arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
-    `burst`: bytes that each of them lets through at once after it was idle.
-    """
-
-    capacity: Floats
-    names: tuple[str, ...]
-    route: Callable[[Ints, Ints], Route]
-    burst: float = 0.0
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """A fabric laid out for one cluster: the links between the nodes, then those inside them.
-
-    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
-    (L,): bytes that each link lets through at once after it was idle; None where no link does.
-    """
-
-    layout: Layout
-    node: Ints
-    capacity: Floats
-    names: tuple[str, ...]
-    across: Callable[[Ints, Ints], Route]
-    inside: Callable[[Ints, Ints], Route]
-    offset: int
-    incast: Floats | None = None
-    burst: Floats | None = None
-
-    def arriving(self) -> Floats:
-        """1 for links (L,) by which messages from other nodes arrive, else 0."""
-        made, places = np.zeros(len(self.capacity)), np.arange(len(self.node))
-        others = [int(np.argmax(self.node != node)) for node in range(int(self.node.max()) + 1)]
-        senders = np.array(others)[self.node]
-        apart = self.node[senders] != self.node
-        if apart.any():
-            made[self.across(senders[apart], places[apart]).last] = 1
-        return made
-
-    def route(self, src: Ints, dst: Ints) -> Route:
-        """The route of each message, (m,) places: inside a node where both ends stand on it."""
-        local = self.node[src] == self.node[dst]
-        if not local.any():
-            return self.across(src, dst)
-        within = self.inside(src, dst)
-        within = Route(
-            within.first + self.offset,
-            within.last + self.offset,
-            within.latency,
-            None if within.middle is None else np.where(within.middle < 0, -1, within.middle + self.offset),
-        )
-        if local.all():
-            return within
-        between = self.across(src, dst)
-        return Route(
-            np.where(local, within.first, between.first),
-            np.where(local, within.last, between.last),
-            np.where(local, within.latency, between.latency),
-            _either(local, within.middle, between.middle),
-        )
-
-
-def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) -> Ints | None:
-    """Rows of `one` where `first` holds, else of `other`; padded to the same width."""
-    if one is None and other is None:
-        return None
-    width = max(0 if part is None else part.shape[1] for part in (one, other))
-    made = np.full((len(first), width), -1, dtype=np.int64)
-    for mask, part in ((first, one), (~first, other)):
-        if part is not None:
-            made[mask, : part.shape[1]] = part[mask]
-    return made
 
 
 class Fabric(Component, family="fabric"):
@@ -302,69 +180,3 @@ class Fabric(Component, family="fabric"):
 def _nic_names(nodes: int, count: int) -> tuple[str, ...]:
     number = [f" {i}" if count > 1 else "" for i in range(count)]
     return tuple(f"node {n} NIC{i} {way}" for way in ("out", "in") for n in range(nodes) for i in number)
-
-
-@remembered
-def _port_names(places: int, label: str) -> tuple[str, ...]:
-    return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
-
-
-def port_links(placement: Placement, bandwidth: float, latency: float, label: str) -> Links:
-    """One link per place and direction, on a switch that never blocks."""
-    places, start_up = placement.places, np.float64(latency)
-
-    def route(src: Ints, dst: Ints) -> Route:
-        return Route(src, dst + places, np.broadcast_to(start_up, src.shape))
-
-    return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
-
-
-def _all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
-    """Raise an expected-error that names the first two GPUs of one node (node, number) that no link joins."""
-    ranks = defaultdict[int, list[int]](list)
-    for node, rank in sorted(places):
-        ranks[node].append(rank)
-    for node, present in ranks.items():
-        for a, b in combinations(present, 2):
-            if (a, b) not in joined:
-                raise expected(
-                    f"a link between GPUs {a} and {b} of node {node}, or `host`",
-                    "neither",
-                    "`host` is the bandwidth through host memory; co-located servers are numbered behind the GPUs",
-                )
-
-
-def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
-    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`.
-
-    Raises an expected-error where two GPUs of a node have neither a link nor a host to go through.
-    """
-    joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
-    known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
-    if mesh.host is None:
-        _all_joined(known, joined)
-    base, names = len(host.capacity), list[str]()
-    capacity: list[float] = []
-    table: dict[tuple[int, int], int] = {}
-    for node in range(placement.nodes):
-        for (a, b), count in sorted(joined.items()):
-            if (node, a) in known and (node, b) in known:
-                table[known[node, a], known[node, b]] = base + len(capacity)
-                names += [f"node {node} NVLink {a} to {b} {way}" for way in ("out", "in")]
-                capacity += 2 * [count * mesh.bandwidth]
-    keys = np.array([a * placement.places + b for a, b in table], dtype=np.int64)
-    order = np.argsort(keys)
-    keys, links = keys[order], np.array(list(table.values()), dtype=np.int64)[order]
-
-    def route(src: Ints, dst: Ints) -> Route:
-        through = host.route(src, dst)
-        if not len(keys):
-            return through
-        wanted = src * placement.places + dst
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        direct = keys[at] == wanted
-        return Route(
-            np.where(direct, links[at], through.first), np.where(direct, links[at] + 1, through.last), through.latency
-        )
-
-    return Links(np.concatenate([host.capacity, capacity]), (*host.names, *names), route)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from simulator.fabrics.base import Links
 from simulator.fabrics.torus import Direct
 from simulator.models.exchange import Placement
+from simulator.models.wiring import Links
 
 
 class DirectRing(Direct, kind="direct_ring"):

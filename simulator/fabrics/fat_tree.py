@@ -6,10 +6,10 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from simulator.component import expected
-from simulator.fabrics.base import Links
 from simulator.fabrics.leaf_spine import Switched, spread
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.remembering import remembered
+from simulator.models.wiring import Links
 
 
 class FatTree(Switched, kind="fat_tree"):

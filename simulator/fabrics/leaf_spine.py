@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from simulator.component import expected
-from simulator.fabrics.base import Fabric, Links
+from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.remembering import remembered
+from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond, Seconds
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

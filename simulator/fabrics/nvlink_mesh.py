@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from simulator.fabrics.base import IntraNode, Links, Mesh
+from simulator.fabrics.intra_node import IntraNode, Mesh
 from simulator.fabrics.nvswitch import OneNode
 from simulator.models.exchange import Layout, Placement
 from simulator.models.rings import Rings, best_rings
+from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pydantic import field_validator
 
 from simulator.component import expected
-from simulator.fabrics.base import Fabric, IntraNode, Links
+from simulator.fabrics.base import Fabric
+from simulator.fabrics.intra_node import IntraNode
 from simulator.models.exchange import Placement
+from simulator.models.wiring import Links
 
 
 class OneNode(Fabric):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.fabrics.base import Fabric, Links
+from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Placement
+from simulator.models.wiring import Links
 from simulator.units import Bytes
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from simulator.component import expected
-from simulator.fabrics.base import Fabric, Links
+from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.remembering import remembered
+from simulator.models.wiring import Links
 from simulator.units import Seconds
 
 _MOST = 2**17

@@ -12,10 +12,10 @@ from simulator.engine.fold import fold
 from simulator.engine.kernels import Kernel
 from simulator.engine.plan import Plan, Stage
 from simulator.engine.pricing import Wires, price
-from simulator.fabrics.base import Wiring
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Route
 from simulator.models.timeline import Iteration, Span, covered
+from simulator.models.wiring import Wiring
 from simulator.scenario import Scenario
 
 PARTS = ("start_up", "transfer", "software", "kernel", "sharing")

@@ -1,0 +1,124 @@
+"""What joins the GPUs of one node: a switch with a port per GPU, or a mesh of links between pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from itertools import combinations
+from typing import Annotated
+
+import numpy as np
+from pydantic import AfterValidator
+
+from simulator.component import Spec, expected
+from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.remembering import remembered
+from simulator.models.wiring import Links
+from simulator.units import BytesPerSecond, Seconds
+
+
+def _each_pair_once(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
+    """Links between pairs of GPUs as they can be. Raises an expected-error that shows the first that cannot."""
+    seen = set[tuple[int, int]]()
+    for a, b, count in mesh:
+        link, pair = [a, b, count], (min(a, b), max(a, b))
+        if pair[0] < 0:
+            raise expected("numbers of GPUs, 0 or more", link, "the GPUs of a node count from 0")
+        if a == b:
+            raise expected("two different GPUs", link, "a link joins a GPU to another one")
+        if count < 1:
+            raise expected("1 link or more", link, "leave out the pairs that no link joins")
+        if pair in seen:
+            raise expected("each pair once", link, "a link carries both directions, and [a, b, n] stands for n of them")
+        seen.add(pair)
+    return mesh
+
+
+Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_each_pair_once)]
+
+
+class IntraNode(Spec):
+    """What joins the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
+
+    With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
+    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`; without `host` they are an
+    expected-error as soon as both are present.
+
+    - `latency`: start-up of one message inside a node.
+    """
+
+    bandwidth: BytesPerSecond
+    latency: Seconds = 0.0
+    mesh: Mesh = ()
+    host: BytesPerSecond | None = None
+
+    def links(self, placement: Placement) -> Links:
+        """Ports of every place, or the mesh of every node with the ports to the host behind it."""
+        ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
+        return mesh_links(placement, self, ports) if self.mesh else ports
+
+
+@remembered
+def _port_names(places: int, label: str) -> tuple[str, ...]:
+    return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
+
+
+def port_links(placement: Placement, bandwidth: float, latency: float, label: str) -> Links:
+    """One link per place and direction, on a switch that never blocks."""
+    places, start_up = placement.places, np.float64(latency)
+
+    def route(src: Ints, dst: Ints) -> Route:
+        return Route(src, dst + places, np.broadcast_to(start_up, src.shape))
+
+    return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
+
+
+def _all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
+    """Raise an expected-error that names the first two GPUs of one node (node, number) that no link joins."""
+    ranks = defaultdict[int, list[int]](list)
+    for node, rank in sorted(places):
+        ranks[node].append(rank)
+    for node, present in ranks.items():
+        for a, b in combinations(present, 2):
+            if (a, b) not in joined:
+                raise expected(
+                    f"a link between GPUs {a} and {b} of node {node}, or `host`",
+                    "neither",
+                    "`host` is the bandwidth through host memory; co-located servers are numbered behind the GPUs",
+                )
+
+
+def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
+    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`.
+
+    Raises an expected-error where two GPUs of a node have neither a link nor a host to go through.
+    """
+    joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
+    known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
+    if mesh.host is None:
+        _all_joined(known, joined)
+    base, names = len(host.capacity), list[str]()
+    capacity: list[float] = []
+    table: dict[tuple[int, int], int] = {}
+    for node in range(placement.nodes):
+        for (a, b), count in sorted(joined.items()):
+            if (node, a) in known and (node, b) in known:
+                table[known[node, a], known[node, b]] = base + len(capacity)
+                names += [f"node {node} NVLink {a} to {b} {way}" for way in ("out", "in")]
+                capacity += 2 * [count * mesh.bandwidth]
+    keys = np.array([a * placement.places + b for a, b in table], dtype=np.int64)
+    order = np.argsort(keys)
+    keys, links = keys[order], np.array(list(table.values()), dtype=np.int64)[order]
+
+    def route(src: Ints, dst: Ints) -> Route:
+        through = host.route(src, dst)
+        if not len(keys):
+            return through
+        wanted = src * placement.places + dst
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        direct = keys[at] == wanted
+        return Route(
+            np.where(direct, links[at], through.first), np.where(direct, links[at] + 1, through.last), through.latency
+        )
+
+    return Links(np.concatenate([host.capacity, capacity]), (*host.names, *names), route)

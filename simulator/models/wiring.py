@@ -1,0 +1,90 @@
+"""A fabric laid out for one cluster: links with capacities, and the route of every message over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Layout, Route
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of one kind: capacities in bytes/s (L,), names, and the route of messages over them.
+
+    `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
+    arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
+    `burst`: bytes that each of them lets through at once after it was idle.
+    """
+
+    capacity: Floats
+    names: tuple[str, ...]
+    route: Callable[[Ints, Ints], Route]
+    burst: float = 0.0
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A fabric laid out for one cluster: the links between the nodes, then those inside them.
+
+    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
+    (L,): bytes that each link lets through at once after it was idle; None where no link does.
+    """
+
+    layout: Layout
+    node: Ints
+    capacity: Floats
+    names: tuple[str, ...]
+    across: Callable[[Ints, Ints], Route]
+    inside: Callable[[Ints, Ints], Route]
+    offset: int
+    incast: Floats | None = None
+    burst: Floats | None = None
+
+    def arriving(self) -> Floats:
+        """1 for links (L,) by which messages from other nodes arrive, else 0."""
+        made, places = np.zeros(len(self.capacity)), np.arange(len(self.node))
+        others = [int(np.argmax(self.node != node)) for node in range(int(self.node.max()) + 1)]
+        senders = np.array(others)[self.node]
+        apart = self.node[senders] != self.node
+        if apart.any():
+            made[self.across(senders[apart], places[apart]).last] = 1
+        return made
+
+    def route(self, src: Ints, dst: Ints) -> Route:
+        """The route of each message, (m,) places: inside a node where both ends stand on it."""
+        local = self.node[src] == self.node[dst]
+        if not local.any():
+            return self.across(src, dst)
+        within = self.inside(src, dst)
+        within = Route(
+            within.first + self.offset,
+            within.last + self.offset,
+            within.latency,
+            None if within.middle is None else np.where(within.middle < 0, -1, within.middle + self.offset),
+        )
+        if local.all():
+            return within
+        between = self.across(src, dst)
+        return Route(
+            np.where(local, within.first, between.first),
+            np.where(local, within.last, between.last),
+            np.where(local, within.latency, between.latency),
+            _either(local, within.middle, between.middle),
+        )
+
+
+def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) -> Ints | None:
+    """Rows of `one` where `first` holds, else of `other`; padded to the same width."""
+    if one is None and other is None:
+        return None
+    width = max(0 if part is None else part.shape[1] for part in (one, other))
+    made = np.full((len(first), width), -1, dtype=np.int64)
+    for mask, part in ((first, one), (~first, other)):
+        if part is not None:
+            made[mask, : part.shape[1]] = part[mask]
+    return made
