@@ -10,8 +10,8 @@ from itertools import islice
 import numpy as np
 
 from simulator.cluster import Stragglers
+from simulator.engine.job import ALIKE, Draws
 from simulator.engine.plan import Plan
-from simulator.engine.training import ALIKE, Draws
 from simulator.models.curves import Floats
 from simulator.models.limits import refuse_draws, refuse_turns
 from simulator.scenario import Scenario

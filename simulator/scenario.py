@@ -1,4 +1,4 @@
-"""A scenario, and what comes of running it: the result document."""
+"""A scenario: one question, from a file or in Python."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from pydantic import (
 from simulator.cluster import Cluster
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, shown
-from simulator.loading.documents import MAX_DEPTH, Document, parse_document, read_document
+from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find, missing
 from simulator.loading.problems import problems_of
+from simulator.loading.replacing import replaced
 from simulator.models.hardware import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
@@ -31,9 +32,6 @@ from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
 from simulator.units import Seconds
-
-MAX_KEY = 1000
-"""Characters of a dotted key."""
 
 
 class Measured(Spec):
@@ -267,53 +265,3 @@ def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
     return document, found.parent
-
-
-def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
-    """A copy of `data` with the dotted `key` set; a name on the way is replaced by the mapping it names."""
-    parts = key.split(".")
-    if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
-        raise InputError(Problem(f"--set {shown(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
-    copy = _copied(data)
-    place = copy
-    for depth, part in enumerate(parts[:-1]):
-        child = _child(place, part, key)
-        if isinstance(child, str):
-            child = _opened(child, near)
-        if child is None:
-            child = {}
-        if not isinstance(child, dict | list):
-            where = ".".join(parts[: depth + 1])
-            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", shown(child)))
-        child = _copied(child)
-        place[int(part) if isinstance(place, list) else part] = child
-        place = child
-    if isinstance(place, list):
-        _child(place, parts[-1], key)
-        place[int(parts[-1])] = value
-    else:
-        place[parts[-1]] = value
-    return copy
-
-
-def _child(place: Any, part: str, key: str) -> Any:
-    if isinstance(place, dict):
-        return place.get(part)
-    if not (part.isascii() and part.isdecimal() and len(part) < 10) or int(part) >= len(place):
-        raise InputError(Problem(f"--set {key}", f"an index below {len(place)}", part))
-    return place[int(part)]
-
-
-def _copied(value: Any) -> Any:
-    return dict(value) if isinstance(value, dict) else list(value)
-
-
-def _opened(name: str, near: Path) -> Any:
-    """The mapping behind a config's name, or `{kind: name}` for a component."""
-    path = find(name, near)
-    if path is None:
-        return {"kind": name}
-    data = read_document(path).data
-    if isinstance(data, dict) and isinstance(data.get("layers"), str):
-        data = {**data, "layers": str((path.parent / data["layers"]).resolve())}
-    return data

@@ -21,7 +21,8 @@ from simulator.cli import main
 from simulator.cluster import Stragglers
 from simulator.draws import factors
 from simulator.engine import training
-from simulator.engine.training import Draws, simulate
+from simulator.engine.job import Draws
+from simulator.engine.training import simulate
 from simulator.errors import InputError
 from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load

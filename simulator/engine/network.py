@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
 import simpy
 
-from simulator.engine.classes import Key, MessageClass, Programme, Shape, Structure, structure
+from simulator.engine.classes import MessageClass, Shape, Structure, structure
 from simulator.engine.laying import Laid, buckets_of, lay
 from simulator.engine.surroundings import NOTHING_ELSE, Change, Surroundings
+from simulator.engine.transfer import Flow, Transfer, unrolled
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
@@ -43,38 +44,6 @@ class Stalled(Exception):
 
 class TooManyMessages(Exception):
     """An exchange has more messages that differ than one machine can follow; carries their number."""
-
-
-@dataclass(slots=True, eq=False)
-class _Flow:
-    """All messages of one class in one round of one exchange."""
-
-    exchange: Transfer
-    type: int
-    nbytes: float
-    latency: float
-    into: int
-    pair: int
-    not_before: float
-    waits: int = 0
-    begins: list[tuple[_Flow, float]] = field(default_factory=list)
-    ended: float = -1.0
-
-
-@dataclass(slots=True, eq=False)
-class Transfer:
-    """One exchange under way: when each class of places holds all that it was sent, and how many flows are left.
-
-    `done` is triggered at its end with the times (P,) at which each place has finished its part.
-    """
-
-    have: dict[int, float]
-    left: int
-    done: simpy.Event
-    flows: list[list[list[_Flow]]]
-
-
-"""What is alike on the wires, how it shares them, and the types of the steady traffic."""
 
 
 class Network:
@@ -104,10 +73,10 @@ class Network:
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
         self.next = np.full(types, _NEVER)
-        self.queues: list[list[tuple[float, int, _Flow]]] = [[] for _ in range(types)]
-        self.starting: deque[_Flow] = deque()
-        self.queued: dict[int, deque[_Flow]] = {}
-        self.timers: list[tuple[float, int, _Flow | Change]] = []
+        self.queues: list[list[tuple[float, int, Flow]]] = [[] for _ in range(types)]
+        self.starting: deque[Flow] = deque()
+        self.queued: dict[int, deque[Flow]] = {}
+        self.timers: list[tuple[float, int, Flow | Change]] = []
         self.order, self.version = count(), 0
         self.capacity = self.sharing.capacity.copy()
         self.slowest = self._narrowest()
@@ -170,47 +139,15 @@ class Network:
         begin = [self.env.now] * len(one) if ready is None else ready[one].tolist()
         have = dict(enumerate(begin))
         exchange = Transfer(have, number, self.env.event(), [])
-        for flow in self._unrolled(exchange, programme, scales):
+        for flow in unrolled(exchange, programme, scales, partial(self._flow, exchange)):
             if not flow.waits:
                 heappush(self.timers, (flow.not_before, next(self.order), flow))
         return exchange
 
-    def _unrolled(self, exchange: Transfer, programme: Programme, scales: tuple[float, ...]) -> Iterable[_Flow]:
-        """Every flow of the exchange, with who waits for whom."""
-        sent: dict[Key, list[_Flow]] = {}
-        received: dict[int, dict[Key, list[_Flow]]] = {}
-        made: list[_Flow] = []
-        for (classes, repeat), scale in zip(programme.rounds, scales, strict=True):
-            each: list[list[_Flow]] = []
-            for _ in range(repeat):
-                flows = [self._flow(exchange, item, scale) for item in classes]
-                for item, flow in zip(classes, flows, strict=True):
-                    held = [other for came in received.get(item.out[0], {}).values() for other in came]
-                    after = [(other, other.latency) for other in held]
-                    after += [(other, 0.0) for other in sent.get(item.out, ())]
-                    # The last link is free once the message before has arrived, and this one arrives later than it
-                    # leaves, too.
-                    queued = received.get(item.into[0], {}).get(item.into, ())
-                    after += [(other, max(0.0, other.latency - flow.latency)) for other in queued]
-                    flow.waits = len(after)
-                    for other, delay in after:
-                        other.begins.append((flow, delay))
-                outs, intos = {item.out for item in classes}, {item.into for item in classes}
-                sent.update({key: [] for key in outs})
-                for key in intos:
-                    received.setdefault(key[0], {})[key] = []
-                for item, flow in zip(classes, flows, strict=True):
-                    sent[item.out].append(flow)
-                    received[item.into[0]][item.into].append(flow)
-                each.append(flows)
-                made += flows
-            exchange.flows.append(each)
-        return made
-
-    def _flow(self, exchange: Transfer, item: MessageClass, scale: float) -> _Flow:
+    def _flow(self, exchange: Transfer, item: MessageClass, scale: float) -> Flow:
         # A message's overhead holds its ends as long as that many bytes would.
         nbytes = item.size * scale + self.overhead * float(self.slowest[item.type])
-        return _Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
+        return Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
 
     def _catch_up(self) -> None:
         """Bring the flows to the clock's time."""
@@ -285,7 +222,7 @@ class Network:
         if self.keep:
             self.history.append((self.now, self.active.copy(), self.rate))
 
-    def _start(self, flow: _Flow) -> None:
+    def _start(self, flow: Flow) -> None:
         if self.buckets is not None:
             flow.nbytes -= self.buckets.take(flow.type, flow.nbytes)
         if not flow.nbytes:
@@ -309,7 +246,7 @@ class Network:
             self._end(flow)
         self.next[number] = queue[0][0] if queue else _NEVER
 
-    def _end(self, flow: _Flow) -> None:
+    def _end(self, flow: Flow) -> None:
         exchange, arrived = flow.exchange, self.now + flow.latency
         flow.ended = self.now
         exchange.have[flow.into] = max(exchange.have[flow.into], arrived)

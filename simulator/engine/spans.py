@@ -10,7 +10,7 @@ from simulator.engine.streams import Busy
 from simulator.models.timeline import Span, merged
 
 if TYPE_CHECKING:
-    from simulator.engine.training import Job
+    from simulator.engine.job import Job
 
 WAIT_DATA = "waiting for data"
 WAIT_SLOWEST = "waiting for the slowest worker"

@@ -17,8 +17,9 @@ from simulator.errors import InputError, Problem, nearest, shown
 from simulator.loading.documents import Document, Path_, read_document
 from simulator.loading.finding import find, missing
 from simulator.loading.problems import problems_of
+from simulator.loading.replacing import replaced
 from simulator.prediction import run
-from simulator.scenario import Scenario, replaced
+from simulator.scenario import Scenario
 from simulator.studies.conditions import number_of
 from simulator.studies.executors import Outcome
 from simulator.studies.grid import Axis, Grid, read_grid

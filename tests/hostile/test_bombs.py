@@ -17,8 +17,9 @@ from traces_tests import test_format
 
 from simulator.errors import InputError, Problem, shown
 from simulator.loading.documents import parse_document
+from simulator.loading.replacing import replaced
 from simulator.prediction import run
-from simulator.scenario import load, replaced
+from simulator.scenario import load
 from simulator.studies.grid import read_grid
 from simulator.studies.journal import Journal
 from simulator.traces.arrays import import_npz
