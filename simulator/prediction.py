@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticCustomError
@@ -15,20 +14,18 @@ from simulator.draws import draws_of
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.network import Stalled, TooManyMessages
 from simulator.engine.plan import Plan, assemble
-from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.engine.setup import Beside, OtherGpu, Setup
 from simulator.engine.training import Neighbour, simulate_all
 from simulator.errors import InputError, Problem
 from simulator.evidence import Evidence, evidence_of
 from simulator.models.curves import Floats
-from simulator.models.exchange import Selection
-from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.timeline import Iteration
+from simulator.recorded import NOTHING_RECORDED, Recorded, recorded
 from simulator.result import Counted, document_of
 from simulator.scenario import OtherJob, Scenario
 
 if TYPE_CHECKING:
-    from simulator.traces.format import Trace
+    pass
 
 
 @dataclass(slots=True)
@@ -55,35 +52,23 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    plan, neighbours = _plans(scenario, None)  # refuses what can't work together before anything is replayed
-    recorded, law = None, None
+    plan, neighbours = _plans(scenario)  # refuses what can't work together before anything is replayed
+    found = NOTHING_RECORDED
     if scenario.workload.gradients and scenario.cluster.workers > 1:
-        from simulator.traces.format import Trace  # pyarrow: only where there is a trace to read
-
-        trace = Trace.open(Path(scenario.workload.gradients))
-        if scenario.cluster.workers <= trace.spec.workers:
-            recorded = replayed(scenario, trace, plan)
-            plan, neighbours = _plans(scenario, recorded[0])
-        else:
-            law = fitted_law(scenario, trace, plan)
-            plan, neighbours = _plans(scenario, None, law)
+        found = recorded(scenario, plan)
+        plan, neighbours = _plans(scenario, found)
     counted = _simulated(scenario, plan, neighbours, keep_iterations)
     evidence = evidence_of(scenario, plan, counted.breakdown)
-    document = document_of(scenario, plan, counted, evidence, [] if recorded is None else recorded[1])
-    if scenario.workload.gradients and recorded is None and scenario.cluster.workers > 1:
-        by = f", overlap law fitted to the trace ({_described(law)})" if law is not None else ""
-        document["warnings"].append(f"more workers than the trace recorded: closed form{by}")
+    document = document_of(scenario, plan, counted, evidence, found)
     return Prediction(scenario, document, counted.last, plan, counted.times, evidence, tuple(counted.kept))
 
 
 def plan_of(scenario: Scenario) -> Plan:
     """The plan of one iteration. Raises InputError where parts cannot work together."""
-    return _plans(scenario, None)[0]
+    return _plans(scenario)[0]
 
 
-def _plans(
-    scenario: Scenario, selections: tuple[Selection, ...] | None, concentration: Overlap | None = None
-) -> tuple[Plan, list[Neighbour]]:
+def _plans(scenario: Scenario, found: Recorded = NOTHING_RECORDED) -> tuple[Plan, list[Neighbour]]:
     """The plan of the scenario's job, and of those beside it."""
     cluster = scenario.cluster
     conditions = Conditions(
@@ -100,8 +85,8 @@ def _plans(
         topology=scenario.topology,
         sparsifier=scenario.sparsifier,
         scheduler=scenario.scheduler,
-        concentration=scenario.concentration if concentration is None else concentration,
-        selections=selections,
+        concentration=scenario.concentration if found.law is None else found.law,
+        selections=found.selections,
         fidelity=scenario.fidelity,
         others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
         conditions=conditions,
@@ -156,36 +141,3 @@ def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep
         for item in islice(made, scenario.warmup if neighbours else 0, None):
             counted.add(item, keep)
     return counted
-
-
-def replayed(scenario: Scenario, trace: Trace, plan: Plan) -> tuple[tuple[Selection, ...], list[dict[str, float]]]:
-    """Mean selections per bucket, and one row per recorded iteration, of the first workers of a trace."""
-    buckets = plan.work.buckets
-    steps = list(replay_trace(scenario.sparsifier, buckets, trace, scenario.cluster.workers))
-    rows = [added(each).row() for each in steps]
-    return tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True)), rows
-
-
-def fitted_law(scenario: Scenario, trace: Trace, plan: Plan) -> Overlap | None:
-    """The overlap law fitted to a trace, for more workers than it holds.
-
-    From what the scenario's own method aggregates at 1, 2, 4, ... recorded workers; None where the scenario states a
-    law, one worker was recorded, or the method has no density. A scale mixture where there are three worker counts or
-    more, else the beta-binomial concentration; None, too, where unions shrink as workers are added, as no law has it.
-    """
-    from simulator.traces.overlap_fit import fit_concentration, fit_mixture
-
-    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    if stated or trace.spec.workers < 2 or not hasattr(scenario.sparsifier, "density"):
-        return None
-    buckets = plan.work.buckets
-    unions = replayed_unions(scenario.sparsifier, buckets, trace)
-    if any(after < before for before, after in pairwise(unions.values())):
-        return None
-    return fit_mixture(unions) if len(unions) > 2 else fit_concentration(unions)
-
-
-def _described(law: Overlap) -> str:
-    if isinstance(law, ScaleMixture):
-        return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}"
-    return f"concentration {law:.4g}"

@@ -14,6 +14,7 @@ from simulator.engine.pricing import PRIMITIVE
 from simulator.evidence import Evidence, interval, warnings_of
 from simulator.models.curves import Floats
 from simulator.models.timeline import BREAKDOWN, Iteration
+from simulator.recorded import Recorded
 from simulator.scenario import Scenario, versions
 
 _LISTED = 16
@@ -53,9 +54,9 @@ class Counted:
 
 
 def document_of(
-    scenario: Scenario, plan: Plan, counted: Counted, evidence: Sequence[Evidence], recorded: list[dict[str, float]]
+    scenario: Scenario, plan: Plan, counted: Counted, evidence: Sequence[Evidence], found: Recorded
 ) -> dict[str, Any]:
-    """The result document of a scenario; `recorded`: the rows of the iterations that were replayed from a trace."""
+    """The result document of a scenario; `found`: what its trace gave."""
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
     times, breakdown = counted.times, counted.breakdown
     time = float(times.mean())
@@ -75,7 +76,7 @@ def document_of(
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
         "calibration": [item.shown() for item in evidence],
-        "warnings": warnings_of(scenario, plan, evidence),
+        "warnings": [*warnings_of(scenario, plan, evidence), *([found.warning] if found.warning else [])],
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,
@@ -85,7 +86,7 @@ def document_of(
             {"primitive": primitive, "algorithm": algorithm, "calls": calls}
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
         ],
-        "density_over_iterations": recorded,
+        "density_over_iterations": [dict(row) for row in found.rows],
         "waiting_s": counted.mean("waiting"),
     }
 

@@ -1,6 +1,8 @@
 """Replay on the shipped traces: what the methods' own algorithms do to recorded gradients of 16 workers."""
 
 import json
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,6 +141,29 @@ def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
     independent = union_density(more["density"]["selected"], 64)
     recorded = run(load("replay_topk")).document["density"]["aggregated"]
     assert recorded < more["density"]["aggregated"] < 0.99 * independent
+
+
+def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(tmp_path, monkeypatch):
+    folder, opened, opening = tmp_path / "t", [], Trace.open
+    shutil.copytree(ROOT / "configs" / "traces" / "resnet-digits", folder)
+    monkeypatch.setattr(Trace, "open", lambda path: opened.append(path) or opening(path))
+
+    def outcome(*overrides):
+        scenario = load("replay_topk", ("cluster.nodes=4", f"workload.trace={folder}", *overrides))
+        document = run(scenario).document
+        return document["density_over_iterations"], document["density"]
+
+    first = outcome()
+    first[0][0]["aggregated"] = -1.0  # what a user does to a result is not seen in the next
+    again = outcome("cluster.network.bandwidth=10 Gbit/s")
+    assert len(opened) == 1
+    assert again[0][0]["aggregated"] > 0
+    assert (again[0][1:], again[1]) == (first[0][1:], first[1])
+    assert outcome("sparsifier.density=0.02") != again
+    assert len(opened) == 2
+    os.utime(folder / "gradients.parquet", ns=(1, 1))
+    assert outcome() == again
+    assert len(opened) == 3
 
 
 def test_a_stated_law_decides_the_union():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from simulator.cluster import Stragglers
@@ -12,7 +11,8 @@ from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.hardware import Gpu
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
-from simulator.prediction import fitted_law, plan_of
+from simulator.prediction import plan_of
+from simulator.recorded import fitted_law
 from simulator.scenario import Mixture, Scenario
 from simulator.sparsifiers.base import Sparsifier
 
@@ -137,9 +137,7 @@ def closed_form(scenario: Scenario) -> tuple[Scenario, str]:
     bare = put(scenario, "workload.gradients", "")
     if scenario.cluster.workers == 1 or scenario.overlap_concentration is not None or scenario.overlap_mixture:
         return bare, note
-    from simulator.traces.format import Trace
-
-    law = fitted_law(scenario, Trace.open(Path(scenario.workload.gradients)), plan_of(scenario))
+    law = fitted_law(scenario, plan_of(scenario))
     if isinstance(law, ScaleMixture) and law.spread > 0:
         changes: dict[str, Any] = {"overlap_mixture": Mixture(spread=law.spread, core=law.core)}
     elif isinstance(law, float) and law < INDEPENDENT:
