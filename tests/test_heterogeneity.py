@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from simulator.cli import main
 from simulator.cluster import Stragglers
 from simulator.draws import factors
-from simulator.engine import training
+from simulator.engine import job
 from simulator.engine.job import Draws
 from simulator.engine.training import simulate
 from simulator.errors import InputError
@@ -662,7 +662,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training.Job, "_straight", lambda self, draws: False)
+        patch.setattr(job.Job, "_straight", lambda self, draws: False)
         every = simulate(plan, draws)
     assert few.time == pytest.approx(every.time, rel=1e-12)
     assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)
@@ -672,7 +672,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
 def test_nobody_exceeds_a_foremost_worker_in_both(pairs):
     values = np.array(pairs, dtype=float)
-    kept = [tuple(pair) for pair in values[training.front(values[:, 0], values[:, 1])]]
+    kept = [tuple(pair) for pair in values[job.front(values[:, 0], values[:, 1])]]
     for pair in pairs:
         assert any(one[0] >= pair[0] and one[1] >= pair[1] for one in kept)
     assert all(not (a[0] >= b[0] and a[1] >= b[1]) for a in kept for b in kept if a is not b)
