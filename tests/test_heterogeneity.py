@@ -506,7 +506,7 @@ def test_servers_of_each_job_stand_on_nodes_of_their_own():
     """Three jobs on nodes 0 and 1: behind them the first one's server, then the second's two, then the third's."""
     jobs = [beside(topology={"kind": "parameter_server", "servers": servers}) for servers in (2, 1)]
     scenario = Scenario.model_validate(mapping(topology="parameter_server", other_jobs=jobs))
-    plan, _ = _plans(scenario, None)
+    plan, _ = _plans(scenario)
     assert plan.wiring.node.tolist() == [0, 1, 2, 0, 1, 3, 4, 0, 1, 5]
 
 
@@ -561,7 +561,7 @@ def test_another_job_cuts_its_buckets_for_the_ways_that_it_takes():
     other = beside(layers=layers, scheduler="mg_wfbp")
     inside = {"intra_node": {"bandwidth": "1 TB/s"}}
     scenario = mapping(layers, latency=0.2, bandwidth=4e3, gpus_per_node=2, network=inside, other_jobs=[other])
-    (neighbour,) = _plans(Scenario.model_validate(scenario), None)[1]
+    (neighbour,) = _plans(Scenario.model_validate(scenario))[1]
     assert neighbour.plan.work.buckets == alone
 
 
@@ -657,7 +657,7 @@ def test_an_order_is_followed_or_refused(scheduler):
 @given(st.integers(0, 99), st.sampled_from([0.01, 0.3]), st.sampled_from(["wfbp", "sequential", "bucketed"]))
 @settings(max_examples=20, deadline=None)
 def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler):
-    plan, _ = _plans(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")), None)
+    plan, _ = _plans(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
