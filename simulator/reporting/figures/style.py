@@ -170,11 +170,6 @@ def axis_bytes(axes: Axes, label: str, which: Which = "y") -> None:
     _axis(axes, which, label, ticker.EngFormatter(unit="B", sep=" "))
 
 
-def axis_bits_per_second(axes: Axes, label: str, which: Which = "x") -> None:
-    """An axis of bandwidths in bit/s, as networks are sold: drawn values are 8 times those in bytes/s."""
-    _axis(axes, which, label, ticker.EngFormatter(unit="bit/s", sep=" "))
-
-
 def axis_share(axes: Axes, label: str, which: Which = "y") -> None:
     """An axis of fractions, shown in percent; also on a logarithmic scale."""
     _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: share(value)))
