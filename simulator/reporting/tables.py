@@ -108,7 +108,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
     table.add_column("")
     if comparison:
         table.add_column(f"against {escape(comparison['baseline'])}", justify="right")
-    total = document["iteration_time_s"] or 1.0
+    total = document["iteration_time_s"]
     terms = {**document["breakdown_s"], **document["idle_s"]}
     if comparison:
         others = {**comparison["baseline_breakdown_s"], **comparison["baseline_idle_s"]}
@@ -116,7 +116,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
         seconds = terms[key]
         if key == "data_loading" and not seconds:
             continue
-        share = seconds / total
+        share = seconds / total if total else 0.0
         other = [show_time(others[key])] if comparison else []
         table.add_row(label, show_time(seconds), f"{100 * share:.1f} %", "█" * round(_BAR * share), *other)
     if comparison:
