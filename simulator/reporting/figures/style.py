@@ -253,7 +253,8 @@ def legend_below(canvas: FigureBase, axes: Axes) -> None:
 def below(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend under everything, in as many columns as fit."""
     area: Any = getattr(canvas, "bbox")  # noqa: B009 - figures and their parts have one, their base has not
-    for columns in range(min(6, len(labels)), 0, -1):
+    columns = min(6, len(labels))
+    while True:
         legend = canvas.legend(
             handles,
             labels,
@@ -261,9 +262,10 @@ def below(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> 
             ncols=columns,
             handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
         )
-        if columns == 1 or legend.get_window_extent().width < 0.97 * area.width:
+        if columns <= 1 or legend.get_window_extent().width < 0.97 * area.width:
             return
         legend.remove()
+        columns -= 1
 
 
 def front(place: int, count: int) -> float:
