@@ -274,13 +274,18 @@ def front(place: int, count: int) -> float:
 
 
 def log_ticks(axes: Axes, which: Which = "y") -> None:
-    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three."""
+    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three.
+
+    Equal steps where the axis is too short for two of those.
+    """
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = sorted(axis.get_view_interval())
     ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
     inside = [tick for tick in ticks if low <= tick <= high]
     powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
     chosen = powers if len(powers) > 2 else inside
-    if len(chosen) > 1:
-        most = 5 if which == "x" else 8
+    most = 5 if which == "x" else 8
+    if len(chosen) < 2:
+        axis.set_major_locator(ticker.MaxNLocator(most))
+    else:
         axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // most)]))
