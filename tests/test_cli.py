@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -189,6 +190,12 @@ def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
         ]
         for number, each in enumerate(broken):
             assert list(validator.iter_errors(each)), (path, number)
+
+
+def test_a_process_that_is_started_by_another_runs_no_command():
+    """Processes of a sweep import the main module of the one that started them, under another name."""
+    names = runpy.run_module("simulator", run_name="__mp_main__")
+    assert names["main"] is main
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():
