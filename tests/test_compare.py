@@ -190,7 +190,9 @@ def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
     """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
     idle = ("--set-a", "cluster.nodes=1")
     lines = lines_of("ring_check", "ring_check", *idle)
-    assert "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it costs exposed" in " ".join(lines)
+    assert "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it costs exposed" in " ".join(
+        lines
+    )
     assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
     assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
     page = page_of(tmp_path / "page.html", "ring_check", "ring_check", *idle)

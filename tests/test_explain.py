@@ -330,9 +330,7 @@ def line(lines, start):
 
 def test_text_of_communication_that_nothing_hides():
     lines = said(load("ring_check"))
-    assert lines[1] == (
-        "iteration time 140.7 ms (no interval: nothing that it rests on states its error) on 8 workers"
-    )
+    assert lines[1] == ("iteration time 140.7 ms (no interval: nothing that it rests on states its error) on 8 workers")
     assert line(lines, "transfer").endswith("1 exchange waited for, 1 call, 100 MB of payload")
     assert line(lines, "start-up").endswith("1 exchange waited for, 1 call, latency 50 us per message")
     assert not [text for text in lines if "hidden beside compute" in text]

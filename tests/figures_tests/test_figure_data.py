@@ -304,7 +304,7 @@ def failed_only():
         ("cost_curves", lambda: open_sources(["gpus/v100", "gpus/a100"]), "got 2 GPUs among 2 sources"),
         ("cost_curves", lambda: timings_of("sorting"), "timings of topk in fp32, got none in timings"),
         ("density_sweep", lambda: replace(swept("density"), others=(swept("density"),)), "one source, got 2 of them"),
-        ("iteration_breakdown", lambda: failed_only(), "at least one value to show, got none"),
+        ("iteration_breakdown", failed_only, "at least one value to show, got none"),
         ("iteration_breakdown", lambda: grid(TIMES), "columns breakdown_s.*, got none"),
         (
             "iteration_breakdown",
