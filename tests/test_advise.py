@@ -1,5 +1,6 @@
 """Advice: the winner of the search, break-evens in closed form, published signs, and what the command prints."""
 
+import io
 import json
 import math
 import shlex
@@ -9,12 +10,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 from scipy.optimize import brentq
 
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.models.curves import Affine
 from simulator.prediction import run
+from simulator.reporting.answers import print_advice
 from simulator.scenario import Scenario, load
 from simulator.studies.advice import advise, read_iterations
 from simulator.studies.break_even import Race, bandwidth_axis, nodes_axis
@@ -472,6 +475,65 @@ def test_command_line_text_answers_first(tmp_path):
     assert result.exit_code == 0
     for part in ("sparsim run", "best of each method", "to target", "wins", "Why", "Left out", "not modelled"):
         assert part in result.output
+
+
+def told(document):
+    """Advice as lines of the terminal, columns one space apart."""
+    out = io.StringIO()
+    print_advice(document | {"command": "sparsim run mine"}, Console(file=out, width=400))
+    return [" ".join(line.split()) for line in out.getvalue().splitlines()]
+
+
+def test_one_worker_is_advised_in_words(tmp_path):
+    path = tmp_path / "alone.yaml"
+    path.write_text(json.dumps(scenario(cluster={"nodes": 1}).resolved()))
+    result = invoke("advise", str(path))
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert "One worker exchanges nothing, so there is nothing to compress: leave everything as it is." in lines
+    assert f"sparsim run {path}" in lines
+    (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp ring")]
+    assert row.endswith("1.00 x 1.00 x")
+    assert "- 1 of 1 combinations were run." in lines
+    assert not [line for line in lines if "What moves" in line or "by bandwidth" in line or "other densities" in line]
+
+
+def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
+    lines = told(small)
+    assert "best of each method schedule topology iteration 90 % interval against dense against yours" in lines
+    best = next(row for row in small["ranking"] if row["method"] == "topk 0.01")
+    assert best["overrides"]  # the scenario's own way with its method is not the best
+    place = next(i for i, line in enumerate(lines) if line.startswith("topk 0.01 (yours) wfbp ring 75.8 ms"))
+    assert lines[place - 1].startswith("7 dense")
+    assert lines[place + 1].startswith("fastest sparsifier at other densities: randomk 0.1 (")
+    (looked,) = [line for line in lines if "combinations were run" in line]
+    assert looked.startswith("- 112 of 112 combinations were run; 12 of them refuse to work together (most often: ")
+    assert "behind already" not in looked
+    staged = told(advise(scenario(bandwidth=1e7), grid=SMALL, exhaustive=0))
+    (looked,) = [line for line in staged if "combinations were run" in line]
+    assert looked.endswith(" were not, since their method or schedule was behind already.")
+
+
+def test_what_turns_the_answer_is_told_only_where_something_does():
+    methods = Grid(SMALL.methods[:2], (None,), (None,))
+    slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
+    assert not [line for line in slow if "The answer turns with" in line]
+    assert "The answer turns with cluster.network.bandwidth at twice its value" in " ".join(near)
+    assert "- 2 of 2 combinations were run." in slow
+
+
+def test_advice_on_servers_has_no_slopes_in_words():
+    spec = scenario(topology={"kind": "parameter_server", "servers": 0})
+    lines = told(advise(spec, grid=Grid(SMALL.methods[:2], (None,), (None,))))
+    assert not [line for line in lines if line.startswith("What moves")]
+    assert "Read with it" in lines
+
+
+def test_a_method_without_its_iterations_has_no_time_to_target():
+    lines = told(advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=SMALL))
+    assert "best of each method schedule topology to target per iteration against dense against yours" in lines
+    (row,) = [line for line in lines if line.startswith("topk 0.01 (yours)")]
+    assert " ring - 75.8 ms " in row
 
 
 def test_wrong_input_is_one_line_and_exit_code_2(tmp_path):

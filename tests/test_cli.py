@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,40 @@ def test_quickstart_answers_its_question_in_words_and_figures():
     assert result.exit_code == 0
     assert "Does Top-k 0.1 % pay" in result.output
     assert re.search(r"\b(Yes|No): with topk 0.001 .* an iteration takes [\d.]+ ms", " ".join(result.output.split()))
+
+
+NOTHING = {
+    "name": "nothing",
+    "workload": {"batch_size": 8, "layers": [{"name": "a", "numel": 1000}]},
+    "cluster": {"nodes": 1, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": "1 GB/s"}},
+    "topology": "ring",
+    "sparsifier": "dense",
+    "scheduler": "wfbp",
+}
+"""One worker without work: its iteration takes no time."""
+
+
+def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
+    path = tmp_path / "nothing.yaml"
+    path.write_text(json.dumps(NOTHING))
+    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    assert lines[1] == "iteration time 0 s (no interval: nothing that it rests on states its error)"
+    assert not [line for line in lines if line.startswith(("throughput", "scaling efficiency"))]
+    assert "forward 0 s 0.0 %" in lines
+    path.write_text(json.dumps(NOTHING | {"versus": {"cluster.nodes": 2}}))
+    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    assert "where the time goes time share against the same with cluster.nodes 2" in lines
+    (answer,) = [line for line in lines if line.startswith("Yes: ")]  # and no question, since none is asked
+    assert "an iteration takes 0 s, faster than the same with cluster.nodes 2 (" in answer
+    assert lines[lines.index(answer) - 1].startswith("sum 0 s ")
+    document = json.loads(invoke("run", str(path), "--json").output)
+    assert document["comparison"]["speed_up"] is None
+
+
+def test_one_worker_is_one_worker():
+    alone = ("--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1")
+    lines = [line.rstrip() for line in invoke("run", "quickstart", *alone).output.splitlines()]
+    assert [line for line in lines if line.startswith("throughput") and line.endswith(" on 1 worker")]
 
 
 def test_run_json_is_one_document_with_the_contract_keys():
@@ -155,6 +190,12 @@ def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
         ]
         for number, each in enumerate(broken):
             assert list(validator.iter_errors(each)), (path, number)
+
+
+def test_a_process_that_is_started_by_another_runs_no_command():
+    """Processes of a sweep import the main module of the one that started them, under another name."""
+    names = runpy.run_module("simulator", run_name="__mp_main__")
+    assert names["main"] is main
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():

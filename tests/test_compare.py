@@ -142,6 +142,110 @@ def test_page_is_one_file_with_all_text_escaped(tmp_path):
     assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
 
 
+def lines_of(*arguments):
+    """What the terminal says, a blank between columns."""
+    return [" ".join(line.split()) for line in invoke(*arguments).output.splitlines()]
+
+
+def page_of(out, *arguments):
+    """The text of the page that a comparison writes."""
+    assert invoke(*arguments, "-o", out).exit_code == 0
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    return page
+
+
+def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
+    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
+    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
+    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
+    page = page_of(tmp_path / "page.html", *arguments)
+    assert f"500 of {count} keys" in page.text
+    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
+    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
+    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
+    assert "all 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
+
+
+def test_intervals_that_overlap_are_said_where_times_differ():
+    def facts(*overrides):
+        return "Their 90 % intervals overlap." in lines_of("quickstart", "quickstart", *overrides)
+
+    assert facts("--set-b", "cluster.network.latency=100 us")
+    assert not facts("--set-b", "cluster.network.latency=1 ms")  # far apart
+    assert not facts("--set-b", "cluster.network.bandwidth=9.5 Gbit/s")  # within 1 %
+
+
+def test_versions_that_differ_are_named(tmp_path):
+    document = run(load("ring_check")).document
+    for name, versions in (("a", {"sparsim": "0.0.1", "numpy": "1.26.0"}), ("b", {"sparsim": "0.0.1", "simpy": "4"})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | {"versions": versions}))
+    lines = lines_of(tmp_path / "a.json", tmp_path / "b.json")
+    assert {"numpy 1.26.0 in A, none in B.", "simpy none in A, 4 in B."} <= set(lines)
+    assert not [line for line in lines if line.startswith("sparsim ")]
+
+
+def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
+    """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
+    idle = ("--set-a", "cluster.nodes=1")
+    lines = lines_of("ring_check", "ring_check", *idle)
+    assert "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it costs exposed" in " ".join(
+        lines
+    )
+    assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
+    assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
+    page = page_of(tmp_path / "page.html", "ring_check", "ring_check", *idle)
+    place = page.text.index("throughput (samples/s)")
+    assert page.text[place + 1] == "-"
+
+
+def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
+    for name, nodes in (("a", 4), ("b", 8)):
+        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
+    assert "What went in" not in page.text
+    assert "What came out" in page.text
+    assert [part for part in page.text if "is not known" in part]
+
+
+def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
+    lines = lines_of(places / "swept", places / "swept")
+    assert "4 points have the same digest in both: nothing that they depend on differs." in lines
+    assert not [line for line in lines if "one sweep only" in line or "change of each term" in line]
+    assert not [line for line in lines if "biggest changes" in line or " only: " in line]
+    page = page_of(tmp_path / "page.html", places / "swept", places / "swept")
+    assert "Points, the biggest changes first (4 of 4)" in page.text
+    assert page.text.count("=") == 4
+    assert not [part for part in page.text if part.startswith(("Values of", "Change of", "Failed", "In A only"))]
+
+
+def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, places):
+    other = swept(tmp_path / "other", density=(0.1,))
+    lines = lines_of(places / "swept", other)
+    assert "The sweeps have no point in common." in lines
+    assert "sparsifier.density 0.001, 0.01 0.1" in lines
+    joined = " ".join(line for line in lines if line)
+    assert "4 points in A only: sparsifier.density 0.001, cluster.nodes 4; " in joined
+    assert "; ... 2 points in B only: sparsifier.density 0.1, cluster.nodes 4; sparsifier.density 0.1, cl" in joined
+    page = page_of(tmp_path / "page.html", places / "swept", other)
+    assert {"In A only: 4 points", "In B only: 2 points", "Values of one sweep only"} <= set(page.text)
+    assert not [part for part in page.text if part.startswith("Points, the biggest")]
+
+
+def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_path):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    vary = {"topology": ["ring", "double_binary_tree"], "cluster.nodes": [4]}
+    out = tmp_path / "out"
+    assert run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1).failed == 1
+    assert "1 points failed in A or B; --json names them." in lines_of(out, out)
+    text = page_of(tmp_path / "page.html", out, out).text
+    assert "Failed: 1 points" in text
+    place = text.index("topology double_binary_tree, cluster.nodes 4")
+    assert "expected a topology that can do all-gather, got double_binary_tree" in text[place + 1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -62,6 +62,14 @@ def test_a_misspelt_kind_is_refused_with_the_nearest_one(base, kind):
         build(base, {**mapping(base, kind), "kind": f"{kind}q"})
 
 
+def test_a_kind_that_two_modules_define_is_refused_with_both():
+    """Two plug-ins, say, that know nothing of each other; a module that is imported anew defines its own again."""
+    known = discover(Scheduler)["wfbp"]
+    with pytest.raises(TypeError, match=r"scheduler kind 'wfbp' is defined in simulator\.schedulers\.wfbp and another"):
+        type(Scheduler)("Wfbp", (Scheduler,), {"__module__": "another", "__doc__": "One more."}, kind="wfbp")
+    assert discover(Scheduler)["wfbp"] is known
+
+
 RULES = {"bucketed": ("ddp", "horovod"), "mg_wfbp": ("optimal", "greedy")}
 
 

@@ -1,14 +1,17 @@
 """Explanations: terms that sum, splits that follow closed forms, other worlds, and slopes against derivatives."""
 
+import io
 import json
 import math
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction import run
+from simulator.reporting.answers import print_explanation
 from simulator.scenario import Scenario, load
 from simulator.studies.counterfactuals import counterfactuals
 from simulator.studies.critical_path import exposure
@@ -249,13 +252,19 @@ def test_slopes_of_compute_and_kernels_are_their_shares():
     assert found["cluster.gpu.kernels.topk"]["elasticity"] == pytest.approx(topk["seconds"] / time, rel=1e-3)
 
 
-def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
+def on_a_torus():
     torus = {"kind": "torus", "bandwidth": 1.25e8, "dimensions": (2, 2)}
     spec = scenario().model_dump(exclude={"cluster": {"network": True}})
     spec["cluster"]["network"] = torus
     spec |= {"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"}
-    row = slopes(Scenario.model_validate(spec))["cluster.nodes"]
+    return Scenario.model_validate(spec)
+
+
+def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
+    document = explain(on_a_torus())
+    row = next(row for row in document["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
     assert row["at_double"] is None
+    assert line(told(document), "cluster.nodes").endswith(" -")
 
 
 def test_inputs_that_change_nothing_are_named():
@@ -278,6 +287,18 @@ def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes():
     total = math.fsum(row["seconds"] for row in document["terms"])
     assert total == pytest.approx(document["iteration_time_s"], rel=1e-9)
     assert "not replayed" in document["sensitivity"]["notes"][0]
+    assert document["sensitivity"]["notes"][0] in told(document)
+
+
+def told(document):
+    """An explanation as lines of the terminal."""
+    out = io.StringIO()
+    print_explanation(document, Console(file=out, width=300))
+    return out.getvalue().splitlines()
+
+
+def said(spec):
+    return told(explain(spec))
 
 
 def invoke(*arguments):
@@ -300,6 +321,73 @@ def test_command_line_text_reads_as_a_table():
     text = invoke("explain", "quickstart").output
     for part in ("selection", "topk 161 x", "sum", "if there were", "an infinite network", "It hangs most on", "█"):
         assert part in text
+
+
+def line(lines, start):
+    """The first line that starts so, its columns one space apart; None where there is none."""
+    return next((" ".join(text.split()) for text in lines if text.startswith(start)), None)
+
+
+def test_text_of_communication_that_nothing_hides():
+    lines = said(load("ring_check"))
+    assert lines[1] == ("iteration time 140.7 ms (no interval: nothing that it rests on states its error) on 8 workers")
+    assert line(lines, "transfer").endswith("1 exchange waited for, 1 call, 100 MB of payload")
+    assert line(lines, "start-up").endswith("1 exchange waited for, 1 call, latency 50 us per message")
+    assert not [text for text in lines if "hidden beside compute" in text]
+    assert line(lines, "forward") is None
+
+
+def test_text_of_an_exchange_behind_another():
+    two = [{"name": "first", "numel": 250_000}, {"name": "second", "numel": 500_000, "backward": 0.01}]
+    lines = said(scenario(layers=two, network={"latency": 0.0}, gpu=IDEAL))
+    assert line(lines, "queueing") == "queueing 24 ms 52.2 % █████████████ behind 1 exchange: transfer 24 ms"
+    three = [*two, {"name": "third", "numel": 100_000, "backward": 0.01}]
+    lines = said(scenario(layers=three, network={"latency": 0.0}, gpu=IDEAL))
+    assert line(lines, "and ") == (
+        "and 4.8 ms of communication hidden beside compute; all 3 calls together: transfer 40.8 ms"
+    )
+
+
+def test_text_of_links_that_are_shared():
+    """No exchange is in front on links that several share, and no price is known of one alone."""
+    lines = said(scenario(topology=SERVERS))
+    assert line(lines, "queueing").endswith("links shared with other exchanges")
+    assert line(lines, "and ") == "and 10 ms of communication hidden beside compute"
+
+
+def test_text_of_software_and_of_kernels():
+    lines = said(scenario(sparsifier=TOPK, runtime=SOFTWARE))
+    assert line(lines, "software").endswith("8 calls: negotiation 1 ms, gather 500 us each")
+    assert "topk 6 x 470.7 us = 2.824 ms; residual_add 6 x 24.33 us = 146 us (host)" in line(lines, "selection")
+    free = [{"name": "only", "numel": 1000, "backward": 0.0301}]
+    held = said(scenario(layers=free, runtime={"cycle_time": 0.02}, gpu=IDEAL))
+    assert line(held, "software").endswith("1 call: cycle 20 ms each")
+
+
+def test_text_of_waiting_says_which_kernel_differs_and_the_jitter():
+    card = {**CARD, "kernels": {**CARD["kernels"], "topk": {**CARD["kernels"]["topk"], "spread": 0.05}}}
+    spec = scenario(gpu=card, sparsifier=TOPK, iterations=4, cluster={"stragglers": {"jitter": 0.2}})
+    assert line(said(spec), "waiting").endswith("topk differs by 5.0 %, jitter 20.0 %")
+
+
+def test_terms_that_rounding_alone_leaves_are_not_told():
+    """Differences of equal times: a billionth of a nanosecond is no waiting."""
+    spec = scenario(workload={"input_time": 5e-3})
+    assert 0 < terms(spec)["waiting_for_slowest"] < 1e-15
+    lines = said(spec)
+    assert line(lines, "waiting for the slowest") is None
+    assert line(lines, "waiting for data").startswith("waiting for data 5 ms")
+    assert "behind 5 exchanges: start-up" in line(lines, "queueing")
+
+
+def test_an_iteration_of_nothing_is_told_as_that():
+    spec = scenario(gpu=IDEAL, layers=[{"name": "only", "numel": 1000}], cluster={"nodes": 1})
+    lines = said(spec)
+    assert lines[1:3] == [
+        "iteration time 0 s (no interval: nothing that it rests on states its error) on 1 worker",
+        "Nothing in it takes time.",
+    ]
+    assert line(lines, "sum") == "sum 0 s"
 
 
 def test_parts_that_refuse_each_other_are_said_so():

@@ -196,3 +196,39 @@ def test_a_model_error_needs_two_set_ups():
     result = CliRunner().invoke(main, ["validate", str(FOLDER / "vgg16-8xv100-nvlink"), "--model-error"])
     assert result.exit_code == 2
     assert "two set-ups" in result.output
+
+
+def words(*arguments):
+    """What `sparsim validate` prints, a blank between columns."""
+    result = CliRunner().invoke(main, ["validate", *map(str, arguments)], catch_exceptions=False)
+    assert result.exit_code == 0
+    return [" ".join(line.split()) for line in result.output.splitlines()]
+
+
+def test_every_row_and_the_errors_by_set_up_are_printed(document):
+    place = FOLDER / "resnet18-4xv100-ib"
+    lines = words(place)
+    name = "ResNet-18 on CIFAR-10, Top-k 0.1 %, 4 V100 on InfiniBand"
+    whole, forward, selection = (
+        next(line for line in lines if line.startswith(f"{name} {quantity} "))
+        for quantity in ("iteration_time", "forward", "selection")
+    )
+    row = next(row for row in document["rows"] if row["scenario"] == name and row["quantity"] == "iteration_time")
+    assert whole.startswith(f"{name} iteration_time 236.9 ms ")
+    assert whole.endswith(f"{100 * row['signed_error']:+.1f} % {100 * row['baseline_signed_error']:+.1f} %")
+    assert forward.endswith(" % fitted")
+    assert selection.count("%") == 2  # in the name, and the error: no trivial sum, not fitted
+    errors = document["groups"]["resnet18-4xv100-ib"]
+    start = f"resnet18-4xv100-ib {errors['n']} {100 * errors['mape']:.1f} % {100 * errors['median_ape']:.1f} % "
+    (line,) = [line for line in lines if line.startswith("resnet18-4xv100-ib ")]
+    assert line.startswith(start)
+    assert f"{100 * errors['bias']:+.1f} %" in line
+    assert lines[-1].startswith("overall ")
+
+
+def test_a_set_up_of_fitted_rows_alone_has_no_errors():
+    place = FOLDER / "p102-1gbe-gtopk" / "dense-4.yaml"
+    lines = words(place)
+    assert "p102-1gbe-gtopk 0 - - - - - -" in lines
+    assert "whole iterations 0 - - - - - -" in lines
+    assert "| overall | 0 | - | - | - | - | - | - |" in words(place, "--markdown")

@@ -10,11 +10,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from simulator.reporting.tables import interval_words, workers_words
 from simulator.units import show_bytes, show_time
 
 _BAR = 24
 _RANKED = 10
 _ROWS = 8
+_ROUNDING = 1e-12
+"""Share of the iteration below which a term is what is left of a difference of equal times."""
 _WORLDS = {
     "infinite_network": "an infinite network",
     "free_selection": "free selection",
@@ -29,13 +32,13 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
     console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     console.print(
-        f"iteration time {show_time(time)} (90 % interval {show_time(interval[0])} to {show_time(interval[1])}) "
-        f"on {document['workers']} workers\n{escape(document['summary'])}\n",
+        f"iteration time {show_time(time)} ({interval_words(interval)}) "
+        f"on {workers_words(document['workers'])}\n{escape(document['summary'])}\n",
         highlight=False,
     )
     console.print(_terms(document), highlight=False)
     hidden = document["hidden_communication_s"]
-    if hidden:
+    if _felt(hidden, document):
         console.print(
             f"[dim]and {show_time(hidden)} of communication hidden beside compute{_spent(document)}[/dim]",
             highlight=False,
@@ -54,7 +57,7 @@ def _terms(document: dict[str, Any]) -> Table:
         ("term", "left"), ("time", "right"), ("share", "right"), ("", "left"), ("what it is made of", "left")
     )
     for row in document["terms"]:
-        if not row["seconds"]:
+        if not _felt(row["seconds"], document):
             continue
         bar = "█" * round(_BAR * row["share"])
         table.add_row(
@@ -62,6 +65,11 @@ def _terms(document: dict[str, Any]) -> Table:
         )
     table.add_row("sum", show_time(document["iteration_time_s"]), "", "", "", style="bold")
     return table
+
+
+def _felt(seconds: float, document: dict[str, Any]) -> bool:
+    """Whether a term is more than what rounding leaves of one that is not there."""
+    return seconds > _ROUNDING * float(document["iteration_time_s"])
 
 
 def _made_of(row: dict[str, Any]) -> str:
@@ -89,7 +97,7 @@ def _queueing(numbers: dict[str, Any]) -> str:
     if not front:
         return "links shared with other exchanges"
     spent = [f"{name.replace('_', '-')} {show_time(value)}" for name, value in numbers["meanwhile_s"].items() if value]
-    return f"behind {front} exchanges" + (f": {', '.join(spent)}" if spent else "")
+    return f"behind {front} exchange{'s' if front != 1 else ''}" + (f": {', '.join(spent)}" if spent else "")
 
 
 def _waiting(numbers: dict[str, Any]) -> str:
@@ -129,7 +137,7 @@ def _spent(document: dict[str, Any]) -> str:
 def _formulas(document: dict[str, Any]) -> Table:
     table = _table(("term", "left"), ("formula", "left"), ("rests on", "left"))
     for row in document["terms"]:
-        if row["seconds"]:
+        if _felt(row["seconds"], document):
             table.add_row(row["label"], escape(row["formula"]), escape(_evidence(row["calibration"])))
     return table
 
@@ -178,8 +186,7 @@ def print_advice(document: dict[str, Any], console: Console) -> None:
     """The answer, the ranking, break-evens, reasons, and what was left out."""
     console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     console.print(f"\n[bold]{escape(document['answer'])}[/bold]", highlight=False)
-    if document["command"]:
-        console.print(f"  {escape(document['command'])}", highlight=False)
+    console.print(f"  {escape(document['command'])}", highlight=False)
     console.print()
     console.print(_ranking(document), highlight=False)
     _densities(document, console)

@@ -32,14 +32,14 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     rows = [
         (
             "iteration time",
-            f"{show_time(time)}   ({_interval(interval)})",
+            f"{show_time(time)}   ({interval_words(interval)})",
         )
     ]
     if document["throughput_samples_per_s"] is not None:
         rows.append(
             (
                 "throughput",
-                f"{document['throughput_samples_per_s']:.5g} samples/s on {document['workers']} workers",
+                f"{document['throughput_samples_per_s']:.5g} samples/s on {workers_words(document['workers'])}",
             )
         )
         rows.append(("scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"))
@@ -59,11 +59,21 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         console.print(escape(document["comparison"]["answer"]), highlight=False)
 
 
-def _interval(interval: list[float]) -> str:
+def interval_words(interval: list[float]) -> str:
+    """A 90 % interval in words; of no width where nothing states its error."""
     low, high = interval
     if low == high:
         return "no interval: nothing that it rests on states its error"
     return f"90 % interval {show_time(low)} to {show_time(high)}"
+
+
+def workers_words(count: int) -> str:
+    """How many workers.
+
+    >>> workers_words(1), workers_words(32)
+    ('1 worker', '32 workers')
+    """
+    return f"{count} worker{'s' if count != 1 else ''}"
 
 
 def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:
@@ -98,7 +108,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
     table.add_column("")
     if comparison:
         table.add_column(f"against {escape(comparison['baseline'])}", justify="right")
-    total = document["iteration_time_s"] or 1.0
+    total = document["iteration_time_s"]
     terms = {**document["breakdown_s"], **document["idle_s"]}
     if comparison:
         others = {**comparison["baseline_breakdown_s"], **comparison["baseline_idle_s"]}
@@ -106,7 +116,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
         seconds = terms[key]
         if key == "data_loading" and not seconds:
             continue
-        share = seconds / total
+        share = seconds / total if total else 0.0
         other = [show_time(others[key])] if comparison else []
         table.add_row(label, show_time(seconds), f"{100 * share:.1f} %", "█" * round(_BAR * share), *other)
     if comparison:

@@ -105,12 +105,13 @@ def _checked(targets: Mapping[str, float]) -> dict[str, float]:
 
 def _alone(scenario: Scenario) -> dict[str, Any]:
     """One worker has nobody to send to."""
-    row = ranked_row(scenario, Candidate(), run(scenario).document, {})
+    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document, {})}
+    row |= {"speed_up_over_dense": 1.0, "speed_up_over_yours": 1.0, "best_of_method": True}
     return {
         "answer": "One worker exchanges nothing, so there is nothing to compress: leave everything as it is.",
         "recommended": {},
         "settings": "",
-        "ranking": [{"rank": 1, **row, "speed_up_over_dense": 1.0, "speed_up_over_yours": 1.0, "best_of_method": True}],
+        "ranking": [row],
         "dense": None,
         "yours": row,
         "other_densities": [],

@@ -26,7 +26,7 @@ def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
     name, against = method(candidate), method(baseline)
     if name == against:
         name, against = "this set-up", f"the same with {_changes(candidate.scenario.versus)}"
-    speed_up = other / time
+    speed_up = other / time if time else None  # what takes no time has no speed-up
     return {
         "baseline": against,
         "baseline_iteration_time_s": other,
@@ -75,8 +75,9 @@ def in_words(name: str, against: str, time: float, other: float, terms: dict[str
     if alike(time, other):
         verdict = f"It makes no difference: {name} {show_time(time)}, {against} {show_time(other)} per iteration."
     else:
-        ratio = max(time, other) / min(time, other) if min(time, other) else float("inf")
-        change = f"{ratio:.2f} times {'faster' if time < other else 'slower'}"
+        # Nothing is so many times slower than what takes no time.
+        times = f"{max(time, other) / min(time, other):.2f} times " if min(time, other) else ""
+        change = f"{times}{'faster' if time < other else 'slower'}"
         verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
     why = "; ".join(
         part

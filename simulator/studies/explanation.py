@@ -212,6 +212,8 @@ def _random(scenario: Scenario, prediction: Prediction) -> str:
 def _summary(terms: list[dict[str, Any]], worlds: list[dict[str, Any]], time: float) -> str:
     """The largest terms, and the largest saving, in two sentences."""
     largest = sorted((term for term in terms if term["seconds"] > 0), key=lambda term: -term["seconds"])[:4]
+    if not largest:
+        return "Nothing in it takes time."
     parts = ", ".join(f"{term['label']} {show_time(term['seconds'])} ({term['share']:.0%})" for term in largest)
     text = f"Of {show_time(time)}: {parts}."
     best = max((row for row in worlds), key=lambda row: row["saving_s"], default=None)

@@ -58,6 +58,24 @@ def test_logs_of_a_known_law_give_it_back_with_curves_of_every_worker_count(tmp_
     assert yaml.safe_load(text)["measured"][0]["workers"] == 2
 
 
+def test_the_fit_in_words_names_each_count_left_out_and_what_was_left_out_of_the_logs(tmp_path):
+    rows = [(size, 1e-3, 1e-3) for size in SIZES]
+    other = write(tmp_path / "other.log", nccl_log(rows, program="sendrecv"))
+    result = attempt(*logs(tmp_path), other, "--out", tmp_path / "net.yaml")
+    assert result.exit_code == 0
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    for count in (2, 4, 8):
+        assert f"all_reduce/nccl/{count}x{count}" in " ".join(lines)
+        alone, beside = (line for line in lines if line.startswith(f"{count} workers left out "))
+        assert alone.startswith(f"{count} workers left out 5 0.00 % 0.00 %")  # the law that made them is of links alone
+        assert float(beside.split()[5]) < 1
+    assert "law: ring, links alone, chosen" in lines
+    assert "bandwidth 200 GB/s, latency 6 us" in lines
+    (note,) = [line for line in lines if line.startswith("note: other.log:")]
+    assert note == "note: other.log:1: a test of send_receive is left out"
+    assert not [line for line in lines if "damaged lines" in line]
+
+
 @pytest.mark.parametrize("topology", ["ring", "nccl"])
 def test_the_config_works_in_a_scenario(tmp_path, topology):
     out = tmp_path / "net.yaml"

@@ -69,6 +69,15 @@ def test_another_format_and_a_missing_source_are_refused(tmp_path):
     assert invoke("figure", "iteration_breakdown").exit_code == 2
 
 
+def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "a.png"
+    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"{out}: expected a place that can be written, got ")
+    assert result.output.count("\n") == 1
+
+
 def thinned(sweep):
     """A sweep file with at most 3 values a key: what it varies, not how finely."""
     for values in (sweep["vary"], *sweep.get("zip", [])):

@@ -1,20 +1,25 @@
 """The tables behind the figures, against values worked out by hand."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-from figure_results import TIMED, base, replayed, run_folder, scenario, swept, timed
+from figure_results import ROOT, TIMED, base, replayed, run_folder, scenario, swept, timed, validation
 
 import simulator
 from simulator.errors import InputError
 from simulator.models.curves import Affine
 from simulator.models.hardware import Gpu
 from simulator.prediction import run
-from simulator.reporting.figures.base import figure_of
+from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.rows import point_labels
 from simulator.reporting.figures.selecting import selected
-from simulator.reporting.figures.sources import Source, of_document, of_table, open_source
+from simulator.reporting.figures.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.studies.storage import traffic_table
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
@@ -124,6 +129,8 @@ def test_accuracy_shows_one_quantity():
         [1.0, 1.0, 0.0],
     ]
     assert figure_of("measured_predicted", {"quantity": "forward"}).data(source)["predicted_s"].tolist() == [3.0]
+    with pytest.raises(InputError, match="rows of quantity update, got none: there are forward, iteration_time"):
+        figure_of("measured_predicted", {"quantity": "update"}).data(source)
 
 
 def test_residuals_are_curve_over_measured():
@@ -155,6 +162,15 @@ def test_recorded_timings_stand_at_the_size_and_density_that_they_are_priced_by(
         assert shown["elements"].to_dict() == sizes
         expected = {"topk": topk, "gather": TIMED, "scatter_add": 3 * TIMED, "elementwise": TIMED}
         assert (shown["measured_s"] / shown["curve_s"]).to_dict() == pytest.approx(expected)
+
+
+def test_timings_that_do_not_say_their_type_all_count():
+    data = figure_of("cost_curves").data(timings_of("topk"))
+    assert data["residual"].dropna().tolist() == pytest.approx([1 / TIMED - 1])
+    with pytest.raises(InputError, match="in fp32, got none"):
+        figure_of("cost_curves").data(timings_of("topk", dtype=["fp16"]))
+    half = figure_of("cost_curves", {"dtype": "fp16"}).data(timings_of("topk", dtype=["fp16"]))
+    assert len(half["residual"].dropna()) == 1
 
 
 def test_padding_and_imbalance_are_those_of_the_replay():
@@ -242,6 +258,30 @@ def test_one_worker_has_no_traffic_to_show():
         matrix(folder)
 
 
+def timings_of(kernel, **more):
+    """A GPU with a curve for Top-k, and timings of one kernel beside it."""
+    table = pd.DataFrame({"kernel": [kernel], "elements": [2**16], "median_s": [TIMED * 2**16 * 1e-9], **more})
+    gpu = Gpu(name="one nanosecond each", kernels={"topk": Affine(slope=1e-9)})
+    return Source("gpu", "gpu", gpu, others=(of_table(table, "timings"),))
+
+
+def beside(name, text):
+    """A run with one file in its folder."""
+    folder = Path(mkdtemp())
+    (folder / name).write_text(text)
+    return Source("run", "run", {"breakdown_s": {}}, folder=folder)
+
+
+def without(column, source):
+    return replace(source, table=source.table.drop(columns=column))
+
+
+def failed_only():
+    """A sweep of which no point came out."""
+    table = swept("workers").table
+    return of_table(table.assign(error="broken"), "sweep")
+
+
 @pytest.mark.parametrize(
     ("kind", "source", "words"),
     [
@@ -261,6 +301,24 @@ def test_one_worker_has_no_traffic_to_show():
         ("iteration_breakdown", lambda: swept("workers", "bandwidth"), "at most 16 runs, got 48"),
         ("cost_curves", lambda: open_source("gpus/ideal"), "a GPU with curves"),
         ("build_up", lambda: open_source(str(run_folder())), "a build-up study"),
+        ("cost_curves", lambda: open_sources(["gpus/v100", "gpus/a100"]), "got 2 GPUs among 2 sources"),
+        ("cost_curves", lambda: timings_of("sorting"), "timings of topk in fp32, got none in timings"),
+        ("density_sweep", lambda: replace(swept("density"), others=(swept("density"),)), "one source, got 2 of them"),
+        ("iteration_breakdown", failed_only, "at least one value to show, got none"),
+        ("iteration_breakdown", lambda: grid(TIMES), "columns breakdown_s.*, got none"),
+        (
+            "iteration_breakdown",
+            lambda: replace(open_source(str(run_folder())), others=(validation(),)),
+            "runs or sweeps alone, got validation",
+        ),
+        ("scaling_efficiency", lambda: without("digest", swept("workers")), "a column digest, got none"),
+        ("traffic_matrix", lambda: beside("traffic.csv", "a,b\n1,2\n"), "traffic.csv with source, destination, bytes"),
+        ("link_utilisation", lambda: beside("links.csv", "link,b\n1,2\n"), "bytes_per_s, utilisation, got link, b"),
+        (
+            "link_utilisation",
+            lambda: beside("links.csv", "time_s,link,bytes_per_s,utilisation\n"),
+            "a link that carries something, got none",
+        ),
     ],
 )
 def test_what_a_source_does_not_hold_is_said(kind, source, words):
@@ -278,7 +336,11 @@ def test_rows_of_a_sweep_are_chosen_by_value_with_or_without_units():
         assert len(table) == len(source.table) / 4
     assert len(selected(source, {"sparsifier": "dense", "workers": 8}).table) == 4
     figure_of("scaling_efficiency").data(selected(source, {"cluster.network.bandwidth": "10 Gbit/s"}))
-    for wanted, words in (({"cluster.node": 4}, "did you mean"), ({"workers": 5}, "there are 1, 2, 4, 8")):
+    for wanted, words in (
+        ({"cluster.node": 4}, "did you mean"),
+        ({"workers": 5}, "there are 1, 2, 4, 8"),
+        ({"workers": "many"}, "--where workers: expected a value that is in the sweep, got 'many': there are 1, 2, 4"),
+    ):
         with pytest.raises(InputError, match=words):
             selected(source, wanted)
     with pytest.raises(InputError, match="expected a sweep"):
@@ -333,10 +395,73 @@ def test_results_are_told_apart_by_what_they_hold(tmp_path):
     assert open_source("gpus/v100").kind == "gpu"
     with pytest.raises(InputError, match="a folder without results"):
         open_source(str(tmp_path))
+    assert open_source(str(ROOT / "configs" / "traces" / "resnet-digits")).kind == "trace"
+    (tmp_path / "points.jsonl").write_text("")
+    with pytest.raises(InputError, match="a sweep that is not finished: the same `sparsim sweep` command goes on"):
+        open_source(str(tmp_path))
     with pytest.raises(InputError, match=r"sparsim sweep .* --out DIR"):
         open_source("scenarios/sweeps/density_sweep.yaml")
     with pytest.raises(InputError, match=r"sparsim run .* --out DIR"):
         open_source("scenarios/quickstart.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "a.csv: expected a CSV table, got 'No columns to parse from file'"),
+        ("a.json", b'{"\xff": 1}', "a.json: expected a readable file, got"),
+        ("gpu.yaml", b"name: mine\nmemory_bandwidth: 900\n", "gpu.yaml:2:1: memory_bandwidth: expected a bandwidth"),
+        ("gpu.yaml", b"name: mine\nideal: true\nkernel: {}\n", "gpu.yaml:3:1: kernel: expected a known key, got"),
+    ],
+)
+def test_files_that_cannot_be_read_are_said_with_their_place(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        open_source(str(tmp_path / name))
+    assert words in str(caught.value)
+
+
+def test_results_of_every_form_are_drawn_from_memory_and_by_name():
+    folder = run_folder()
+    by_name = simulator.draw("traffic_matrix", str(folder))
+    assert by_name.data.equals(simulator.draw("traffic_matrix", folder).data)
+    assert by_name.data.equals(matrix(folder))
+    rows = replayed().document
+    assert simulator.draw("build_up", rows).data.equals(figure_of("build_up").data(replayed()))
+    document = validation().document
+    drawn = simulator.draw("measured_predicted", document, quantity="forward").data
+    assert drawn.equals(figure_of("measured_predicted", {"quantity": "forward"}).data(validation()))
+
+
+def test_a_figure_that_makes_other_columns_than_it_says_is_a_mistake_of_its_own():
+    """What a plug-in declares is what is written beside its picture."""
+
+    class Wrong(Figure):
+        takes = ("run",)
+        columns: ClassVar[dict[str, str]] = {"a": "something"}
+
+        def collect(self, source):
+            return pd.DataFrame({"b": [1]})
+
+    with pytest.raises(TypeError, match=r"columns \['b'\], declared \['a'\]"):
+        Wrong().data(open_source(str(run_folder())))
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        ({"sparsifier.density": [0.01, 0.1]}, ["1 %", "10 %"]),
+        ({"cluster.network.latency_s": [1e-5, 2e-5]}, ["latency 10 us", "latency 20 us"]),
+        ({BANDWIDTH: [1.25e8, 1.25e9]}, ["1 Gbit/s", "10 Gbit/s"]),
+        ({"scheduler.partition_bytes": [1e5, np.nan]}, ["partition 100 kB", "no partition"]),
+        ({"cluster.nodes": [2, 4]}, ["nodes 2", "nodes 4"]),
+        ({"topology": ["ring", '{"kind": "tree"']}, ["ring", '{"kind": "tree"']),  # a cell that somebody has cut
+        ({"sparsifier": ['{"kind": "topk", "density": "1 %"}', "dense"]}, ["topk 1 %", "dense"]),
+        ({"cluster.nodes": [4, 4]}, ["0", "1"]),  # nothing that tells them apart
+    ],
+)
+def test_bars_of_a_sweep_are_called_after_what_was_varied(columns, labels):
+    assert point_labels(pd.DataFrame({**columns, "digest": ["a", "b"]})) == labels
 
 
 def test_results_in_memory_are_drawn_as_those_on_disk_are():

@@ -4,13 +4,17 @@ import itertools
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
-from figure_results import SOURCES
+from figure_results import SOURCES, replayed, scenario, swept, timed, validation
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from simulator.component import discover
+from simulator.prediction import run
 from simulator.reporting.figures.base import figure_of, figures
+from simulator.reporting.figures.rows import BANDWIDTH
+from simulator.reporting.figures.sources import of_document, of_table, open_source
 from simulator.reporting.figures.style import BLACK, METHODS, PALETTE, PHASES, drawn, looks, save, tinted
 from simulator.sparsifiers.base import Sparsifier
 
@@ -96,6 +100,90 @@ def test_no_panel_is_empty_and_every_axis_has_a_label_or_shares_one(kind, made):
         assert one.lines or one.collections or one.images or one.patches
         assert one.get_xlabel() or one.get_ylabel()
     assert any(one.get_ylabel() or one.get_yticklabels() for one in axes)
+
+
+def shown(kind, source, **settings):
+    """The axes of a figure of a source, its layout settled."""
+    member = figure_of(kind, settings)
+    canvas = drawn(member, member.data(source))
+    FigureCanvasAgg(canvas).draw()
+    return canvas.axes
+
+
+def ticks(axis):
+    """Labels of the ticks inside the limits."""
+    low, high = sorted(axis.get_view_interval())
+    places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+    return [label.get_text() for place, label in places if low <= place <= high]
+
+
+def test_curves_without_timings_have_one_panel():
+    (axes,) = shown("cost_curves", open_source("gpus/v100"))
+    assert axes.get_title("left") == ""
+    assert len(axes.lines) == len(open_source("gpus/v100").document.kernels)
+    assert [one.get_title("left") for one in shown("cost_curves", timed())] == ["marks: measured", ""]
+
+
+def test_an_iteration_of_no_time_has_an_axis_and_no_bars():
+    document = run(scenario("sparsifier=dense", "cluster.nodes=1", "cluster.gpu=gpus/ideal")).document
+    document["breakdown_s"] = dict.fromkeys(document["breakdown_s"], 0.0)
+    (axes,) = shown("iteration_breakdown", of_document(document, "run"))
+    assert not axes.patches
+    assert not axes.figure.legends
+    assert [text.get_text() for text in axes.texts] == ["0 s"]
+    assert axes.get_xlim()[1] > 0
+
+
+def test_one_number_of_workers_is_one_tick_of_a_linear_axis():
+    rows = [row for row in replayed().document if row["workers"] == 4]
+    axes = shown("build_up", of_document(rows, "four"))[0]
+    assert axes.get_xscale() == "linear"
+    assert ticks(axes.xaxis) == ["4"]
+    assert shown("build_up", replayed())[0].get_xscale() == "log"
+
+
+def narrow(table, factor):
+    """A density sweep's rows with times and traffic as they are at the first density, and up to `factor` times them."""
+    table = table[table["sparsifier"] == "topk"]
+    grown = np.linspace(1, factor, len(table))
+    made = table.assign(iteration_time_s=0.021 * grown, **{"traffic.sent_bytes_per_worker": 2.1e6 * grown})
+    made["iteration_time_interval_s.p5"] = made["iteration_time_interval_s.p95"] = made["iteration_time_s"]
+    return of_table(made, "narrow")
+
+
+def test_an_axis_between_two_round_numbers_still_has_ticks():
+    left, right = shown("density_sweep", narrow(swept("density").table, 1.3))
+    assert len(ticks(right.yaxis)) >= 2
+    assert all(label.endswith(" MB") for label in ticks(right.yaxis))
+    assert left.get_yscale() == "linear"
+    assert left.get_ylim()[0] == 0
+
+
+def test_times_far_apart_get_a_logarithmic_axis():
+    left, _ = shown("density_sweep", narrow(swept("density").table, 100))
+    assert left.get_yscale() == "log"
+    assert len(ticks(left.yaxis)) >= 2
+
+
+def test_rows_that_were_all_fitted_are_no_predictions():
+    document = validation().document
+    rows = [row | {"used_in_fit": True} for row in document["rows"]]
+    _, right = shown("measured_predicted", of_document(document | {"rows": rows}, "fitted"))
+    assert right.get_title("left") == ""
+    count = sum(row["quantity"] == "iteration_time" for row in document["rows"])
+    title = shown("measured_predicted", validation())[1].get_title("left")
+    assert title.startswith(f"{count} predictions: mean absolute")
+
+
+def test_a_map_of_many_cells_has_colours_alone():
+    source = swept("workers", "bandwidth")
+    (few,) = shown("break_even_map", source)
+    assert len(few.texts) == 16
+    parts = [source.table.assign(**{BANDWIDTH: source.table[BANDWIDTH] * factor}) for factor in (1, 2, 3, 4, 5)]
+    many = pd.concat([part.assign(digest=part["digest"] + str(n)) for n, part in enumerate(parts)])
+    (axes,) = shown("break_even_map", of_table(many, "many"))
+    assert len(axes.texts) == 0
+    assert axes.images[0].get_array().shape[:2] == (4, 20)
 
 
 PICTURED = ("break_even_map", "build_up", "link_utilisation")

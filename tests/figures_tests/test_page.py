@@ -17,8 +17,10 @@ from plotly import graph_objects
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.reporting.figures.base import figure_of, figures
-from simulator.reporting.figures.sources import of_table, open_source
+from simulator.reporting.figures.sources import of_document, of_table, open_source
+from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, sweep_charts
+from simulator.reporting.page.formats import bandwidth
 from simulator.reporting.page.making import html_of, make_page, page_of
 from simulator.reporting.page.opening import opened
 from simulator.studies.sweep import run_sweep, sweep
@@ -280,6 +282,158 @@ def test_a_sweep_that_has_failures_says_so(tmp_path):
     page = page_of(table)
     assert ("failed", "1") in page.glance
     assert "Points that failed" in [made.title for made in page.tables]
+
+
+def glance(page):
+    return dict(page.glance)
+
+
+def titles(page):
+    return [table.title for table in page.tables]
+
+
+def test_the_page_of_a_dense_run_has_no_build_up_and_a_run_of_no_time_no_throughput():
+    dense = page_of(open_source(str(run_folder("sparsifier=dense"))))
+    assert "build-up" not in glance(dense)
+    assert "build-up" in glance(page_of(open_source(str(run_folder()))))
+    assert glance(dense)["throughput"].endswith(" samples/s")
+    (bars,) = [chart for chart in dense.charts if chart.kind == "iteration_breakdown"]
+    assert "selection" not in [trace["name"] for trace in bars.views[0].plot["data"]]  # takes no time
+    source = open_source(str(run_folder("sparsifier=dense")))
+    document = source.document | {"throughput_samples_per_s": None, "scaling_efficiency": None, "iteration_time_s": 0.0}
+    document["breakdown_s"] = dict.fromkeys(document["breakdown_s"], 0.0)
+    page = page_of(replace(source, document=document))
+    assert not {"throughput", "scaling efficiency"} & set(glance(page))
+    assert [row[-1] for row in page.tables[0].rows] == [None] * len(page.tables[0].rows)  # shares of nothing
+    html_of(page)
+
+
+def test_a_stored_document_without_links_has_no_table_of_them():
+    document = {key: value for key, value in open_source(str(run_folder())).document.items() if key != "links"}
+    assert "Busiest links" not in titles(page_of(of_document(document, "older")))
+    assert "Busiest links" in titles(page_of(of_document(document | {"links": [LINK]}, "with one")))
+
+
+LINK = {"name": "node 0 NIC out", "bytes": 1e6, "utilisation": 0.5}
+
+
+def test_the_page_of_a_replayed_run_has_the_recorded_iterations():
+    with opened("replay_topk") as source:
+        page = page_of(source)
+        recorded = source.document["density_over_iterations"]
+    (table,) = [table for table in page.tables if table.title == "Density over the recorded iterations"]
+    assert [row[0] for row in table.rows] == [row["iteration"] for row in recorded]
+    kinds = {column.key: column.kind for column in table.columns}
+    assert (kinds["iteration"], kinds["aggregated"], kinds["build_up"]) == ("count", "percent", "number")
+    assert "build up" in [column.label for column in table.columns]
+
+
+def test_the_page_of_a_sweep_of_which_nothing_came_out_says_so(tmp_path):
+    table = swept("workers").table
+    page = page_of(of_table(table.assign(error="broken"), "broken"))
+    assert page.glance == [("points", "0")]
+    assert (page.answer, page.points, page.charts) == ("", None, [])
+    assert page.subtitle == "a sweep over nothing"
+    assert Parsed(html_of(page)).wrong == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"\\ud800"', None])
+def test_a_manifest_that_is_damaged_costs_no_more_than_what_it_says(tmp_path, text):
+    swept("workers").table.to_parquet(tmp_path / "results.parquet")
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    page = page_of(open_source(str(tmp_path)))
+    assert page.title == str(tmp_path)
+    assert "digest of the sweep" not in dict(page.provenance)
+    assert glance(page)["points"] == f"{len(swept('workers').table)}"
+
+
+def test_failures_that_are_not_kept_are_counted_alone(tmp_path):
+    """Only the Parquet file has the errors; a table that was kept as CSV has the rows that came out."""
+    table = swept("workers").table
+    table.to_csv(tmp_path / "results.csv", index=False)
+    (tmp_path / "manifest.json").write_text('{"failed": 1200}')
+    page = page_of(open_source(str(tmp_path)))
+    assert glance(page)["failed"] == "1,200"
+    assert "Points that failed" not in titles(page)
+
+
+def test_the_provenance_of_a_cut_table_names_what_is_there():
+    table = swept("workers").table
+    kept = table[[name for name in table if not name.startswith(("versions.", "fidelity."))]]
+    whole, cut = (dict(page_of(of_table(each, "sweep")).provenance) for each in (table, kept))
+    assert whole["fidelity"] == f"fold: {len(table):,} points"
+    assert "sparsim" in whole["versions"]
+    assert not {"fidelity", "versions"} & set(cut)
+    assert "digest of each point" in cut
+
+
+def test_too_many_choices_are_no_chart(monkeypatch):
+    source = swept("density", "workers", "bandwidth")
+    assert "density_sweep" in [chart.kind for chart in sweep_charts(source)]
+    monkeypatch.setattr(charts, "_VIEWS", 15)
+    assert "density_sweep" not in [chart.kind for chart in sweep_charts(source)]
+
+
+def test_calibrated_configs_without_measurements_say_what_is_unknown():
+    with opened("gpus/ideal") as source:
+        page = page_of(source)
+        assert dict(page.glance) == {"kernels with a curve": "0"}
+        assert page.charts == []
+    with opened("networks/1gbe-tcp") as source:
+        page = page_of(source)
+        assert "inside a node" not in glance(page)
+        assert (page.charts, page.tables) == ([], [])
+        assert page.warnings == ["no held-out error is stated for the link law"]
+    with opened("networks/nvlink-v100") as source:
+        assert glance(page_of(source))["inside a node"] == "680 Gbit/s"
+
+
+def test_a_trace_is_replayed_for_its_page(tmp_path):
+    spec, out = tmp_path / "spec.yaml", tmp_path / "trace"
+    spec.write_text("{layers: [{numel: 3000, scale: 1}], workers: 2, iterations: 2, seed: 1}")
+    assert invoke("trace", "synthesize", spec, "--out", out).exit_code == 0
+    with opened(str(out)) as source:
+        page = page_of(source)
+    assert [chart.kind for chart in page.charts] == ["build_up", "padding_imbalance"]
+    assert page.subtitle == f"replays of recorded gradients: {out}"
+    assert page.tables == []
+
+
+def test_slow_links_have_their_bandwidth_in_bits():
+    assert [bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
+
+
+CONFIGS = {
+    "kind.yaml": "name: mine\nkind: single_swich\nbandwidth: 10 Gbit/s\n",
+    "unit.yaml": "name: mine\nkind: single_switch\nbandwidth: 10\n",
+    "runtime.yaml": "name: mine\nnegotiation: 5\n",
+    "list.yaml": "- a\n",
+    "other.yaml": "name: mine\nshoe_size: 44\n",
+    "build_up.json": '[{"build_up": 1}]',
+    "timings.csv": "kernel,elements,median_s\ntopk,1,1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kind.yaml", "expected a kind of fabric, got single_swich: did you mean 'single_switch'?"),
+        ("unit.yaml", "unit.yaml:3:1: bandwidth: expected a bandwidth with its unit, such as 10 Gbit/s, got 10"),
+        ("runtime.yaml", "runtime.yaml:2:1: negotiation: expected a time with its unit, such as 50 us, got 5"),
+        ("list.yaml", "list.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
+        ("other.yaml", "other.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
+        ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
+        ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
+    ],
+)
+def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypatch, name, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(CONFIGS[name])
+    result = invoke("report", name, "-o", "out.html")
+    assert result.exit_code == 2
+    assert words in result.output and result.output.count("\n") == 1
+    assert not (tmp_path / "out.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         axes.set_yticks(range(len(runs)), [_wrapped(run) for run in runs])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, 1.14 * float(left.max()))
+        axes.set_xlim(0, 1.14 * float(left.max()) or 1.0)  # an iteration may take no time
         axis_seconds(axes, "iteration time", "x")
         legend_below(figure, axes)
 

@@ -66,7 +66,6 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         """Each link a lane of coloured periods."""
         axes = figure.subplots()
         lanes = list(dict.fromkeys(data["link"]))
-        mesh = None
         for place, link in enumerate(lanes):
             mine = data[data["link"] == link]
             edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
@@ -80,9 +79,8 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, data["end_s"].max())
         axis_seconds(axes, "time since the start", "x")
-        if mesh is not None:
-            bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: share(value), pad=0.02)
-            bar.outline.set_visible(False)
+        bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: share(value), pad=0.02)
+        bar.outline.set_visible(False)
 
 
 def _carried(rows: pd.DataFrame) -> float:

@@ -170,11 +170,6 @@ def axis_bytes(axes: Axes, label: str, which: Which = "y") -> None:
     _axis(axes, which, label, ticker.EngFormatter(unit="B", sep=" "))
 
 
-def axis_bits_per_second(axes: Axes, label: str, which: Which = "x") -> None:
-    """An axis of bandwidths in bit/s, as networks are sold: drawn values are 8 times those in bytes/s."""
-    _axis(axes, which, label, ticker.EngFormatter(unit="bit/s", sep=" "))
-
-
 def axis_share(axes: Axes, label: str, which: Which = "y") -> None:
     """An axis of fractions, shown in percent; also on a logarithmic scale."""
     _axis(axes, which, label, ticker.FuncFormatter(lambda value, _: share(value)))
@@ -258,7 +253,8 @@ def legend_below(canvas: FigureBase, axes: Axes) -> None:
 def below(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend under everything, in as many columns as fit."""
     area: Any = getattr(canvas, "bbox")  # noqa: B009 - figures and their parts have one, their base has not
-    for columns in range(min(6, len(labels)), 0, -1):
+    columns = min(6, len(labels))
+    while True:
         legend = canvas.legend(
             handles,
             labels,
@@ -266,9 +262,10 @@ def below(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> 
             ncols=columns,
             handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
         )
-        if columns == 1 or legend.get_window_extent().width < 0.97 * area.width:
+        if columns <= 1 or legend.get_window_extent().width < 0.97 * area.width:
             return
         legend.remove()
+        columns -= 1
 
 
 def front(place: int, count: int) -> float:
@@ -277,13 +274,18 @@ def front(place: int, count: int) -> float:
 
 
 def log_ticks(axes: Axes, which: Which = "y") -> None:
-    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three."""
+    """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three.
+
+    Equal steps where the axis is too short for two of those.
+    """
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = sorted(axis.get_view_interval())
     ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
     inside = [tick for tick in ticks if low <= tick <= high]
     powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
     chosen = powers if len(powers) > 2 else inside
-    if len(chosen) > 1:
-        most = 5 if which == "x" else 8
+    most = 5 if which == "x" else 8
+    if len(chosen) < 2:
+        axis.set_major_locator(ticker.MaxNLocator(most))
+    else:
         axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // most)]))

@@ -6,11 +6,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from simulator.component import build
+from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import read_document
@@ -18,6 +18,8 @@ from simulator.loading.finding import find
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
 from simulator.reporting.figures.sources import Source, open_source
+
+_NETWORK: Any = Annotated[Fabric, MemberOf(Fabric)]
 
 
 @contextmanager
@@ -80,7 +82,7 @@ def _config(path: Path, place: str, data: Any) -> Source | None:
     context = {"units_required": True, "near": path.parent}
     try:
         if "kind" in data and "bandwidth" in data:
-            return Source(place, "network", build(Fabric, data, context))
+            return Source(place, "network", TypeAdapter(_NETWORK).validate_python(data, context=context))
         if set(data) <= set(Runtime.model_fields) and "name" in data:
             return Source(place, "runtime", TypeAdapter(Runtime).validate_python(data, context=context))
     except ValidationError as error:
