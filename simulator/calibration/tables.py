@@ -15,8 +15,8 @@ from simulator.traces.streams import numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-MOST_TIME = 1e9
-"""Seconds: the most that a config's curve may hold."""
+MOST_TIME = 3600.0
+"""Seconds: no call of a kernel or collective takes an hour."""
 LEAST_TIME = 1e-12
 """Seconds: rates of what takes less are no finite numbers."""
 _MOST = 10**15
