@@ -5,9 +5,20 @@ import json
 
 
 def nccl_log(
-    rows, *, hosts=("node1",), each=2, program="all_reduce", version="2.20.5+cuda12.4", environment=(), old=False
+    rows,
+    *,
+    hosts=("node1",),
+    each=2,
+    program="all_reduce",
+    version="2.20.5+cuda12.4",
+    environment=(),
+    old=False,
+    root=None,
 ):
-    """A log of nccl-tests: `rows` are (bytes, seconds out of place, seconds in place)."""
+    """A log of nccl-tests: `rows` are (bytes, seconds out of place, seconds in place or None).
+
+    Old logs have no column of the root, unless one is given.
+    """
     ranks = [(i * each + j, host, j) for i, host in enumerate(hosts) for j in range(each)]
     p = len(ranks)
     factor = {"all_reduce": 2 * (p - 1) / p, "all_gather": (p - 1) / p, "reduce_scatter": (p - 1) / p}.get(program, 1)
@@ -24,12 +35,16 @@ def nccl_log(
         "#                                       out-of-place                       in-place",
     ]
     last = "error" if old else "#wrong"
-    names = "size count type redop" + ("" if old else " root")
+    root = root if old or root is not None else -1
+    names = "size count type redop" + ("" if root is None else " root")
     lines += [f"#  {names} time algbw busbw {last} time algbw busbw {last}", "#  (B) (elements) (us) (GB/s) (GB/s)"]
-    operation = "sum" if program in ("all_reduce", "reduce_scatter") else "none"
+    operation = "sum" if program in ("all_reduce", "reduce_scatter", "reduce") else "none"
     for nbytes, *times in rows:
-        cells = [str(nbytes), str(nbytes // 4), "float", operation, *([] if old else ["-1"])]
+        cells = [str(nbytes), str(nbytes // 4), "float", operation, *([] if root is None else [str(root)])]
         for time in times:
+            if time is None:
+                cells += ["N/A"] * 4
+                continue
             speed = nbytes / time / 1e9
             cells += [f"{time * 1e6:.6g}", f"{speed:.2f}", f"{speed * factor:.2f}", "1e-06" if old else "0"]
         lines.append("  ".join(cells))

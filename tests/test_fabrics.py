@@ -393,3 +393,10 @@ def test_a_pair_without_a_link_needs_the_host():
 )
 def test_what_does_not_fit_is_said(said, make, values):
     assert refusal(make, **values) == said
+
+
+def test_a_mesh_none_of_whose_links_join_gpus_that_are_there_is_its_host():
+    wiring = NvlinkMesh(bandwidth=B, links=[(6, 7, 1)], host=2e8, latency=ALPHA).wire(Layout(1, 4))
+    assert not [name for name in wiring.names if "NVLink" in name]
+    first, last, _, _ = wiring.route(*every_pair(4))
+    assert set(wiring.capacity[[*first, *last]]) == {2e8}

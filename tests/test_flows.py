@@ -414,3 +414,46 @@ def test_no_flow_beats_its_bottleneck_and_more_bandwidth_helps(*, kind, primitiv
     assert total >= (crossed / wiring.capacity).max() * (1 - 1e-9)
     twice = replace(wiring, capacity=2 * wiring.capacity)
     assert flows(rounds, twice, ready).max() <= total * (1 + 1e-9)
+
+
+def test_an_exchange_of_nothing_ends_when_it_starts():
+    ends, network = together(switch(2, 1, B, ALPHA), [(0.5, []), (0.25, [])])
+    assert ends.tolist() == [0.5, 0.25]
+    assert network.stuck() == []
+    ends, _ = together(switch(2, 1, B, 0.0), [(0.5, []), (0.25, message(0, 1, S))])
+    assert ends == pytest.approx([0.5, 0.25 + S / B], rel=1e-9)
+
+
+def test_payloads_that_are_equal_take_the_same_time():
+    item = message(0, 1, S)[0]
+    rounds = [Round(item.src, item.dst, np.array([[S], [2 * S], [S]]))]
+    made = flows(rounds, switch(2, 1, B, ALPHA), np.zeros(2))
+    assert made[:, 1] == pytest.approx([ALPHA + f * S / B for f in (1, 2, 1)], rel=1e-9)
+
+
+def test_senders_that_meet_at_a_nic_whose_bandwidth_depends_on_their_number_are_not_folded():
+    wiring = SingleSwitch(bandwidth=B, incast=((2, 0.5),)).wire(Layout(3, 1))
+    assert why_not(message([0, 1], [2, 2], [S, S]), wiring) == (
+        "several senders meet at one NIC, whose bandwidth depends on their number"
+    )
+    assert why_not(message([0, 1], [1, 2], [S, S]), wiring) == ""
+
+
+def test_on_one_node_nothing_arrives_from_others():
+    assert SingleSwitch(bandwidth=B, incast=((2, 0.5),)).wire(Layout(1, 3)).arriving().tolist().count(1.0) == 0
+    two = SingleSwitch(bandwidth=B, incast=((2, 0.5),)).wire(Layout(2, 1))
+    assert [name for name, one in zip(two.names, two.arriving(), strict=True) if one] == [
+        "node 0 NIC in",
+        "node 1 NIC in",
+    ]
+
+
+def test_rates_do_not_depend_on_how_many_are_remembered(monkeypatch):
+    """A flow over both links, of 3 and 4 bytes/s, and one over the second."""
+    ways = np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), np.full(2, np.inf), np.zeros(2)
+    sharing = [Sharing(np.array([3.0, 4.0]), *ways) for _ in range(2)]
+    sets = [np.array(item, dtype=float) for item in ([1, 1], [1, 0], [0, 1], [1, 1], [2, 1], [1, 0])]
+    usual = [sharing[0].rates(active).tolist() for active in sets]
+    monkeypatch.setattr("simulator.engine.sharing._REMEMBERED", 1)
+    assert [sharing[1].rates(active).tolist() for active in sets] == usual
+    assert usual[:3] == [[2, 2], [3, 0], [0, 4]]

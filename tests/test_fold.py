@@ -13,9 +13,11 @@ from examples import example, pairs, switch
 from simulator.engine.fold import fold
 from simulator.engine.pricing import Wires, price
 from simulator.engine.symmetry import one_node
+from simulator.engine.traffic import traffic_between
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter, Round
 from simulator.topologies.base import Topology, ring_gather, ring_pass
+from simulator.topologies.nccl_tuner import TunerRow
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8
 STEP = {"all_reduce": AllReduce, "all_gather": AllGather, "reduce_scatter": ReduceScatter, "broadcast": Broadcast}
@@ -267,3 +269,49 @@ def test_one_node_stands_for_all_that_are_alike(alike, primitive):
     one = one_node(layout, rounds[0].src, rounds[0].dst, wiring.route(rounds[0].src, rounds[0].dst)[:2], [ready])
     assert (one is not None) == alike
     np.testing.assert_allclose(fold(rounds, wiring, ready), fold(written_out, wiring, ready), rtol=1e-11)
+
+
+@pytest.mark.parametrize("fidelity", ["fold", "flows"])
+def test_a_price_says_how_many_payloads_were_folded_and_how_many_flowed(fidelity):
+    layout = Layout(4, 1)
+    fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
+    steps = [AllReduce(S), Broadcast(S), AllReduce(2 * S)]
+    priced = price(
+        steps, [(0, 0), (1, 1), (2, 2)], Wires(example(Topology, "ring"), fabric, fabric.wire(layout), fidelity)
+    )
+    assert (priced.folded, priced.flowed) == ((3, 0) if fidelity == "fold" else (0, 3))
+    assert priced.seconds[[0, 2]] == pytest.approx([6 * (ALPHA + f * S / (4 * B)) for f in (1, 2)], rel=1e-9)
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("kind", ["ring", "tree", "nccl"])
+def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
+    fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
+    wires = Wires(example(Topology, kind), fabric, fabric.wire(Layout(1, 1)))
+    steps, uses = [AllReduce(S), Broadcast(S)], [(0, 0), (1, 1)]
+    priced = price(steps, uses, wires, live)
+    assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
+    assert priced.traffic.sent.tolist() == [0]
+    assert traffic_between(steps, uses, wires, live).nnz == 0
+
+
+def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
+    """NCCL's LL puts a flag beside every data word; without start-ups that doubles the time."""
+    fabric = SingleSwitch(bandwidth=B)
+    seconds = {}
+    for protocol in ("ll", "simple"):
+        row = TunerRow(collective="allreduce", algorithm="ring", protocol=protocol)
+        wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+        seconds[protocol] = float(price([AllReduce(S)], [(0, 0)], wires).seconds[0])
+    assert seconds["simple"] == pytest.approx(6 * S / (4 * B), rel=1e-9)
+    assert seconds["ll"] == pytest.approx(2 * seconds["simple"], rel=1e-9)
+
+
+def test_a_round_with_servers_has_no_node_that_stands_for_all():
+    layout = Layout(8, 160)
+    rounds = example(Topology, "ring").all_reduce(np.array([S]), layout)
+    src, dst = rounds[0].src, rounds[0].dst
+    ends = SingleSwitch(bandwidth=B).wire(layout).route(src, dst)[:2]
+    assert one_node(layout, src, dst, ends, []) is not None
+    assert one_node(layout, src, np.where(dst == 7, layout.workers, dst), ends, []) is None
+    assert one_node(layout, src, dst, (ends[0], np.zeros_like(ends[1])), []) is None

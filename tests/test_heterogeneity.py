@@ -9,19 +9,25 @@ import json
 import math
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import simpy
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from examples import switch
 from simulator.cli import main
 from simulator.cluster import Stragglers
 from simulator.draws import factors
 from simulator.engine import job
+from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.job import Draws
+from simulator.engine.streams import Slowed
+from simulator.engine.surroundings import NOTHING_ELSE
 from simulator.engine.training import simulate
 from simulator.errors import InputError
 from simulator.prediction import _plans, run
@@ -676,3 +682,56 @@ def test_nobody_exceeds_a_foremost_worker_in_both(pairs):
     for pair in pairs:
         assert any(one[0] >= pair[0] and one[1] >= pair[1] for one in kept)
     assert all(not (a[0] >= b[0] and a[1] >= b[1]) for a in kept for b in kept if a is not b)
+
+
+def test_a_condition_that_changes_nothing_is_none(tmp_path):
+    """At full bandwidth, or half of it twice in turn: no change to follow, or one and not two."""
+    wiring = switch(2)
+    assert Conditions((LinkSpeed("node 0 NIC", 1.0, 1, 2),)).surroundings(wiring) is NOTHING_ELSE
+    turns = Conditions((LinkSpeed("node 0 NIC out", 0.5, 1, 2), LinkSpeed("node 0 NIC out", 0.5, 2, 3)))
+    assert [(change.time, change.factor) for change in turns.surroundings(wiring).changes] == [(1, 0.5), (3, 1)]
+
+
+def test_background_of_a_node_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="expected a node below 2, got 2: nodes count from 0"):
+        Conditions(background=(Background(0, 2, 1e6),)).surroundings(switch(2))
+
+
+# Compute that is slowed by communication
+
+
+@pytest.mark.parametrize(
+    ("begin", "nominal", "seconds"),
+    [
+        (0.0, 0.5, 0.5),  # through before the first collective begins
+        (0.0, 1.5, 2.5),  # 1 s free, then 0.5 s at a third of the pace: slowdown 2
+        (1.0, 0.25, 0.75),  # within a collective
+        (1.0, 1.5, 3.5),  # 1 s of work in 3 s, and the rest free
+        (3.0, 2.5, 5 + 1 / 6),  # a third of a second's work, 1 s free, 1 s of work in 3 s, and the rest free
+        (20.0, 1.0, 1.0),  # all is over
+    ],
+)
+def test_a_layer_runs_slower_while_collectives_do(begin, nominal, seconds):
+    """Collectives from 1 to 4 and 5 to 8; a kernel between them slows nothing."""
+    busy = [(1, 4, "all-reduce", 0, True), (4, 5, "unpack", 0, False), (5, 8, "all-reduce", 1, True)]
+    made = job.Job._slowed(SimpleNamespace(busy=busy), np.array([begin]), np.array([nominal]), 2.0)
+    assert made.tolist() == [exact(seconds)]
+
+
+def test_collectives_at_the_same_time_slow_compute_as_one_does():
+    """A second of compute; from 0.2 to 0.6 and from 0.4 to 0.8 at half the pace: half a second is left at 0.8."""
+    env = simpy.Environment()
+    slowed, admitted = Slowed(env, np.array([0.0, 1.0, 1.0]), 1.0), []
+
+    def collective(start, end):
+        yield env.timeout(start)
+        slowed.toggle(1)
+        yield env.timeout(end - start)
+        slowed.toggle(-1)
+
+    env.process(collective(0.2, 0.6))
+    env.process(collective(0.4, 0.8))
+    env.process(slowed.compute(SimpleNamespace(admit=lambda index: admitted.append((index, env.now)))))
+    env.run()
+    assert admitted == [(0, exact(1.3))]
+    assert slowed.stretched.tolist() == [0, exact(1.3), exact(1.3)]

@@ -1,20 +1,24 @@
 """Curves, kernels, the overlap law and PyTorch's bucket rule."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+from scipy.special import betaln
 
 from simulator.engine.kernels import Kernels
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
+from simulator.models.gradients import largest
 from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.timeline import covered
+from simulator.prediction import run
 from simulator.scenario import load
 from simulator.schedulers.bucketed import Bucketed
 
@@ -175,3 +179,51 @@ def test_variances_of_kernels_add():
     gpu = Gpu(name="card", kernels={"topk": Affine(intercept=1e-6, slope=1e-9, spread=0.1)})
     item = Compute("topk", (3000.0, 4000.0), 2, "selection", times=9)
     assert Kernels(gpu, Runtime()).spread(item) == pytest.approx(0.1 * math.sqrt(9 * (4e-6**2 + 5e-6**2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("concentration", [1e-3, 0.3, 1.0])
+def test_a_concentration_up_to_1_is_not_yet_identical_choices(concentration):
+    """1 - B(a, b + n)/B(a, b) by scipy's beta functions, well above the one density of identical choices."""
+    a, b = 0.1 * concentration, 0.9 * concentration
+    union = union_density(0.1, 16, concentration)
+    assert union == pytest.approx(-math.expm1(betaln(a, b + 16) - betaln(a, b)), rel=1e-9)
+    assert union > 0.1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "step", "update", "said"),
+    [
+        (0.0, 1.0, 0.1, "expected a workload with times to rescale, got forward and backward all 0"),
+        (
+            1.0,
+            0.1,
+            0.1,
+            "expected a compute_time above the update's 0.1 s, got 0.1 s: compute_time is the whole step of",
+        ),
+    ],
+)
+def test_a_step_that_cannot_be_stretched_is_an_error(seconds, step, update, said):
+    layer = Layer(name="a", numel=1, forward=seconds, backward=seconds)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Workload(batch_size=1, compute_time=step, layers=(layer,)).stretched(update)
+
+
+def test_of_nothing_wanted_nothing_is_the_largest():
+    assert not largest(np.array([[3.0, 0.0, 1.0]]), 0).any()
+    assert largest(np.array([[3.0, 0.0, 1.0]]), 1).tolist() == [[True, False, False]]
+
+
+def test_spans_that_were_let_go_say_so():
+    iteration = run(load("quickstart")).iteration
+    assert iteration.spans()
+    iteration.forget()
+    for ask in (iteration.spans, iteration.computed, lambda: iteration.spans_of(0)):
+        with pytest.raises(RuntimeError, match="these spans were not kept: run with keep_iterations"):
+            ask()
+
+
+def test_a_kernel_of_no_elements_takes_no_time():
+    kernels = Kernels(Gpu(name="a", kernels={"topk": Affine(intercept=1e-3, slope=1e-9)}), Runtime())
+    assert kernels.cost(Compute("topk", (), 3, "selection")) == 0
+    assert kernels.used == {}
+    assert kernels.cost(Compute("topk", (1.0,), 3, "selection")) >= 1e-3

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
+from simulator.models.exchange import Bucket
 from simulator.models.layers import VALUE_BYTES, Layer
 from simulator.prediction import run
 from simulator.scenario import Scenario
-from simulator.schedulers.base import Costs
+from simulator.schedulers.base import Costs, partition
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.decoupled import Decoupled
 from simulator.schedulers.lags import LayerwiseAdaptive
@@ -533,3 +534,24 @@ def test_no_more_than_the_credit_is_under_way(*, layers, partition, credit, node
     for _, now, _ in when:
         under_way = [bucket for bucket, start, end in when if start <= now < end]
         assert len(under_way) == 1 or sum(nbytes[bucket] for bucket in under_way) <= credit
+
+
+def test_fused_buckets_are_not_cut():
+    fused, single = Bucket(0, (500, 700), 1, (2, 1)), Bucket(1, (1000,), 0, (0,))
+    slices = partition([fused, single], 4 * 600)
+    assert [(item.index, item.pieces, item.layers) for item in slices] == [
+        (0, (500, 700), (2, 1)),
+        (1, (600,), (0,)),
+        (2, (400,), (0,)),
+    ]
+
+
+def test_more_slices_than_can_be_followed_are_refused():
+    with pytest.raises(ValueError, match=r"at most [\d,]+ slices"):
+        Priority(partition=4.0).plan(model((10**12, 0)))
+
+
+@pytest.mark.parametrize("given", [{"startup": "1 s"}, {"per_byte": "1 ns"}])
+def test_half_a_law_of_ones_own_is_refused(given):
+    with pytest.raises(ValueError, match="expected `startup` and `per_byte` together, or neither, got one of them"):
+        simulated([(0.5, 1, 0.6)], {"kind": "mg_wfbp", **given})

@@ -10,8 +10,9 @@ from pydantic_core import PydanticCustomError
 
 from examples import example
 from simulator.component import discover
+from simulator.errors import SparsimError
 from simulator.models.exchange import AllGather, Bucket, Compute, Layout, Messages, PushPull
-from simulator.models.gradients import Block
+from simulator.models.gradients import Block, Choice
 from simulator.models.hardware import KERNEL_TRAFFIC, Gpu
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.base import Sparsifier
@@ -145,3 +146,27 @@ def test_gradient_mass_is_conserved(kind):
             assert not (touched & ~choice.aggregated).any()
         if kind not in LOSSY:
             assert np.allclose(state["residual"] + choice.sent, u, rtol=1e-5, atol=1e-6)
+
+
+def test_without_a_shared_seed_random_coordinates_travel_with_their_indices():
+    """Pairs of a value and an index from everyone; with a shared seed the values alone are summed."""
+    bucket = Bucket(0, (1000, 24), 0)
+    _, _, together = each(bucket, "randomk", 4, "collective", density=0.1, shared_seed=True)
+    selection, _, apart = each(bucket, "randomk", 4, "collective", density=0.1, shared_seed=False)
+    assert carried(together, 4)[0] == pytest.approx(4 * selection.largest)
+    assert carried(apart, 4)[0] == pytest.approx(4 * 8 * selection.largest)
+
+
+@pytest.mark.parametrize("wrong", ["a column less", "not finite"])
+def test_a_member_that_returns_what_cannot_be_sent_is_named(wrong):
+    values = np.ones((2, 3), dtype=np.float32)
+
+    class Broken(type(example(Sparsifier, "topk"))):
+        def choose(self, u, block, state):
+            sent = u[:, :2] if wrong == "a column less" else np.full_like(u, np.inf)
+            return Choice(np.ones(sent.shape, dtype=bool), sent)
+
+    member = Broken(density=0.5)
+    item = Block(values, np.zeros(3, int), np.arange(3), np.ones(3), (3,))
+    with pytest.raises(SparsimError, match=r"sparsifier topk: choose must return finite arrays of shape \(2, 3\)"):
+        member.select(member.start(item), item)

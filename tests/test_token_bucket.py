@@ -101,3 +101,15 @@ def test_the_shape_of_a_bucket_matters_where_links_differ():
     assert set(wiring.burst[: wiring.offset]) == {BURST}
     assert not wiring.burst[wiring.offset :].any()
     assert "differ" in why_not(rounds_of("ring", "all_reduce", 1e6, wiring.layout), wiring)
+
+
+def test_the_bucket_that_one_exchange_leaves_is_what_the_next_one_finds():
+    """The first message saves a bucket, the one right behind it nothing, then, full again, it does."""
+    wiring, one = wired(2, latency=0.0), [Round(np.array([0]), np.array([1]), np.array([[4 * BURST]]))]
+    links, begun, took = np.zeros((1, len(wiring.capacity))), 0.0, []
+    for pause in (0.0, 0.0, BURST / B):
+        begun += pause
+        ends = fold(one, wiring, np.full(2, begun), links=links)
+        took.append(ends.max() - begun)
+        begun = ends.max()
+    assert took == pytest.approx([3 * BURST / B, 4 * BURST / B, 3 * BURST / B], rel=1e-9)

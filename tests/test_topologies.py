@@ -13,7 +13,7 @@ from simulator.component import build
 from simulator.engine.fold import fold
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
-from simulator.models.exchange import Layout
+from simulator.models.exchange import Layout, ReduceScatter
 from simulator.scenario import scenario_of
 from simulator.topologies.base import Topology
 from simulator.topologies.double_binary_tree import two_trees
@@ -433,3 +433,11 @@ def test_rows_written_in_a_scenario_need_units_and_an_order():
     for wrong in ({"max_bytes": 65536}, {"min_bytes": "1 MB"}, {"algorithm": "nvls"}, {"nodes": -2}):
         with pytest.raises(ValidationError):
             build(Topology, {"kind": "nccl", "tuner": [row | wrong]}, {"units_required": True})
+
+
+def test_a_scatter_alone_is_the_first_half_of_an_all_reduce():
+    ring, layout = example(Topology, "ring"), Layout(4, 1)
+    (rounds,) = ring.rounds(ReduceScatter(S), layout)
+    assert sum(float(item.nbytes.sum()) * item.repeat for item in rounds) == pytest.approx(3 * S)
+    with pytest.raises(ValueError, match="a topology that can do reduce-scatter"):
+        example(Topology, "parameter_server").rounds(ReduceScatter(S), layout)

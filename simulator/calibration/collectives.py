@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulator.calibration.selection import Repeats
-from simulator.calibration.tables import Wanted, digest, read_rows
+from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_rows
+from simulator.cluster import MAX_WORKERS
 from simulator.errors import InputError, Problem, shown
 from simulator.traces.kineto import read_kineto
 from simulator.traces.nccl_log import read_nccl_log
@@ -25,6 +26,7 @@ _TOPOLOGY = ("topology", "algorithm")
 _SETTING = ("source", "system", "network", "nccl_setting", "setting", "version")
 _DEVICE = ("device", "gpu")
 _START = 2**16
+_MOST_BYTES = 1e15
 
 
 class Key(NamedTuple):
@@ -110,12 +112,16 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
     for path in paths:
         with open_text(path) as file:
             start = file.read(_START)
-        empty = 0
+        empty, refused = 0, set[Key]()
         for item in _READERS[_kind(start)](path, how, measured):
-            if item.nbytes > 0:
-                measured.samples.append(item)
-            else:
+            problem = _refusal(item)
+            if item.nbytes <= 0:
                 empty += 1
+            elif problem is None:
+                measured.samples.append(item)
+            elif item.key not in refused:
+                refused.add(item.key)
+                measured.problems.append(problem)
         if empty:
             measured.notes.append(f"{path.name}: {empty} timings of 0 bytes are left out")
         measured.digests[path.name] = digest(path)
@@ -123,6 +129,18 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
         nothing = Problem(", ".join(map(str, paths)), f"timings of {', '.join(PRIMITIVES)}", "none")
         raise InputError(measured.problems or nothing)
     return measured
+
+
+def _refusal(item: Sample) -> Problem | None:
+    """Why nothing can be made of a timing; named once for each series of a file."""
+    workers, each = item.key.workers, item.key.gpus_per_node
+    if not 2 <= workers <= MAX_WORKERS or workers % each:
+        what = f"2 to {MAX_WORKERS} workers, evenly on nodes"
+        return Problem(item.where, what, f"{workers} workers, {each} per node")
+    if not (item.nbytes <= _MOST_BYTES and LEAST_TIME <= item.seconds <= MOST_TIME):
+        what = f"up to {_MOST_BYTES:g} B and {MOST_TIME:g} s"
+        return Problem(item.where, what, f"{item.nbytes:g} B in {item.seconds:g} s")
+    return None
 
 
 def _kind(start: str) -> str:

@@ -114,7 +114,8 @@ def points_of(
     The fewest that splitting at the worst place finds (Ramer 1972, Douglas and Peucker 1973), and at least `least`
     where there are as many sizes.
     """
-    grid = np.unique(np.concatenate([sizes, np.geomspace(sizes[0], sizes[-1], 129)[1:-1]]))
+    # Whole sizes, as a config has them: between 1 and 8 bytes there are no more than eight.
+    grid = np.unique(np.concatenate([sizes, np.geomspace(sizes[0], sizes[-1], 129)[1:-1].round()]))
     x, y = np.log(grid), np.log(predict(grid))
     kept = {0, len(grid) - 1}
     kept |= {int(np.abs(x - at).argmin()) for at in np.linspace(x[0], x[-1], min(least, len(sizes)))}
@@ -157,8 +158,6 @@ def _two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[float, f
             break
         weights = (1 + (residuals / robust_scale(residuals)) ** 2) ** -0.25
     used = np.flatnonzero(factors)
-    if not len(used):
-        return float(seconds.mean()), 0.0
     columns, scale = design[:, used] * factors[used], robust_scale(residuals)
     logs = least_squares(
         lambda parameters: np.log(columns @ np.exp(parameters)),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.calibration.accuracy import Drawn, Errors, described, relative
 from simulator.calibration.families import families, floors
-from simulator.calibration.selection import ERROR_CAP, FOLDS, NEARLY, OUTER, Repeats, choose, fit_curve
-from simulator.calibration.surface import checkered, choose_surface
+from simulator.calibration.selection import NEARLY, OUTER, Repeats, choose, fit_curve
+from simulator.calibration.surface import checkered, choose_surface, cross_validated
 from simulator.calibration.timings import COUNTED, Timing, Timings
+from simulator.errors import InputError, Problem
 from simulator.models.curves import Affine, Floats, NLogN
 
 TYPICAL = (2.0**14, 2.0**28)
@@ -77,10 +80,23 @@ class KernelFit:
 
 
 def calibrate_kernels(timings: Timings, density: float = 0.001) -> Mapping[str, KernelFit]:
-    """Fit every kernel. Where a second variable was varied, the curve is cut at one slice, or at k = `density` n."""
+    """Fit every kernel. Where a second variable was varied, the curve is cut at one slice, or at k = `density` n.
+
+    A kernel that was timed at one size only has no curve and is left out. Raises InputError where none is left.
+    """
     timings.only()
-    kernels = sorted({item.kernel for item in timings.samples})
-    return {kernel: _fit([s for s in timings.samples if s.kernel == kernel], density) for kernel in kernels}
+    kernels = defaultdict[str, list[Timing]](list)
+    for item in timings.samples:
+        kernels[item.kernel].append(item)
+    made = {}
+    for kernel, samples in sorted(kernels.items()):
+        if len({item.size for item in samples}) > 1:
+            made[kernel] = _fit(samples, density)
+        else:
+            timings.alone[kernel] = len(samples)
+    if not made:
+        raise InputError(Problem("calibrate kernels", "two sizes or more of a kernel", f"one of {', '.join(kernels)}"))
+    return made
 
 
 def _fit(samples: list[Timing], density: float) -> KernelFit:
@@ -202,11 +218,9 @@ def _together(values: Floats) -> Floats:
 
 def _curve_score(x: Floats, y: Floats, seconds: Floats) -> float:
     """Cross-validated error of a curve over the size alone, over the folds that surfaces are chosen by."""
-    fold, errors = checkered(x, y, FOLDS), []
-    for number in range(FOLDS):
-        held = fold == number
-        if held.any() and not held.all():
-            known = Repeats.of(x[~held], seconds[~held])
-            predicted = choose(known.sizes, known.seconds).predict(x[held])
-            errors.append(np.minimum(np.abs(np.log(predicted / seconds[held])), ERROR_CAP))
-    return float(np.concatenate(errors).mean())
+
+    def predicted(held: npt.NDArray[np.bool_]) -> Floats:
+        known = Repeats.of(x[~held], seconds[~held])
+        return choose(known.sizes, known.seconds).predict(x[held])
+
+    return cross_validated(x, y, seconds, predicted)

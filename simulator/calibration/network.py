@@ -123,13 +123,16 @@ def calibrate_network(
     algorithms: Mapping[str, str] | None = None,
     law_from: float = LARGE,
 ) -> NetworkFit:
-    """Fit curves to every series, and link laws to those of payloads of at least `law_from` bytes.
+    """Fit curves to every series of two sizes or more, and link laws to those of payloads of at least `law_from` bytes.
 
     `algorithms` says by which topology each primitive travels (default: the one that the log forced, else ring). Where
     some series of an algorithm were forced and others were NCCL's own choice, the law rests on the forced ones alone.
     Raises InputError where no series has enough sizes for a law.
     """
     series = measured.series()
+    alone = [key for key, item in series.items() if len(item.sizes) < 2]
+    measured.notes.extend(f"{key.text} is left out: all of one size" for key in alone)
+    series = {key: item for key, item in series.items() if key not in alone}
     curves = {key: fit_curve(item, transfers) for key, item in series.items()}
     groups: dict[str, dict[Key, Repeats]] = {}
     for key, item in series.items():
@@ -145,7 +148,7 @@ def calibrate_network(
             laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
-        raise InputError(Problem("calibrate network", what, f"{len(series)} shorter ones"))
+        raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
     return NetworkFit(base, measured, curves, tuple(laws))
 
 

@@ -113,8 +113,7 @@ def _scores(known: Mapping[str, Fitter], sizes: Floats, seconds: Floats) -> dict
         errors = [_off(fit(sizes, seconds), sizes[ends], seconds[ends])]
         for number in range(folds):
             held = (places % folds == number) & ~ends
-            if held.any():
-                errors.append(_off(fit(sizes[~held], seconds[~held]), sizes[held], seconds[held]))
+            errors.append(_off(fit(sizes[~held], seconds[~held]), sizes[held], seconds[held]))
         scores[name] = float(np.concatenate(errors).mean())
     return scores
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.calibration.families import hats
 from simulator.calibration.robust import robust_linear
@@ -58,15 +59,27 @@ def checkered(x: Floats, y: Floats, ways: int) -> Ints:
     return made
 
 
-def _score(x: Floats, y: Floats, seconds: Floats, grid: tuple[int, int]) -> float:
+def cross_validated(
+    x: Floats, y: Floats, seconds: Floats, predicted: Callable[[npt.NDArray[np.bool_]], Floats]
+) -> float:
+    """Mean absolute log error of `predicted`, which takes a mask of the points held out, over folds of all points.
+
+    The most that an error counts where there are too few points for two folds.
+    """
     fold = checkered(x, y, FOLDS)
-    errors = []
-    for number in range(FOLDS):
-        held = fold == number
-        if held.any() and not held.all():
-            surface = fit_surface(x[~held], y[~held], seconds[~held], grid)
-            errors.append(np.minimum(np.abs(np.log(surface.predict(x[held], y[held]) / seconds[held])), ERROR_CAP))
+    numbers = np.unique(fold)
+    errors = [np.full(1, ERROR_CAP)]
+    if len(numbers) > 1:
+        masks = [fold == number for number in numbers]
+        errors = [np.minimum(np.abs(np.log(predicted(held) / seconds[held])), ERROR_CAP) for held in masks]
     return float(np.concatenate(errors).mean())
+
+
+def _score(x: Floats, y: Floats, seconds: Floats, grid: tuple[int, int]) -> float:
+    def predicted(held: npt.NDArray[np.bool_]) -> Floats:
+        return fit_surface(x[~held], y[~held], seconds[~held], grid).predict(x[held], y[held])
+
+    return cross_validated(x, y, seconds, predicted)
 
 
 def _knots(values: Floats, most: int) -> Floats:

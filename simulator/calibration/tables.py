@@ -15,6 +15,11 @@ from simulator.traces.streams import numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+MOST_TIME = 3600.0
+"""Seconds: no call of a kernel or collective takes an hour."""
+LEAST_TIME = 1e-12
+"""Seconds: rates of what takes less are no finite numbers."""
+_MOST = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +35,10 @@ class Row:
         return next((self.cells[name].strip() for name in names if name in self.cells), default)
 
     def whole(self, names: Sequence[str], default: int) -> int:
-        """The same as a whole number, 0 or more. Raises ValueError where it is something else."""
+        """The same as a whole number from 0 to 1e15. Raises ValueError where it is something else."""
         text = self.text(names, str(default))
         value = float(text)
-        if not (value.is_integer() and value >= 0):
+        if not (value.is_integer() and 0 <= value <= _MOST):
             raise ValueError(text)
         return int(value)
 
@@ -62,7 +67,7 @@ def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, probl
     """Rows of a CSV file that has one column of each group in `needed`, and at least one of times.
 
     A time column is `seconds`, or starts with time, median, mean, latency or avg_latency and ends in _s, _ms, _us or
-    _ns. Rows with other numbers of cells or with times that are not above 0 are problems with file, line and column.
+    _ns. Rows with other numbers of cells or with times out of range are problems with file, line and column.
     Raises InputError for a missing column, or for `wanted` columns that the file does not have.
     """
     lines = (line for _, line in numbered_lines(path, problems))
@@ -85,10 +90,11 @@ def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, probl
             seconds = []
             for place, unit in units.items():
                 value = _number(cells[place]) * unit
-                if cells[place].strip() and not value > 0:
-                    problems.append(Problem(f"{where}: {header[place]}", "a time above 0", shown(cells[place])))
-                elif value > 0:
+                if LEAST_TIME <= value <= MOST_TIME:
                     seconds.append(value)
+                elif cells[place].strip():
+                    what = f"a time above 0, up to {MOST_TIME:g} s"
+                    problems.append(Problem(f"{where}: {header[place]}", what, shown(cells[place])))
             if seconds:
                 yield Row(named, tuple(seconds), where)
     except csv.Error as error:

@@ -51,13 +51,17 @@ class Timings:
     problems: list[Problem] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
     unpriced: Counter[str] = field(default_factory=Counter)
+    alone: Counter[str] = field(default_factory=Counter)
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
         """What was left out on purpose."""
+        why = {"it is not priced": self.unpriced, "all of one size": self.alone}
         return [
-            f"{count} timings of {kernel} are left out: it is not priced" for kernel, count in self.unpriced.items()
+            f"{count} timings of {kernel} are left out: {reason}"
+            for reason, counts in why.items()
+            for kernel, count in counts.items()
         ]
 
     def only(self) -> tuple[str, str]:

@@ -47,10 +47,6 @@ class Conditions:
                 capacity[link] *= prod(item.factor for item in windows)
         return replace(wiring, capacity=capacity) if self.links else wiring
 
-    def changing(self) -> bool:
-        """Whether some link is down, or changes in time."""
-        return any(not _throughout(item) for item in self.links)
-
     def surroundings(self, wiring: Wiring) -> Surroundings:
         """Changes in time and steady traffic on this wiring; where conditions overlap, their factors multiply.
 

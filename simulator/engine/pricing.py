@@ -159,16 +159,15 @@ def on_the_wire(
         return wires.topology.rounds(step, layout, slot)
     primitive = PRIMITIVE[type(step)]
     payload, total = _payloads([step], layout)
-    for chosen, mask, label, efficiency in wires.topology.choices(primitive, total, layout):
-        if mask.any():
-            counter[primitive, label] += 1
-            factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
-            factor = factor if efficiency is None else 1 / efficiency
-            rounds = collective_rounds(primitive, payload, chosen, wires.fabric, layout)
-            if not protocol:
-                return [rounds]
-            return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
-    return []
+    choices = wires.topology.choices(primitive, total, layout)
+    chosen, _, label, efficiency = next(choice for choice in choices if choice.mask.any())
+    counter[primitive, label] += 1
+    factor = float(wires.fabric.protocol_factor(total, layout.workers)[0])
+    factor = factor if efficiency is None else 1 / efficiency
+    rounds = collective_rounds(primitive, payload, chosen, wires.fabric, layout)
+    if not protocol:
+        return [rounds]
+    return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
 
 
 def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, prices: Prices) -> Floats:

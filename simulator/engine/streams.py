@@ -96,8 +96,7 @@ def _by_priority(plan: Plan, ready: list[float], software: _Software, busy: list
         upcoming = [ready[arriving[0]]] if arriving else []
         if under_way:
             upcoming.append(under_way[0][0])
-        if upcoming:
-            now = max(now, min(upcoming))
+        now = max(now, min(upcoming))  # what waits for credit waits for something under way
     return done
 
 

@@ -18,11 +18,10 @@ _SAME = 1e-9
 def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
     """Why `fold` would not be exact for these rounds alone on the wires, started together; empty where it is.
 
-    `src`, `dst` and `route` are those of all rounds, one after the other. Exact is: every link serves one place and
-    leads over one distance, or it serves places that are alike and so move in step; and no link between them is short.
+    `src`, `dst` and `route` are those of all rounds (at least one), in their order. Exact is: every link serves one
+    place and leads over one distance, or it serves places that are alike and so move in step; and no link between them
+    is short.
     """
-    if not rounds:
-        return ""
     if wiring.incast is not None and not _one_to_one(route.last, src):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
     once = _once(rounds, route.first) and _once(rounds, route.last)

@@ -16,7 +16,6 @@ from simulator.models.exchange import (
     Communication,
     Ints,
     Layout,
-    Messages,
     PushPull,
     ReduceScatter,
     Round,
@@ -91,8 +90,7 @@ class Topology(Component, family="topology"):
                 return [self.broadcast(one + nbytes, layout)]
             case PushPull(push, pull):
                 return self.push_pull(one + push, one + pull, layout, slot)
-            case Messages(_, nbytes, pattern):
-                return [pattern(nbytes, layout)]
+        return [step.pattern(step.nbytes, layout)]
 
     def _cannot(self, primitive: str) -> Exception:
         able = [

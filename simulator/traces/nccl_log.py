@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from simulator.errors import Problem, shown
@@ -130,7 +130,10 @@ class _Reader:
         elif _STRAY.match(line):
             self._note(number, "the heading `# size count type ...` above the rows", line.strip())
         elif match := _PROGRAM.search(line):
+            # A command line that was echoed: of the test to come, where this one has its table.
             self.program = match[1]
+            if not self.test.columns:
+                self.test.collective = match[1]
 
     def finish(self) -> NcclLog:
         self._close("the end of the file")
@@ -150,13 +153,13 @@ class _Reader:
         starts = line.startswith(("# nccl-tests version", "# Collective test starting", "# nThread"))
         if starts and (self.test.columns or self.test.rows):
             self._close("another test")
-            self.test = _Open(number)
+            self.test = _Open(number, self.program)
         if (match := _RANK.match(line)) and is_whole(match[1]):
             self.test.hosts[int(match[1])], self.test.gpus[int(match[1])] = match[2], match[3]
         elif _HEADING.match(line):
             if self.test.columns and not self.test.closed:
                 self._close("another table")
-                self.test = _Open(number, hosts=self.test.hosts, gpus=self.test.gpus, version=self.test.version)
+                self.test = replace(self.test, line=number, rows=[], bus=(0.0, 0.0), operation=("", ""))
             columns = line.lstrip("# ").split()
             if "time" not in columns or len(columns) - columns.index("time") < 2 * _HALF:
                 self._note(number, "a heading with time, algbw and busbw, twice", line.strip())
@@ -221,7 +224,7 @@ class _Reader:
         if not test.closed:
             self._note(self.last, "the line `# Avg bus bandwidth` at the end of a table", by)
         ranks = len(test.hosts)
-        name = _NAMES.get(test.collective or self.program, "") or _guessed(test, ranks)
+        name = _NAMES.get(test.collective, "") or _guessed(test, ranks)
         self.tests.append(
             NcclTest(
                 name,

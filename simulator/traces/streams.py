@@ -149,6 +149,8 @@ class JsonReader:
             more = self._file.read(max(CHUNK, least))
         except _BROKEN:
             more = ""
+        except OSError as error:
+            raise InputError(Problem(str(self.path), "a readable file", error.strerror or str(error))) from None
         self._ended = not more
         self._text, self._at = self._text[self._at :] + more, 0
         return bool(more)

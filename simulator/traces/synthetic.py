@@ -65,8 +65,8 @@ def blocks(spec: Synthetic) -> Iterator[Block]:
                 values[worker] *= apart
                 if shared is not None:
                     values[worker] += shared
-            elif shared is not None:
-                values[worker] = shared
+            else:
+                values[worker] = 0 if shared is None else shared
             values[worker] *= scale
         yield Block(values, piece, coordinate, weight, numels, iteration)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -74,10 +74,8 @@ class Table:
                         Problem(where, "a whole number in every row", f"{table[self.group].null_count} empty")
                     )
                 numbers = table[self.group].to_numpy()
-                cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-                for start, end in pairwise(cuts):
-                    if start == end:
-                        continue
+                starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()][: len(numbers)]
+                for start, end in zip(starts, [*starts[1:], len(numbers)], strict=False):  # none of an empty batch
                     if pending and numbers[start] != number:
                         yield from self._emit(number, row, pending, wanted)
                         row, pending = row + sum(len(part) for part in pending), []
@@ -194,14 +192,13 @@ class Table:
         if len(problems) > before:
             return None
         layer, coordinate = (rows[name].to_numpy().astype(np.int64) for name in ("layer", "coordinate"))
-        weight = rows["weight"].to_numpy().astype(float) if "weight" in rows.column_names else None
-        if same is None and weight is not None:
-            keys = Keys(layer, coordinate, weight)
-            self._check_keys(first, keys, np.asarray(numels), problems)
-            return keys if len(problems) == before else None
         if same is not None:
+            weight = rows["weight"].to_numpy().astype(float) if "weight" in rows.column_names else None
             self._check_same(first, (layer, coordinate, weight), same, problems)
-        return same
+            return same
+        keys = Keys(layer, coordinate, rows["weight"].to_numpy().astype(float))
+        self._check_keys(first, keys, np.asarray(numels), problems)
+        return keys if len(problems) == before else None
 
     def _check_keys(self, first: int, keys: Keys, numels: Ints, problems: list[Problem]) -> None:
         """Layers and coordinates exist and increase, and weights sum to each layer's elements."""

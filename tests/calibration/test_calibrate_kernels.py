@@ -106,6 +106,7 @@ def test_slices_side_by_side_make_a_surface(tmp_path):
         (row("topk", 1000, 1e-5, k=10).rsplit(",", 3)[0], "17 cells"),
         (row("topk", "many", 1e-5, k=10), "whole numbers of elements"),
         (row("topk", 1000, -1.0, k=10), "median_s: expected a time above 0"),
+        (row("topk", 0, 1e-5, k=10), "'0 elements, 1 slices'"),
         (row("topk", 1000, 1e-5, k=10, checked="False"), "a result that passed its check"),
         (row("topkk", 1000, 1e-5, k=10), "did you mean 'topk'"),
     ],
@@ -121,7 +122,8 @@ def test_a_damaged_row_is_named_with_its_line_and_the_others_count(tmp_path, bad
 
 
 def test_a_config_is_of_one_device_and_software(tmp_path):
-    rows = ["device,pytorch,kernel,elements,seconds", "A,2.0,sort,1024,1e-5", "B,2.0,sort,1024,1e-5"]
+    rows = ["device,pytorch,kernel,elements,seconds"]
+    rows += [f"{device},2.0,sort,{n},{n}e-8" for device in "AB" for n in (1024, 2048)]
     path = write(tmp_path / "k.csv", "\n".join(rows))
     result = attempt(path, "--out", tmp_path / "gpu.yaml")
     assert (result.exit_code, "A, PyTorch 2.0; B, PyTorch 2.0" in result.stderr) == (2, True)
@@ -168,3 +170,74 @@ def test_a_surface_is_drawn_line_by_line(tmp_path):
     result = attempt(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml", figure="--figure")
     assert result.exit_code == 0
     assert (tmp_path / "gpu.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(1000, 10), (2000, 10)],
+        [(1000, 10), (1000, 20), (2000, 10)],
+        [(n, k) for n in (1000, 2000) for k in (10, 20)],
+        [(n, k) for n in (1, 2, 4, 8) for k in (1, 2)],
+    ],
+)
+def test_a_few_timings_are_a_curve_even_where_two_things_varied(tmp_path, pairs):
+    rows = ["kernel,elements,k,seconds", *(f"topk,{n},{k},{1e-5 + 1e-9 * n}" for n, k in pairs)]
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    assert document["kernels"][0]["second_variable"] == ""
+    made = gpu(tmp_path / "gpu.yaml")
+    assert made.device == ""
+    for n, _ in pairs:
+        assert float(made.kernel_time("topk", n)) == pytest.approx(1e-5 + 1e-9 * n, rel=1e-3)
+
+
+def test_a_kernel_timed_at_one_size_has_no_curve(tmp_path):
+    rows = ["kernel,elements,k,seconds", "topk,1000,10,1e-5", "topk,1000,20,2e-5"]
+    alone = write(tmp_path / "alone.csv", "\n".join(rows))
+    result = attempt(alone, "--out", tmp_path / "gpu.yaml")
+    expected = "calibrate kernels: expected two sizes or more of a kernel, got one of topk\n"
+    assert (result.exit_code, result.stderr) == (2, expected)
+    path = write(tmp_path / "k.csv", "\n".join([*rows, "sort,1000,,1e-5", "sort,2000,,2e-5"]))
+    document = calibrate(path, "--out", tmp_path / "gpu.yaml")
+    assert document["notes"] == ["2 timings of topk are left out: all of one size"]
+    assert [kernel["kernel"] for kernel in document["kernels"]] == ["sort"] == list(gpu(tmp_path / "gpu.yaml").kernels)
+
+
+def test_a_second_variable_that_makes_no_difference_is_no_surface(tmp_path):
+    rows = ["kernel,elements,k,seconds"]
+    rows += [f"topk,{n},{n // d},{1e-5 + 1e-10 * n}" for n in SIZES for d in (4, 20, 100)]
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
+    (kernel,) = document["kernels"]
+    assert (kernel["family"], kernel["second_variable"]) == ("affine", "")
+
+
+def test_only_the_sizes_between_smallest_and_largest_are_taken(tmp_path):
+    rows = ["kernel,elements,seconds,time_ms", *(f"sort,{n},{1e-5 + 1e-9 * n}," for n in SIZES)]
+    path = write(tmp_path / "k.csv", "\n".join(rows))
+    arguments = (
+        "--smallest",
+        5000,
+        "--largest",
+        2**20,
+        "--memory-bandwidth",
+        "760 GB/s",
+        "--out",
+        tmp_path / "gpu.yaml",
+    )
+    (kernel,) = calibrate(path, *arguments)["kernels"]
+    assert (kernel["range"], kernel["timings"]) == ([2**13, 2**20], 8)
+    assert gpu(tmp_path / "gpu.yaml").memory_bandwidth == 760e9
+    none = attempt(path, "--smallest", 2**40, "--out", tmp_path / "gpu.yaml")
+    assert (none.exit_code, none.stderr.strip()) == (
+        2,
+        f"{path}: expected timings of kernels, got none",
+    )
+
+
+def test_a_surface_of_a_few_timings_has_no_error_beyond_its_sizes(tmp_path):
+    rows = ["kernel,elements,k,seconds"]
+    rows += [f"topk,{n},{n // d},{1e-7 * n / d}" for n in (1000, 2000, 4000) for d in (2, 10, 100)]
+    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--density", 0.1, "--out", tmp_path / "gpu.yaml")
+    (kernel,) = document["kernels"]
+    assert (kernel["second_variable"], kernel["size_extrapolation"]) == ("k / elements", None)
+    assert float(gpu(tmp_path / "gpu.yaml").kernel_time("topk", 2000)) == pytest.approx(1e-7 * 200, rel=0.02)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from synthetic_logs import nccl_log, ring_log, ring_seconds, write, write_json
+from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write, write_json
 
 from simulator.cli import main
 from simulator.scenario import load
@@ -205,3 +205,145 @@ def test_a_fabric_or_algorithm_that_cannot_be_is_an_input_error(tmp_path):
     for option, value in (("--fit", "speed"), ("--fabric", "absent"), ("--law-from", "5"), ("--algorithm", "x=y")):
         result = attempt(log, option, value, "--out", tmp_path / "net.yaml")
         assert (result.exit_code, result.stderr.startswith(f"{option}: expected ")) == (2, True)
+
+
+def test_rows_that_are_no_series_are_left_out_and_said(tmp_path):
+    rows = [(0, 1e-5, 1e-5), *((s, t := ring_seconds(s, 4, 1e9, 1e-5), None if s == SIZES[0] else t) for s in SIZES)]
+    whole = write(tmp_path / "whole.log", nccl_log(rows, each=4))
+    other = write(tmp_path / "other.log", nccl_log(rows, each=4, program="sendrecv"))
+    lines = nccl_log(rows, each=4).splitlines()
+    ranks = [number for number, line in enumerate(lines) if " Rank " in line]
+    unlisted = write(tmp_path / "unlisted.log", "\n".join(lines[: ranks[0]] + lines[ranks[-1] + 1 :]) + "\n")
+    document = calibrate(whole, other, unlisted, "--out", tmp_path / "net.yaml")
+    assert document["notes"] == [
+        "whole.log: 2 timings of 0 bytes are left out",
+        "other.log:1: a test of send_receive is left out",
+    ]
+    (problem,) = document["problems"]
+    assert problem == f"{unlisted}:1: expected the list of ranks, got none: say --workers and --gpus-per-node"
+    assert document["curves"][0]["interpolation"]["n"] == len(SIZES) // 2
+    said = calibrate(unlisted, "--workers", 4, "--gpus-per-node", 2, "--out", tmp_path / "net.yaml")
+    assert [curve["id"] for curve in said["curves"]] == ["all_reduce/nccl/4x2"]
+
+
+def test_osu_tables_of_no_collective_are_left_out_and_said(tmp_path):
+    lines = ["# OSU MPI Latency Test v5.6", "# Size          Latency (us)", "4 1.5"]
+    lines += ["# OSU MPI Allgather Latency Test v5.6", "# Size       Avg Latency(us)"]
+    lines += [f"{s // 4} {1e6 * ring_seconds(s, 4, 1e9, 2e-5, 1):.2f}" for s in SIZES]
+    path = write(tmp_path / "osu.txt", "\n".join(lines) + "\n")
+    document = calibrate(path, "--workers", 4, "--out", tmp_path / "net.yaml")
+    assert document["notes"] == ["osu.txt:1: MPI Latency Test is left out"]
+    assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1e9, rel=0.01)
+
+
+def test_kernels_of_other_kinds_or_unknown_size_are_counted(tmp_path):
+    trace = kineto_trace(nccl=[(2**i, 10 + 2**i / 1e4) for i in range(12, 26, 2)], steps=1)
+    kernels = [event for event in trace["traceEvents"] if event["name"].startswith("nccl") and event["cat"] == "kernel"]
+    sent = {"correlation": -1, "name": "ncclDevKernel_SendRecv(ncclDevComm*)"}
+    trace["traceEvents"] += [kernels[0] | {"name": sent["name"]}, kernels[0] | {"args": {"correlation": -1}}]
+    document = calibrate(write_json(tmp_path / "t.json", trace), "--out", tmp_path / "net.yaml")
+    assert document["notes"] == ["t.json: 2 NCCL kernels of other kinds or unknown size are left out"]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ("all_reduce,8,2,1.5e3.2,1", "2: expected whole numbers of bytes, workers and nodes, got "),
+        ("all_reduce,8,2,1e300,1", "2: expected whole numbers of bytes, workers and nodes, got '1e300'"),
+        ("all_reduce,-8,2,1024,1", "2: expected whole numbers of bytes, workers and nodes, got '-8'"),
+        ("all_reduce,8,3,1024,1", "evenly on nodes, got all_reduce over 8 on 3"),
+        ("alltoall,8,2,1024,1", "2: expected one of all_reduce, all_gather, reduce_scatter, broadcast over 2 workers"),
+        ("all_reduce,1e7,1,1024,1", "2: expected 2 to 131072 workers, evenly on nodes, got 10000000 workers"),
+        ("all_reduce,8,2,1024,1e300", "2: seconds: expected a time above 0, up to 3600 s, got '1e300'"),
+        ("all_reduce,8,2,1024,0", "2: seconds: expected a time above 0, up to 3600 s, got '0'"),
+        ("all_reduce,8,2,1024,soon", "2: seconds: expected a time above 0, up to 3600 s, got 'soon'"),
+        ("all_reduce,8,2,1024", "2: expected 5 cells, got 4"),
+        (
+            'all_reduce,8,2,1024,"' + "1" * 140_000 + '"',
+            ": expected well-formed CSV, got field larger than field limit",
+        ),
+    ],
+)
+def test_rows_of_a_table_that_cannot_be_are_named(tmp_path, row, expected):
+    path = write(tmp_path / "t.csv", f"collective,workers,nodes,nbytes,seconds\n{row}\n\n")
+    result = attempt(path, "--out", tmp_path / "net.yaml")
+    assert (result.exit_code, expected in result.stderr) == (2, True)
+    assert result.stderr.startswith(f"{path}:")
+    assert not (tmp_path / "net.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "each", "more", "expected"),
+    [
+        ([(s, 1e-5, 1e-5) for s in SIZES], 1, (), "2 to 131072 workers, evenly on nodes, got 1 workers, 1 per node"),
+        ([(s, 4e3, 4e3) for s in SIZES], 2, (), "up to 1e+15 B and 3600 s, got 4096 B in 4000 s"),
+        ([(s, 1.0, 1.0) for s in SIZES[:2]], 2, (), "calibrate network: expected a series of 3 sizes or more, got 1 "),
+        ([(s, 1.0, 1.0) for s in SIZES], 2, ("--fit", "intra_node.latency"), "a fabric with `intra_node`, got "),
+        ([(s, 1.0, 1.0) for s in SIZES], 2, ("--where", "x"), "--where: expected COLUMN=VALUE, got 'x'"),
+    ],
+)
+def test_logs_of_which_no_law_can_be_made_are_input_errors(tmp_path, rows, each, more, expected):
+    result = attempt(write(tmp_path / "x.log", nccl_log(rows, each=each)), *more, "--out", tmp_path / "net.yaml")
+    assert (result.exit_code, expected in result.stderr) == (2, True)
+
+
+def test_a_base_that_is_no_network_is_named_with_its_line(tmp_path):
+    base = write(tmp_path / "base.yaml", "kind: single_switch\nbandwidth: fast\n")
+    result = attempt(*logs(tmp_path, (2,)), "--fabric", base, "--out", tmp_path / "net.yaml")
+    assert (result.exit_code, result.stderr.startswith(f"{base}:2:")) == (2, True)
+
+
+def test_links_inside_and_between_nodes_are_fitted_together(tmp_path):
+    base = tmp_path / "base.yaml"
+    base.write_text("kind: single_switch\nbandwidth: 1 GB/s\nintra_node: {bandwidth: 1 GB/s, latency: 1 us}\n")
+    inside = write(tmp_path / "inside.log", ring_log(4, 2e10, 5e-6, SIZES))
+    times = [(s, t := ring_seconds(s, 3, 3e9, 30e-6), t) for s in SIZES]
+    between = write(tmp_path / "between.log", nccl_log(times, hosts=("a", "b", "c"), each=1))
+    free = [part for name in ("bandwidth", "latency") for part in ("--fit", name, "--fit", f"intra_node.{name}")]
+    document = calibrate(inside, between, "--out", tmp_path / "net.yaml", "--fabric", base, *free)
+    assert document["laws"][0]["links"]["terms"] == {
+        "bandwidth": pytest.approx(3e9, rel=0.01),
+        "latency": pytest.approx(30e-6, rel=0.02),
+        "intra_node.bandwidth": pytest.approx(2e10, rel=0.01),
+        "intra_node.latency": pytest.approx(5e-6, rel=0.02),
+    }
+    # Neither count alone shows the bandwidth of the other one's links, so no law of one is judged on the other.
+    assert document["laws"][0]["links"]["worker_extrapolation"] == {}
+    written = yaml.safe_load((tmp_path / "net.yaml").read_text())["intra_node"]
+    assert written["bandwidth"].endswith(" GB/s")
+    assert float(written["bandwidth"].split()[0]) == pytest.approx(20, rel=0.01)
+
+
+def test_a_config_says_which_terms_its_data_do_not_show(tmp_path):
+    base = write(
+        tmp_path / "base.yaml",
+        "kind: single_switch\nbandwidth: 1 GB/s\nlatency: 77 us\nintra_node: {bandwidth: 3 GB/s}\n",
+    )
+    times = [(s, t := ring_seconds(s, 3, 3e9, 30e-6), t) for s in SIZES]
+    log = write(tmp_path / "x.log", nccl_log(times, hosts=("a", "b", "c"), each=1))
+    out = tmp_path / "net.yaml"
+    calibrate(log, "--fabric", base, "--fit", "bandwidth", "--fit", "intra_node.bandwidth", "--out", out)
+    assert "These data say nothing about intra_node.bandwidth" in yaml.safe_load(out.read_text())["source"]
+
+
+def test_a_series_of_one_size_is_left_out_and_one_of_two_is_a_curve_without_a_law(tmp_path):
+    (long,) = logs(tmp_path, (4,))
+    (short, single) = (
+        write(tmp_path / f"{p}.log", ring_log(p, BANDWIDTH, LATENCY, SIZES[:count])) for p, count in ((2, 2), (8, 1))
+    )
+    document = calibrate(long, short, single, "--out", tmp_path / "net.yaml")
+    assert document["notes"] == ["all_reduce/nccl/8x8 is left out: all of one size"]
+    assert document["laws"][0]["links"]["worker_extrapolation"] == {}
+    pair, four = yaml.safe_load((tmp_path / "net.yaml").read_text())["measured"]
+    assert (pair["workers"], pair["points"][0][0], pair["points"][-1][0]) == (2, "4 KiB", "16 KiB")
+    assert (four["workers"], "held_out_mape" in four) == (4, True)
+
+
+def test_messages_of_a_few_bytes_make_a_config_that_can_be_used(tmp_path):
+    lines = ["# OSU MPI Allreduce Latency Test v5.6", "# Size       Avg Latency(us)"]
+    lines += [f"{2**i} {1e6 * ring_seconds(2**i, 16, 1e5, 2e-5) * (1.3 if i == 1 else 1):.2f}" for i in range(9)]
+    out = tmp_path / "net.yaml"
+    calibrate(write(tmp_path / "osu.txt", "\n".join(lines) + "\n"), "--workers", 16, "--out", out)
+    scenario = write(tmp_path / "s.yaml", SCENARIO.format(nodes=16, each=1, network=out, topology="ring"))
+    checked = invoke("check", scenario)
+    assert (checked.exit_code, checked.stderr) == (0, "")

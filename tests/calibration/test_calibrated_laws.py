@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from synthetic_logs import ring_seconds
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.link_law import BESIDE, IN_SWITCH, LinkLaw, fit_law, law_errors
+from simulator.calibration.link_law import BESIDE, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
 from simulator.calibration.selection import Repeats
 from simulator.component import build
 from simulator.fabrics.base import Fabric
@@ -113,3 +113,14 @@ def test_a_latency_that_nothing_shows_keeps_its_value():
     assert law.fabric.bandwidth == pytest.approx(1e9, rel=0.01)
     if "latency" in law.unseen:
         assert law.fabric.latency == 51e-6
+
+
+def test_of_many_sizes_those_nearest_to_even_steps_are_fitted():
+    """79 sizes, even on the log axis: every second one is taken, and what the others say does not matter."""
+    truth, key = LinkLaw(fabric(bandwidth=1e11, latency=20e-6), "ring"), KEYS[1]
+    sizes = np.geomspace(2**20, 2**30, 2 * MOST_SIZES - 1)
+    seconds = truth.time(key, sizes)
+    seconds[1::2] *= 3
+    law = fit_law({key: Repeats(sizes, seconds, None)}, fabric(), "ring", ("bandwidth", "latency"))
+    assert law.fabric.bandwidth == pytest.approx(1e11, rel=1e-3)
+    assert law.fabric.latency == pytest.approx(20e-6, rel=1e-3)

@@ -128,3 +128,10 @@ def test_scans_cost_as_often_as_the_loop_looked():
         assert kernels["threshold_scan"].calls == calls
         assert sum(kernels["statistics"].elements) == 8000
         assert sum(kernels["gather"].elements) == closed.largest == 80
+
+
+@pytest.mark.parametrize(("loops", "chosen"), [(1, 0), (2, 4), (3, 4)])
+def test_values_at_the_threshold_are_not_above_it(loops, chosen):
+    """Equal values have no deviation: the threshold is their mean, which none exceeds, then half of it, then 0.75."""
+    _, selection, _, choice = once(GaussianK(density=0.25, loops=loops), np.full((2, 4), 2.0))
+    assert (choice.chosen.sum(axis=1).tolist(), selection.passes) == ([chosen, chosen], loops)

@@ -173,3 +173,23 @@ def test_a_sample_of_coordinates_gives_the_counts_of_all():
     _, sampled, _, _ = member.select(member.start(part), part)
     _, whole, _, _ = once(member, values)
     assert sampled.selected == pytest.approx(whole.selected, rel=0.2)
+
+
+@pytest.mark.parametrize("count", [1, 64])
+@pytest.mark.parametrize("stages", [1, 2, 4])
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_of_equal_magnitudes_none_is_above_the_others(distribution, stages, count):
+    """Their fit is a point, so the threshold is their mean or above; nothing is left for a second stage."""
+    member = Sidco(density=0.02, distribution=distribution, stages=stages)
+    _, selection, _, choice = once(member, np.full((1, count), -0.5))
+    assert not choice.chosen.any()
+    assert selection.passes == min(stages, 2)
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
+def test_the_pareto_fit_does_not_depend_on_the_unit_of_gradients(scale):
+    values = np.random.default_rng(5).laplace(size=(1, 2000))
+    member = Sidco(density=0.02, distribution="pareto", stages=1)
+    plain, scaled = (once(member, factor * values.astype(np.float32))[3].chosen for factor in (1, np.float32(scale)))
+    assert 0 < plain.sum() < 100
+    np.testing.assert_array_equal(scaled, plain)

@@ -100,3 +100,11 @@ def test_with_error_feedback_a_scale_per_tensor_travels_and_servers_return_the_s
     kernels = [item.kernel for item in member.compute(selection, bucket, 4)]
     assert kernels == ["residual_add", "dequantise", "norm", "quantise"]
     assert [item.kernel for item in SignSGD().compute(selection, bucket, 4)] == ["quantise"]
+
+
+def test_of_a_sample_the_scale_is_the_mean_of_all_that_it_stands_for():
+    """One value stands for 7 elements, the other for itself; without a sample every element counts once."""
+    values = np.array([[2.0, -10.0]], dtype=np.float32)
+    sampled = Block(values, np.zeros(2, int), np.array([0, 7]), np.array([7.0, 1.0]), (8,))
+    assert SignSGD().quantised(values, sampled).tolist() == [[3.0, -3.0]]
+    assert SignSGD().quantised(values, block(values, (2,))).tolist() == [[6.0, -6.0]]

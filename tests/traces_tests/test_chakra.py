@@ -98,3 +98,34 @@ def test_damage_is_named_and_the_rest_stays(tmp_path):
 
 def test_other_json_holds_no_nodes(tmp_path):
     assert read_chakra(write(tmp_path / "t.json", '{"a": 1}')).problems
+
+
+def test_one_object_alone_is_a_node_and_what_follows_the_nodes_is_no_node(tmp_path):
+    (node,) = read_chakra(write(tmp_path / "t.json", json.dumps(CONVERTED[1]))).nodes
+    assert (node.kind, node.name) == ("compute", "gemm")
+    after = read_chakra(write(tmp_path / "a.json", json.dumps(OBSERVED | {"finish_ts": 7})))
+    assert (len(after.nodes), after.problems) == (2, ())
+
+
+def test_nodes_of_the_feeder_that_neither_compute_nor_communicate_are_passed_over(tmp_path):
+    graph = {"workload_graph": [{"Id": 9, "Name": "m", "NodeType": 1}, *FED["workload_graph"]]}
+    trace = read_chakra(write(tmp_path / "t.json", json.dumps(graph)))
+    assert ([node.id for node in trace.nodes], trace.problems) == ([0, 1], ())
+
+
+@pytest.mark.parametrize("change", [{"runtime": -1}, {"runtime": 1e30}, {"comm_size": -4}, {"comm_size": 2**63}])
+def test_times_and_sizes_that_cannot_be_are_named(tmp_path, change):
+    graph = {"workload_graph": [*FED["workload_graph"], FED["workload_graph"][1] | change]}
+    trace = read_chakra(write(tmp_path / "t.json", json.dumps(graph)))
+    assert len(trace.nodes) == 2
+    (problem,) = trace.problems
+    assert (problem.where, problem.expected) == (f"{tmp_path / 't.json'}: node 3", "a node of a Chakra trace")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("allreduce_coalesced", "all_reduce"), ("_reduce_scatter_base", "reduce_scatter"), ("wait", "unknown")],
+)
+def test_collectives_by_pytorchs_names(tmp_path, name, found):
+    text = json.dumps(OBSERVED).replace("_allgather_base", name)
+    assert read_chakra(write(tmp_path / "t.json", text)).nodes[0].collective == found

@@ -294,6 +294,7 @@ TEXTS = {
             "trace.yaml: gradient_scale: expected input should be greater than 0",
         ),
         ("format: 1", "format: 2", "trace.yaml: format: expected input should be 1, got 2"),
+        ("gradient_scale: 8.0", "gradient_scale: 1e-31", "expected scales of at least 1e-30, got a smaller one"),
         ("[3, 4, 5, 9, 10]", "[3, 4, 4, 9, 10]", "expected increasing iterations from 0 up"),
         ("- [9, 10]", "- [9, 11]", "expected blocks of recorded iterations, got [9, 11]"),
         ("- [9, 10]", "- [9, 999999999999]", "expected blocks of recorded iterations"),
@@ -365,3 +366,43 @@ def test_a_writer_refuses_what_could_not_be_read_and_leaves_no_trace_behind(tmp_
             for item in blocks:
                 out.append(item)
         assert "trace.yaml" in problems(tmp_path / "t")[0]
+
+
+def test_iterations_outside_the_stated_blocks_are_passed_over(folder):
+    text = (folder / "trace.yaml").read_text()
+    (folder / "trace.yaml").write_text(text.replace("- [3, 5]", "- [3, 4]"))
+    blocks = list(Trace.open(folder).blocks())
+    assert [block.iteration for block in blocks] == [0, 1, 2, 3]
+    for number, block in zip((3, 4, 9, 10), blocks, strict=True):
+        np.testing.assert_array_equal(block.values, gradients(number))
+
+
+@pytest.mark.parametrize("kept", [0, 11, 15])
+def test_residuals_replaced_after_they_were_checked_are_an_input_error(folder, kept):
+    trace = Trace.open(folder)
+    rewrite(folder, lambda table: table.slice(0, kept), "residuals.parquet")
+    with pytest.raises(InputError, match="expected the rows that were checked, got others: was the file replaced"):
+        trace.residuals(1)
+
+
+def test_values_that_overflow_when_they_are_scaled_back_are_an_input_error(folder):
+    text = (folder / "trace.yaml").read_text()
+    (folder / "trace.yaml").write_text(text.replace("gradient_scale: 8.0", "gradient_scale: 1.0e-30"))
+    rewrite(folder, lambda table: column(table, "w0", put(0, 1e30)))
+    with pytest.raises(InputError, match="expected values that float32 holds when divided by the scale, got 1e-30"):
+        next(Trace.open(folder).blocks())
+
+
+def test_tables_beyond_their_limits_are_named(folder, monkeypatch):
+    monkeypatch.setattr("simulator.traces.texts.MAX_LAYERS", 1)
+    assert problems(folder) == ["layers.csv:3: expected at most 1 layers, got more"]
+    size = (folder / "layers.csv").stat().st_size
+    monkeypatch.setattr("simulator.traces.texts.MAX_CSV_BYTES", size - 1)
+    assert f"layers.csv: expected at most {size - 1} bytes, got {size} bytes" in problems(folder)
+
+
+@pytest.mark.parametrize("row", ["t{n},0", "t{n}"])
+def test_no_more_than_twenty_problems_of_a_table_are_named(folder, row):
+    rows = "\n".join(row.format(n=n) for n in range(30))
+    (folder / "layers.csv").write_text(f"name,numel\n{rows}\n")
+    assert len(problems(folder)) == 20

@@ -1,8 +1,11 @@
 """`sparsim trace import`: files of other tools as tables that the rest reads."""
 
 import csv
+import io
 import json
+import re
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from synthetic_logs import kineto_trace, ring_log, write, write_json
@@ -87,3 +90,60 @@ def test_a_file_of_something_else_is_an_input_error(tmp_path, kind):
     assert result.exit_code == 2
     assert f"{tmp_path / 'x'}" in result.stderr
     assert run(kind, tmp_path / "absent", "--out", tmp_path / "out").exit_code == 2
+
+
+@pytest.mark.parametrize("kind", ["nccl-tests", "kineto"])
+def test_a_folder_that_cannot_be_written_is_an_input_error(tmp_path, kind):
+    text = ring_log(2, 1e9, 1e-5, [1024, 4096]) if kind == "nccl-tests" else json.dumps(kineto_trace())
+    taken = write(tmp_path / "taken", "a file, where the folder should be\n")
+    result = run(kind, write(tmp_path / "x", text), "--out", taken / "out")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"{taken / 'out'}" in result.stderr
+    assert re.search("expected a file that can be (read or )?written, got Not a directory", result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "expected"),
+    [
+        ({"a": np.zeros((2, 3, 4)), "b": np.zeros((2, 3, 4), dtype=int)}, "b: expected floats of shape (iterations, "),
+        (
+            {"a": np.zeros((2, 3, 4)), "b": np.zeros((2, 2, 4))},
+            "the first two as in the first array, got float64 (2, 2",
+        ),
+        ({"a": np.zeros((2, 3))}, "a: expected floats of shape (iterations, workers, ...)"),
+        ({"a": np.zeros((2, 3, 0))}, "got float64 (2, 3, 0)"),
+        ({"a": np.full((2, 3, 4), 1e300)}, "a: expected finite values up to 3.4e+38, got NaN, infinity or larger ones"),
+        ({"a": np.zeros((1, 4097, 1), dtype=np.float32)}, "expected at most 4096 workers, got 4097"),
+        ({}, "expected at least one array, got none"),
+    ],
+)
+def test_archives_of_other_arrays_are_input_errors(tmp_path, arrays, expected):
+    np.savez(tmp_path / "t.npz", **arrays)
+    result = run("npz", tmp_path / "t.npz", "--out", tmp_path / "out")
+    assert (result.exit_code, expected in result.stderr) == (2, True)
+    assert result.stderr.startswith(f"{tmp_path / 't.npz'}: ")
+
+
+class Failing(io.StringIO):
+    """A file on a disk that gives up after the first line."""
+
+    def readline(self, size=-1):
+        return super().readline(size) if not self.tell() else self.read()
+
+    def read(self, size=-1):
+        raise OSError(5, "Input/output error")
+
+
+@pytest.mark.parametrize("kind", ["nccl-tests", "kineto"])
+def test_a_disk_that_fails_while_a_file_is_read_is_an_input_error(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("simulator.traces.streams.open_text", lambda path: Failing("# first line\n# second\n"))
+    result = run(kind, write(tmp_path / "x", ""), "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"{tmp_path / 'x'}: expected a readable file, got Input/output error\n",
+    )
+
+
+def test_a_member_without_a_name_in_quotes_is_named_with_its_line(tmp_path):
+    result = run("kineto", write(tmp_path / "x", '{"traceEvents": [],\n 5: 6}\n'), "--out", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (2, f"{tmp_path / 'x'}:2: expected a name in quotes, got 5\n")

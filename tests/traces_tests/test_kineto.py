@@ -108,6 +108,45 @@ def test_malformed_events_are_named_and_the_others_stay(tmp_path):
     ]
 
 
+def test_events_that_say_nothing_of_gradients_change_nothing(tmp_path):
+    data = kineto_trace(steps=2, nccl=[(4096, 20.0)])
+    whole = read_kineto(write_json(tmp_path / "whole.json", data))
+    first = {"ph": "X", "pid": 1, "tid": 1, "ts": 10.0, "dur": 1}
+    data["traceEvents"] += [
+        {"ph": "M", "name": "process_name", "args": {"name": "python"}},
+        first | {"cat": "python_function", "name": "train.py(7): main"},
+        first | {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"},
+        first | {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "args": {"bytes": 4096}},
+        first | {"cat": "cpu_op", "name": "aten::empty"},
+        first | {"cat": "cpu_op", "name": "torch::autograd::AccumulateGrad"},
+    ]
+    trace = read_kineto(write_json(tmp_path / "t.json", data))
+    assert (trace.gradients, trace.collectives, trace.problems) == (whole.gradients, whole.collectives, ())
+
+
+def test_the_first_tensor_among_the_inputs_is_the_one_that_counts(tmp_path):
+    data = kineto_trace(steps=1, nccl=[(4096, 20.0)])
+    for event in data["traceEvents"]:
+        if event["name"] == "nccl:all_reduce":
+            event["args"] = {"Input Dims": [[], "", [8, 128], [2]], "Input type": ["Scalar", "", "double", "float"]}
+    (item,) = read_kineto(write_json(tmp_path / "t.json", data)).collectives
+    assert item.nbytes == 8 * 128 * 8
+
+
+def test_a_number_of_workers_that_is_none_is_named(tmp_path):
+    data = kineto_trace(steps=1) | {"distributedInfo": {"world_size": "many"}}
+    trace = read_kineto(write_json(tmp_path / "t.json", data))
+    (problem,) = trace.problems
+    assert str(problem) == f"{tmp_path / 't.json'}: distributedInfo: world_size: expected a whole number, got 'many'"
+    assert (trace.workers, len(trace.gradients)) == (0, len(SIZES))
+
+
+def test_no_more_than_twenty_problems_are_named(tmp_path):
+    data = kineto_trace(steps=1)
+    data["traceEvents"] += [17] * 30
+    assert len(read_kineto(write_json(tmp_path / "t.json", data)).problems) == 20
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": []}', "no json", "[1"])
 def test_what_holds_no_events_is_an_input_error(tmp_path, text):
     (tmp_path / "t.json").write_text(text)

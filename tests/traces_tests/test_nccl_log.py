@@ -37,10 +37,68 @@ def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
     assert log.problems == ()
 
 
-@pytest.mark.parametrize(("program", "found"), [("all_reduce", "all_reduce"), ("reduce_scatter", "reduce_scatter")])
-def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(tmp_path, program, found):
-    log = read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True))
+@pytest.mark.parametrize(
+    ("program", "root", "found"),
+    [
+        ("all_reduce", None, "all_reduce"),
+        ("reduce_scatter", None, "reduce_scatter"),
+        ("all_gather", None, "all_gather"),
+        ("sendrecv", None, "unknown"),
+        ("broadcast", 0, "broadcast"),
+        ("reduce", 3, "reduce"),
+    ],
+)
+def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(tmp_path, program, root, found):
+    log = read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True, root=root))
     assert log.tests[0].collective == found
+
+
+@pytest.mark.parametrize(("rows", "each"), [(ROWS, 1), ([(0, 1e-5, 1e-5)], 8)])
+def test_nothing_tells_the_collective_of_one_rank_or_of_no_bytes(tmp_path, rows, each):
+    assert read(tmp_path, nccl_log(rows, each=each, old=True)).tests[0].collective == "unknown"
+
+
+def test_command_lines_that_were_echoed_name_the_test_that_follows_them(tmp_path):
+    programs = ("reduce", "broadcast", "all_gather")
+    text = "\n".join(f"$ ./build/{name}_perf -b 1K\n" + nccl_log(ROWS, each=4, old=True) for name in programs)
+    assert [test.collective for test in read(tmp_path, text).tests] == list(programs)
+
+
+@pytest.mark.parametrize(("number", "version"), [("22902", "2.29.2"), ("2708", "2.7.8")])
+def test_the_library_number_of_newer_logs_is_the_version(tmp_path, number, version):
+    text = f"# nccl-tests version 2.17.6 nccl-headers={number} nccl-library={number}\n" + nccl_log(ROWS)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("NCCL version"))
+    assert read(tmp_path, text).tests[0].version == version
+
+
+def test_a_placement_that_was_not_run_has_no_seconds(tmp_path):
+    log = read(tmp_path, nccl_log([(size, seconds, None) for size, seconds, _ in ROWS]))
+    assert log.problems == ()
+    assert {row.in_place for row in log.tests[0].rows} == {None}
+    assert [row.out_of_place for row in log.tests[0].rows] == pytest.approx([t for _, t, _ in ROWS], rel=1e-5)
+
+
+def test_a_second_table_of_a_test_keeps_what_the_test_is_of(tmp_path):
+    lines = nccl_log(ROWS, program="reduce_scatter", each=4, environment=[("NCCL_ALGO", "Ring")]).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("#  size"))
+    first, second = read(tmp_path, "\n".join([*lines[: start + 5], *lines[start:]]) + "\n").tests
+    assert (len(first.rows), len(second.rows), second.line) == (3, len(ROWS), start + 6)
+    for name in ("collective", "ranks", "gpus", "version", "network", "topology"):
+        assert getattr(first, name) == getattr(second, name)
+    assert (second.collective, second.topology) == ("reduce_scatter", "ring")
+
+
+def test_a_heading_without_its_columns_is_named_and_its_rows_are_not_read(tmp_path):
+    text = nccl_log(ROWS).replace("time algbw busbw #wrong time algbw busbw #wrong", "time algbw busbw")
+    log = read(tmp_path, text)
+    assert log.tests == ()
+    assert log.problems[0].expected == "a heading with time, algbw and busbw, twice"
+
+
+def test_no_more_than_a_hundred_problems_are_named(tmp_path):
+    rows = [line for line in nccl_log(ROWS).splitlines() if line[:1].isdigit() and "NCCL" not in line]
+    text = nccl_log(ROWS).replace(rows[0], "\n".join(["1024 many float sum"] * 150))
+    assert len(read(tmp_path, text).problems) == 100
 
 
 @pytest.mark.parametrize(

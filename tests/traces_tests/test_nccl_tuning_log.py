@@ -65,3 +65,9 @@ def test_a_damaged_row_is_named_with_its_line(tmp_path, damage):
 
 def test_a_log_without_tables_says_what_to_set(tmp_path):
     assert "NCCL_DEBUG_SUBSYS" in read(tmp_path, "n1:1:2 [0] NCCL INFO Bootstrap\n").problems[0].hint
+
+
+def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
+    row = "n1:1:2 [0] NCCL INFO   AllReduce | 25.2/   1.5 |\n"
+    log = read(tmp_path, NEW + row * 150 + CHOICES)
+    assert (len(log.problems), len(log.cells), log.choices) == (100, 12, ())

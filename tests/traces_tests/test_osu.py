@@ -72,3 +72,8 @@ def test_bandwidths_give_no_seconds(tmp_path):
 
 def test_other_text_has_no_tables(tmp_path):
     assert "none of its tables" in read(tmp_path, "hello\n").problems[0].got
+
+
+def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
+    file = read(tmp_path, PLAIN + "2048 fast\n" * 150 + FULL)
+    assert (len(file.problems), [table.test for table in file.tables]) == (100, ["MPI Allreduce Latency Test"])
