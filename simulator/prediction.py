@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic_core import PydanticCustomError
 
@@ -23,9 +23,6 @@ from simulator.models.timeline import Iteration
 from simulator.recorded import NOTHING_RECORDED, Recorded, recorded
 from simulator.result import Counted, document_of
 from simulator.scenario import OtherJob, Scenario
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(slots=True)
