@@ -73,7 +73,9 @@ def _recorded(document: Document, folder: Path) -> dict[str, Any]:
     about = document.data if isinstance(document.data, dict) else {}
     missing_keys = [key for key in ("model", "batch_size") if key not in about]
     if missing_keys:
-        raise InputError(Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {missing_keys}"))
+        raise InputError(
+            Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {', '.join(missing_keys)}")
+        )
     return {
         "name": about["model"],
         "batch_size": about["batch_size"],
