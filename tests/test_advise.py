@@ -12,10 +12,13 @@ from click.testing import CliRunner
 from scipy.optimize import brentq
 
 from simulator.cli import main
+from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.curves import Affine
 from simulator.prediction import run
 from simulator.scenario import Scenario, load
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.advice import advise, read_iterations
 from simulator.studies.break_even import Race, bandwidth_axis, nodes_axis
 from simulator.studies.candidates import Candidate, Grid, candidates
@@ -24,6 +27,7 @@ from simulator.studies.runtime_fit import fit_runtime
 from simulator.studies.search import search
 from simulator.studies.validation import validate
 from simulator.studies.variation import put
+from simulator.topologies.base import Topology
 
 ROOT = Path(__file__).parent.parent
 GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
@@ -376,7 +380,12 @@ def test_methods_whose_messages_meet_are_compared_over_bandwidths_alone():
 def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     model = Candidate({"kind": "topk", "density": 0.01, "granularity": "model"}, {"kind": "sequential"})
     spec = scenario(bandwidth=1e7, sparsifier="dense", layers=[*LAYERS, {"name": "large", "numel": 10_000_000}])
-    (row,) = crossings(spec, search(spec, Grid((model,), (model.scheduler,), (None,))).outcomes)
+    grid = Grid((replace(model, scheduler=None),), (None, model.scheduler), (None,))
+    staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
+    assert [item.candidate for item in staged.outcomes] == [item.candidate for item in whole.outcomes] == [model]
+    assert staged.refused == whole.refused
+    assert staged.refused.total() == 1
+    (row,) = crossings(spec, whole.outcomes)
     assert row["schedule"] == "sequential"
     assert row["bandwidth_words"].startswith("wins below")
 
@@ -386,6 +395,20 @@ def test_candidates_at_another_density_are_the_scenario_s_own_method_there():
     assert first.overrides == {"sparsifier.density": 0.1}
     assert first.of(scenario()).sparsifier == scenario(sparsifier={"kind": "topk", "density": 0.1}).sparsifier
     assert {item.sparsifier.get("density") for item in others} == {0.1, None}
+
+
+def test_plug_ins_with_parameters_of_their_own_are_left_out_and_said_so(monkeypatch):
+    known = {base: discover(base) for base in (Sparsifier, Scheduler, Topology)}
+    needy = {  # without a kind, so that they are registered nowhere
+        base: type("Needy", (known[base][kind],), {"__annotations__": {"rank": int}, "__module__": __name__})
+        for base, kind in ((Sparsifier, "topk"), (Scheduler, "wfbp"), (Topology, "tree"))
+    }
+    plain = candidates(scenario(), 0.01)
+    monkeypatch.setattr("simulator.studies.candidates.discover", lambda base: {**known[base], "needy": needy[base]})
+    made = candidates(scenario(), 0.01)
+    assert made.left_out[0] == "needy: parameters of their own would have to be given"
+    assert (made.methods, made.schedulers, made.topologies) == (plain.methods, plain.schedulers, plain.topologies)
+    assert made.left_out[1:] == plain.left_out
 
 
 # Published signs.

@@ -74,9 +74,13 @@ MANY = {
     "merged by cost": {"scheduler": "mg_wfbp", "runtime": SOFTWARE},
     "kernels between": {"sparsifier": {**TOPK, "exchange_by": "union_all_reduce"}},
     "gtopk": {"sparsifier": {"kind": "gtopk", "density": 0.01}},
+    "nothing to send of one tensor": {
+        "sparsifier": {"kind": "deft", "density": 0.01}, "scheduler": "priority", "network": {"latency": 0.0},
+        "layers": [{"name": "tiny", "numel": 1, "backward": 1e-3}, *LAYERS],
+    },
     "one worker": {"cluster": {"nodes": 1}, "sparsifier": TOPK},
     "no work": {"gpu": IDEAL, "layers": [{"name": "only", "numel": 1000}], "scheduler": "priority"},
-}
+}  # fmt: skip
 RANDOM = {
     "jitter": {"cluster": {"stragglers": {"jitter": 0.2}}, "iterations": 5},
     "jitter, gated": {"cluster": {"stragglers": {"jitter": 0.2}}, "scheduler": "priority", "iterations": 5},

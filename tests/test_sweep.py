@@ -636,6 +636,7 @@ ODD_RECORDS = [
     b'{"digest": "d"}',
     b'{"digest": "d", "row": {"x": 1}, "more": 1}',
     b'{"digest": "d", "row": [1]}',
+    b'{"digest": "d", "row":{"x": 1}}',
     b'{"digest": "d", "row": {"x": NaN}}',
     b'{"digest": "d", "row": {"x": {"y": 1}}}',
     b'{"digest": "d", "error": 5}',
