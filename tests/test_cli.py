@@ -205,3 +205,7 @@ def test_out_holds_what_every_link_carried_over_time(tmp_path):
     assert carried == pytest.approx(nbytes, rel=1e-9)
     assert table["utilisation"].max() <= 1 + 1e-9
     assert {item["name"] for item in document["links"]} >= {name}
+    assert (
+        invoke("run", "ring_check", *server, "--set", "cluster.nodes=1", "--out", str(tmp_path / "one")).exit_code == 0
+    )
+    assert (tmp_path / "one" / "links.csv").read_text() == "time_s,link,bytes_per_s,utilisation\n"

@@ -10,7 +10,7 @@ from golden import VALIDATION, changes, predictions
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.evidence import DEVIATION, NORMAL_95
+from simulator.evidence import DEVIATION, NORMAL_95, model_error
 from simulator.prediction import run
 from simulator.reporting.tables import accuracy_markdown
 from simulator.scenario import load
@@ -284,6 +284,19 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
     assert "rows: 2\n" in model_error_yaml(made["rows"])
     alone = validate([tmp_path / "b" / "above.yaml"])
     assert [row["group"] for row in alone["rows"]] == ["b"]
+
+
+def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
+    measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
+    (whole,) = validate([tmp_path])["rows"]
+    monkeypatch.setattr("simulator.evidence.MODEL_ERROR", "nowhere.yaml")
+    model_error.cache_clear()
+    try:
+        (bare,) = validate([tmp_path])["rows"]
+    finally:
+        model_error.cache_clear()
+    assert bare["interval"] == bare["stated_interval"] == whole["stated_interval"]
+    assert whole["interval"][0] < bare["interval"][0] <= bare["interval"][1] < whole["interval"][1]
 
 
 def test_every_problem_of_every_file_is_said_at_once(tmp_path):
