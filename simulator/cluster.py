@@ -121,7 +121,12 @@ class Cluster(Spec):
         return self.nodes * self.gpus_per_node
 
     @model_validator(mode="after")
-    def _workers_exist(self) -> Self:
+    def _named_exist(self) -> Self:
+        self.refuse_absent()
+        return self
+
+    def refuse_absent(self) -> None:
+        """Raise an expected-error where workers or nodes are named that are not there."""
         if self.workers > MAX_WORKERS:
             raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))
         outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]
@@ -134,4 +139,3 @@ class Cluster(Spec):
         absent = sorted({node for node in named if node >= self.nodes})
         if absent:
             raise expected(f"nodes below {self.nodes}", str(absent), "nodes count from 0")
-        return self

@@ -71,9 +71,11 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
 def _recorded(document: Document, folder: Path) -> dict[str, Any]:
     """A recorded trace as a workload: its layers with their times, and where its gradients are."""
     about = document.data if isinstance(document.data, dict) else {}
-    missing_keys = [key for key in ("model", "batch_size") if key not in about]
-    if missing_keys:
-        raise InputError(Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {missing_keys}"))
+    absent = [key for key in ("model", "batch_size") if key not in about]
+    if absent:
+        raise InputError(
+            Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {', '.join(absent)}")
+        )
     return {
         "name": about["model"],
         "batch_size": about["batch_size"],

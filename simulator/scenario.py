@@ -160,6 +160,11 @@ class Scenario(Spec):
 
     @model_validator(mode="after")
     def _others_fit(self) -> Self:
+        self.refuse_unfit()
+        return self
+
+    def refuse_unfit(self) -> None:
+        """Raise an expected-error where what stands beside the job does not fit the cluster, or the fidelity."""
         absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
         if absent:
             raise expected(f"nodes of other jobs below {self.cluster.nodes}", str(absent), "nodes count from 0")
@@ -174,7 +179,6 @@ class Scenario(Spec):
         twice = [item.worker for item in self.collective_order]
         if len(set(twice)) < len(twice):
             raise expected("every worker once in collective_order", str(sorted(twice)))
-        return self
 
     @property
     def concentration(self) -> Overlap:

@@ -14,18 +14,23 @@ from rich.console import Console
 from scipy.optimize import brentq
 
 from simulator.cli import main
+from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.curves import Affine
 from simulator.prediction import run
 from simulator.reporting.answers import print_advice
 from simulator.scenario import Scenario, load
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.advice import advise, read_iterations
 from simulator.studies.break_even import Race, bandwidth_axis, nodes_axis
 from simulator.studies.candidates import Candidate, Grid, candidates
+from simulator.studies.crossings import crossings
 from simulator.studies.runtime_fit import fit_runtime
 from simulator.studies.search import search
 from simulator.studies.validation import validate
 from simulator.studies.variation import put
+from simulator.topologies.base import Topology
 
 ROOT = Path(__file__).parent.parent
 GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
@@ -289,6 +294,124 @@ def test_parameter_servers_are_advised_on_among_themselves():
     document = advise(spec, grid=grid)
     assert {row["topology"] for row in document["ranking"]} == {"parameter_server sharded"}
     assert document["sensitivity"] is None
+
+
+DENSE, TOPK = Candidate({"kind": "dense"}), Candidate({"kind": "topk", "density": 0.01})
+
+
+def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
+    document = advise(scenario(sparsifier="dense"), grid=Grid((Candidate(),), (None,), (None,)))
+    assert document["answer"].startswith("Use dense (wfbp, ring): an iteration takes ")
+    assert document["break_even"] == document["other_densities"] == []
+    assert document["sensitivity"] is None
+    assert document["dense"] == document["yours"]
+
+
+def test_without_dense_the_fastest_is_used_and_nothing_is_compared():
+    document = advise(scenario(), grid=Grid((Candidate(), Candidate({"kind": "qsgd"})), (None,), (None,)))
+    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): ")
+    assert document["dense"] is None
+    assert document["break_even"] == document["reasons"] == []
+    assert [row["speed_up_over_dense"] for row in document["ranking"]] == [None, None]
+
+
+def test_iterations_of_methods_that_were_not_looked_at_leave_the_time_of_an_iteration():
+    grid = Grid((Candidate(), DENSE), (None,), (None,))
+    document = advise(scenario(bandwidth=1e7), {"terngrad": 5}, grid=grid)
+    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): an iteration takes ")
+    assert [row["time_to_target_s"] for row in document["ranking"]] == [None, None]
+
+
+@pytest.mark.parametrize("exhaustive", [300, 0])
+def test_a_method_that_refuses_everywhere_is_counted_and_left_out(exhaustive):
+    gtopk = Candidate({"kind": "gtopk", "density": 0.01})
+    grid = Grid((Candidate(), DENSE, gtopk), (None, {"kind": "sequential"}), (None, {"kind": "tree"}))
+    found = search(scenario(cluster={"nodes": 3}), grid, exhaustive)
+    assert dict(found.refused) == {"3, where a number of workers that is a power of two is needed": 4}
+    assert found.unseen + len(found.outcomes) == 8
+    assert {item.candidate.sparsifier["kind"] for item in found.outcomes if item.candidate.sparsifier} == {"dense"}
+
+
+@pytest.mark.parametrize(
+    "beside", [{"cluster": {"background": [{"source": 0, "destination": 1, "bandwidth": 1e7}]}}, {"fidelity": "flows"}]
+)
+def test_where_the_bound_without_meeting_is_none_combinations_are_run_themselves(beside):
+    spec = scenario(**beside)
+    grid = Grid((Candidate(), DENSE), (None, {"kind": "sequential"}), (None, {"kind": "tree"}))
+    staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
+    assert staged.best.time == pytest.approx(whole.best.time)
+    assert staged.best.candidate == whole.best.candidate
+
+
+def test_a_schedule_alone_that_helps_dense_is_told():
+    spec = scenario(sparsifier="dense", latency=5e-3)
+    document = advise(spec, grid=Grid((Candidate(), TOPK), (None, {"kind": "sequential"}), (None,)))
+    (reason,) = [reason for reason in document["reasons"] if reason["kind"] == "schedule"]
+    assert reason["methods"] == ["dense"]
+    assert reason["text"].startswith("Another schedule or topology alone, dense (sequential, ring), takes ")
+    assert reason["text"].endswith(": 1 call instead of 6.")
+
+
+def test_waiting_for_a_gpu_that_selects_slowly_is_told():
+    slow = {**CARD, "kernels": {**CARD["kernels"], "topk": {"curve": "affine", "intercept": 2e-5, "slope": 1e-7}}}
+    spec = scenario(
+        sparsifier="dense", bandwidth=1.25e9, cluster={"other_gpus": [{"nodes": [1], "gpu": slow, "factor": 1}]}
+    )
+    document = advise(spec, grid=Grid((Candidate(), TOPK), (None,), (None,)))
+    (reason,) = [reason for reason in document["reasons"] if reason["kind"] == "waiting"]
+    assert reason["methods"] == ["topk 0.01"]
+    assert reason["text"].startswith("All wait for the slowest worker's work: topk 0.01 2")
+
+
+def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try():
+    spec = scenario(cluster={"nodes": 300, "links": [{"link": "node 299 NIC", "factor": 0.5}]})
+    (row,) = advise(spec, grid=Grid((Candidate(), DENSE), (None,), (None,)))["break_even"]
+    assert row["workers_words"] == "could not be run at another worker count"
+    assert row["workers_above_which_it_wins"] is row["workers_up_to_which_it_wins"] is None
+
+
+def test_methods_whose_messages_meet_are_compared_over_bandwidths_alone():
+    layers = [{"name": "a", "numel": 3000, "backward": 1e-3}]
+    methods = tuple(Candidate({"kind": kind, "density": 0.01}) for kind in ("topk", "oktopk"))
+    spec = scenario(layers=layers, topology="tree", cluster={"nodes": 8}, fidelity="flows", sparsifier="dense")
+    rows = advise(spec, grid=Grid((DENSE, *methods), (None,), (None,)))["break_even"]
+    assert {row["method"] for row in rows} == {"topk 0.01", "oktopk 0.01"}
+    assert {row["workers_words"] for row in rows} == {"not looked at over worker counts: takes long to simulate"}
+    assert {row["schedule"] for row in rows} == {"bucketed 25 MiB"}
+
+
+def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
+    model = Candidate({"kind": "topk", "density": 0.01, "granularity": "model"}, {"kind": "sequential"})
+    spec = scenario(bandwidth=1e7, sparsifier="dense", layers=[*LAYERS, {"name": "large", "numel": 10_000_000}])
+    grid = Grid((replace(model, scheduler=None),), (None, model.scheduler), (None,))
+    staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
+    assert [item.candidate for item in staged.outcomes] == [item.candidate for item in whole.outcomes] == [model]
+    assert staged.refused == whole.refused
+    assert staged.refused.total() == 1
+    (row,) = crossings(spec, whole.outcomes)
+    assert row["schedule"] == "sequential"
+    assert row["bandwidth_words"].startswith("wins below")
+
+
+def test_candidates_at_another_density_are_the_scenario_s_own_method_there():
+    first, *others = candidates(scenario(), 0.1).methods
+    assert first.overrides == {"sparsifier.density": 0.1}
+    assert first.of(scenario()).sparsifier == scenario(sparsifier={"kind": "topk", "density": 0.1}).sparsifier
+    assert {item.sparsifier.get("density") for item in others} == {0.1, None}
+
+
+def test_plug_ins_with_parameters_of_their_own_are_left_out_and_said_so(monkeypatch):
+    known = {base: discover(base) for base in (Sparsifier, Scheduler, Topology)}
+    needy = {  # without a kind, so that they are registered nowhere
+        base: type("Needy", (known[base][kind],), {"__annotations__": {"rank": int}, "__module__": __name__})
+        for base, kind in ((Sparsifier, "topk"), (Scheduler, "wfbp"), (Topology, "tree"))
+    }
+    plain = candidates(scenario(), 0.01)
+    monkeypatch.setattr("simulator.studies.candidates.discover", lambda base: {**known[base], "needy": needy[base]})
+    made = candidates(scenario(), 0.01)
+    assert made.left_out[0] == "needy: parameters of their own would have to be given"
+    assert (made.methods, made.schedulers, made.topologies) == (plain.methods, plain.schedulers, plain.topologies)
+    assert made.left_out[1:] == plain.left_out
 
 
 # Published signs.

@@ -121,6 +121,24 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     assert re.fullmatch(r".*bad\.yaml:4:3: cluster\.nodes: expected at least 1, got 0\n", result.stderr)
 
 
+def test_input_that_does_not_fit_into_memory_is_one_line_and_exit_code_2(monkeypatch):
+    def none_left(*_):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr("simulator.scenario.load", none_left)
+    result = invoke("run", "quickstart")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "sparsim: expected input that fits into memory, got Unable to allocate 7.28 TiB: ask for something smaller\n"
+    )
+
+
+def test_check_prints_one_json_document_on_demand():
+    document = json.loads(invoke("check", "ring_check", "--json", "--set", "cluster.nodes=4").stdout)
+    loaded = load("ring_check", ("cluster.nodes=4",))
+    assert document == {"digest": loaded.digest, "scenario": loaded.resolved()}
+
+
 def test_an_unwritable_place_is_said_so(tmp_path):
     (tmp_path / "file").write_text("")
     result = sparsim("run", "ring_check", "--out", str(tmp_path / "file" / "inside"))
@@ -228,3 +246,7 @@ def test_out_holds_what_every_link_carried_over_time(tmp_path):
     assert carried == pytest.approx(nbytes, rel=1e-9)
     assert table["utilisation"].max() <= 1 + 1e-9
     assert {item["name"] for item in document["links"]} >= {name}
+    assert (
+        invoke("run", "ring_check", *server, "--set", "cluster.nodes=1", "--out", str(tmp_path / "one")).exit_code == 0
+    )
+    assert (tmp_path / "one" / "links.csv").read_text() == "time_s,link,bytes_per_s,utilisation\n"

@@ -5,12 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
-from simulator.errors import InputError
+from simulator.errors import InputError, SparsimError
+from simulator.studies.dask_executor import OnCluster
+from simulator.studies.executors import Outcome
 from simulator.studies.sweep import run_sweep
 
 pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
@@ -43,7 +46,7 @@ def started(*arguments):
 
 @pytest.fixture
 def cluster():
-    """The address of a scheduler, and its two worker processes."""
+    """The address of a scheduler, its two worker processes, and its own."""
     scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
     processes = [scheduler]
     try:
@@ -54,7 +57,7 @@ def cluster():
         for _ in range(2):
             options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
             processes.append(started("worker", address, *options))
-        yield address, processes[1:]
+        yield address, processes[1:], scheduler
     finally:
         for process in processes:
             process.kill()
@@ -74,7 +77,7 @@ def results(out):
 
 
 def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp_path):
-    address, workers = cluster
+    address, workers, _ = cluster
     at = []
 
     def kill_one(progress):
@@ -93,7 +96,7 @@ def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp
 
 
 def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file, tmp_path):
-    address, workers = cluster
+    address, workers, _ = cluster
     for process in workers:
         process.kill()
         process.wait()
@@ -117,6 +120,84 @@ def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file
         late[0].kill()
         late[0].wait()
         late[0].stderr.close()
+
+
+class Failing:
+    """Evaluates nothing; raises an error of Dask's, or of this name, at some numbers."""
+
+    def __init__(self, numbers, error):
+        self.numbers, self.error = numbers, error
+
+    def evaluate(self, number):
+        if number in self.numbers:
+            raise self.error
+        return Outcome(number, str(number), b"", None)
+
+    def failure(self, number, message):
+        return Outcome(number, str(number), b"", message)
+
+
+@pytest.fixture
+def here():
+    """The address of a scheduler with one worker, both in this process."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as made:
+        yield made.scheduler_address
+
+
+def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
+    from distributed.scheduler import KilledWorker
+
+    evaluator = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
+    groups = [range(40), range(40, 80)]
+    outcomes = {o.number: o for batch in OnCluster(here).run(evaluator, groups) for o in batch}
+    assert sorted(outcomes) == list(range(80))
+    errors = {number: outcome.error for number, outcome in outcomes.items() if outcome.error}
+    assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated it died")
+
+
+def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
+    with pytest.raises(SparsimError, match=rf"^--cluster {here}: ImportError: no module named simulator$"):
+        list(OnCluster(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
+
+
+def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
+    made = [
+        run_sweep(sweep_file, tmp_path / name, shard=(1, 20), **options)
+        for name, options in (("there", {"cluster": here}), ("here", {"workers": 1}))
+    ]
+    assert made[0].manifest["evaluated"] == POINTS // 20
+    assert made[0].table.equals(made[1].table)
+
+
+def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("simulator.studies.dask_executor._CONNECT_SECONDS", 1)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        pytest.raises(InputError, match="expected a Dask scheduler with workers, got none"),
+    ):
+        list(OnCluster(empty.scheduler_address).run(Failing((), None), [range(8)]))
+
+
+def test_a_scheduler_that_is_killed_is_an_error_and_what_is_finished_is_kept(cluster, sweep_file, tmp_path):
+    address, _, scheduler = cluster
+    at = []
+
+    def kill(progress):
+        if not at and progress.evaluated:
+            at.append(progress.evaluated)
+            scheduler.kill()
+
+    with pytest.raises(SparsimError, match=rf"^--cluster {address}: the scheduler was lost$"):
+        run_sweep(sweep_file, tmp_path / "out", cluster=address, observe=kill)
+    assert run_sweep(sweep_file, tmp_path / "out", workers=1).manifest["reused"] >= at[0] > 0
+
+
+def test_nothing_to_evaluate_asks_nobody():
+    assert list(OnCluster("tcp://127.0.0.1:9").run(Failing((), None), [])) == []
 
 
 def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):

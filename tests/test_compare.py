@@ -4,10 +4,12 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
+from simulator.loading.documents import MAX_BYTES
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction import run
 from simulator.scenario import load
@@ -19,6 +21,11 @@ NASTY = "<script>alert(1)</script> [red]&amp;"
 
 def invoke(*arguments):
     return CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
+
+
+def invoke_run(out, *arguments):
+    assert CliRunner().invoke(main, ["run", *arguments, "--out", str(out)]).exit_code == 0
+    return out
 
 
 def swept(out, density=(0.001, 0.01), bandwidth="10 Gbit/s", **more):
@@ -101,6 +108,35 @@ def test_sweeps_are_joined_on_what_varies(tmp_path):
     output = invoke(a, b, "-o", tmp_path / "page.html").output
     assert "2 are slower in B" in " ".join(output.split())
     assert NASTY in output
+
+
+def test_sweeps_without_a_common_point_and_with_one_that_fails_are_told_in_words(tmp_path):
+    a, b = swept(tmp_path / "a", density=(0.001,)), swept(tmp_path / "b", density=(0.1,))
+    apart = compare_outcomes(str(a), str(b))
+    assert apart["answer"] == "The sweeps have no point in common."
+    assert apart["points"] == apart["terms"] == []
+    assert apart["summary"]["joined"] == 0
+    assert "ratio_mean" not in apart["summary"]
+    refused = {
+        "base": load("ring_check").resolved(),
+        "vary": {"sparsifier": [{"kind": "gtopk", "density": 0.1}], "cluster.nodes": [3]},
+    }
+    run_sweep(refused, tmp_path / "c", workers=1)
+    failed = compare_outcomes(str(tmp_path / "c"), str(tmp_path / "c"))
+    text = " ".join(invoke(tmp_path / "c", tmp_path / "c").output.split())
+    assert failed["answer"] in text
+    assert failed["answer"] == "1 point in common; none came out in both sweeps."
+    (row,) = failed["failed"]
+    assert row["error_a"] == row["error_b"]
+    assert "power of two" in row["error_a"]
+
+
+def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
+    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
+    (bare / "scenario.yaml").unlink()
+    document = compare_outcomes(str(whole), str(bare))
+    assert not document["inputs"]["known"]
+    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
 
 
 class _Page(HTMLParser):
@@ -256,6 +292,21 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
         (["ring_chek", "ring_check"], "did you mean 'ring_check'?"),
         (["ring_check", "ring_check", "-o", "page.txt"], "expected a name that ends in .html, got 'page.txt'"),
         (["ring_check", "swept"], "expected two runs or two sweeps, got the run ring_check and the sweep swept"),
+        (
+            ["binary.json", "ring_check"],
+            "binary.json: expected JSON as `sparsim run --json` prints it, got something else",
+        ),
+        (["deep.json", "ring_check"], "deep.json: expected JSON as `sparsim run --json` prints it, got something else"),
+        (["large.json", "ring_check"], f"large.json: expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1} bytes"),
+        (["listed", "ring_check"], "listed/scenario.yaml: expected a scenario: a mapping, got [1]"),
+        (["shards", "swept"], "these are shards: the same sweep without --shard joins them"),
+        (["torn", "swept"], "torn: expected results of `sparsim sweep`, got "),
+        (["unmanifested", "swept"], "unmanifested: expected results of `sparsim sweep`, got "),
+        (["columns", "swept"], "columns/results.parquet: expected results of `sparsim sweep`, got columns ['a']"),
+        (
+            ["warmups", "seeds"],
+            "compare: expected sweeps that vary a common key, got warmup in warmups, and seed in seeds",
+        ),
         (["swept", "wider"], "wider: sparsifier.granularity: expected keys that vary in both sweeps, got 2 values"),
     ],
 )
@@ -272,7 +323,20 @@ def places(tmp_path_factory):
     (made / "empty").mkdir()
     (made / "broken.json").write_text("{")
     (made / "other.json").write_text("[]")
+    (made / "binary.json").write_bytes(b"\xff\xfe{}")
+    (made / "deep.json").write_text("[" * 100_000)
+    (made / "large.json").write_bytes(b" " * (MAX_BYTES + 1))
+    invoke_run(made / "listed", "ring_check").joinpath("scenario.yaml").write_text("[1]\n")
     (made / "stored").mkdir()
     swept(made / "swept")
+    for name in ("shards", "torn", "unmanifested", "columns"):
+        (made / name).mkdir()
+    (made / "shards" / "results-1of2.parquet").write_bytes(b"")
+    (made / "torn" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes()[:-20])
+    (made / "unmanifested" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes())
+    pd.DataFrame({"a": [1]}).to_parquet(made / "columns" / "results.parquet")
+    (made / "columns" / "manifest.json").write_text("{}")
+    for key in ("seed", "warmup"):
+        run_sweep({"base": "ring_check", "vary": {key: [1]}}, made / f"{key}s", workers=1)
     swept(made / "wider", **{"sparsifier.granularity": ["layer", "model"]})
     return made

@@ -29,6 +29,10 @@ topology: ring
 sparsifier: {{kind: topk, density: 0.01}}
 scheduler: wfbp
 """
+JOB = """other_jobs:
+  - {nodes: NODES, workload: {batch_size: 1, layers: [{name: a, numel: 10}]}, topology: ring, sparsifier: dense,
+     scheduler: wfbp}
+"""
 HEADER = "name,numel,forward_s,backward_s\n"
 LAYERS = "layers: [{name: a, numel: 1000, backward: 1 ms}, {name: b, numel: 10}]"
 
@@ -49,6 +53,37 @@ CASES = {
     "half a worker": ({"nodes: 4": "nodes: 4.5"}, {}, ()),
     "infinite workers": ({"nodes: 4": "nodes: .inf"}, {}, ()),
     "slow worker that is not there": ({"nodes: 4": "nodes: 4\n  stragglers: {slow: [{worker: 4, factor: 2}]}"}, {}, ()),
+    "too many workers": ({"nodes: 4": "nodes: 131072\n  gpus_per_node: 2"}, {}, ()),
+    "link that ends before it begins": (
+        {"nodes: 4": "nodes: 4\n  links: [{link: node 1 NIC, factor: 0.5, start: 2 s, until: 1 s}]"}, {}, (),
+    ),
+    "background to oneself": (
+        {"nodes: 4": "nodes: 4\n  background: [{source: 1, destination: 1, bandwidth: 1 GB/s}]"}, {}, (),
+    ),
+    "background of a node that is not there": (
+        {"nodes: 4": "nodes: 4\n  background: [{source: 1, destination: 7, bandwidth: 1 GB/s}]"}, {}, (),
+    ),
+    "node with two other GPUs": (
+        {"nodes: 4": "nodes: 4\n  other_gpus: [{nodes: [1], gpu: gpus/ideal, factor: 2},"
+                     " {nodes: [0, 1], gpu: gpus/ideal, factor: 3}]"}, {}, (),
+    ),
+    "other job on nodes that are not there": (
+        {"scheduler: wfbp": "scheduler: wfbp\n" + JOB.replace("NODES", "[3, 4, 9]")}, {}, (),
+    ),
+    "fold beside another job": (
+        {"scheduler: wfbp": "scheduler: wfbp\nfidelity: fold\n" + JOB.replace("NODES", "[0, 1]")}, {}, (),
+    ),
+    "fold beside background": (
+        {"scheduler: wfbp": "scheduler: wfbp\nfidelity: fold",
+         "nodes: 4": "nodes: 4\n  background: [{source: 1, destination: 0, bandwidth: 1 GB/s}]"}, {}, (),
+    ),
+    "order of one worker twice": (
+        {"scheduler: wfbp": "scheduler: wfbp\ncollective_order: [{worker: 1, buckets: [0, 1]},"
+                            " {worker: 1, buckets: [1, 0]}]"}, {}, (),
+    ),
+    "trace that does not say its model": (
+        {"workload: {": "workload: {trace: t}\n#"}, {"t/trace.yaml": "format: 1\nworkers: 1\n"}, (),
+    ),
     "missing workload": ({"workload: {": "workload: workloads/resnet5-v100\n#"}, {}, ()),
     "missing trace": ({"workload: {": "workload: {trace: workloads/resnet5-v100}\n#"}, {}, ()),
     "missing GPU": ({"gpus/ideal": "gpus/idael"}, {}, ()),
@@ -88,6 +123,7 @@ def outcome(folder, replacements, files, overrides):
         assert old in text
         text = text.replace(old, new, 1)
     for name, content in {"run.yaml": text, **files}.items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
     with pytest.raises(InputError) as caught:
         run(load(folder / "run.yaml", overrides))
@@ -221,6 +257,17 @@ def test_set_reaches_into_named_files(tmp_path):
     assert changed.cluster.network.bandwidth == 5e9
     assert changed.cluster.network.latency == plain.cluster.network.latency
     assert (changed.topology.kind, changed.workload.layers[1].numel) == ("tree", 7)
+
+
+def test_set_replaces_an_entry_of_a_list_and_reaches_into_a_workload_whose_layers_are_a_file(tmp_path):
+    named = SCENARIO.replace(f"{{batch_size: 1, {LAYERS}}}", "workloads/resnet18-v100")
+    (tmp_path / "run.yaml").write_text(named)
+    plain, changed = (load(tmp_path / "run.yaml", keys).workload for keys in ((), ("workload.batch_size=7",)))
+    assert changed.batch_size == 7
+    assert changed.layers == plain.layers
+    (tmp_path / "run.yaml").write_text(SCENARIO)
+    changed = load(tmp_path / "run.yaml", ("workload.layers.1={name: c, numel: 5}",))
+    assert [(layer.name, layer.numel) for layer in changed.workload.layers] == [("a", 1000), ("c", 5)]
 
 
 if __name__ == "__main__":

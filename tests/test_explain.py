@@ -12,12 +12,13 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction import run
 from simulator.reporting.answers import print_explanation
-from simulator.scenario import Scenario, load
+from simulator.scenario import CollectiveOrder, Scenario, load
 from simulator.studies.counterfactuals import counterfactuals
 from simulator.studies.critical_path import exposure
 from simulator.studies.explanation import TERMS, explain, terms_of
 from simulator.studies.kernel_use import kernel_use
 from simulator.studies.sensitivity import sensitivity
+from simulator.studies.variation import closed_form
 
 CARD = {
     "name": "card",
@@ -76,9 +77,13 @@ MANY = {
     "merged by cost": {"scheduler": "mg_wfbp", "runtime": SOFTWARE},
     "kernels between": {"sparsifier": {**TOPK, "exchange_by": "union_all_reduce"}},
     "gtopk": {"sparsifier": {"kind": "gtopk", "density": 0.01}},
+    "nothing to send of one tensor": {
+        "sparsifier": {"kind": "deft", "density": 0.01}, "scheduler": "priority", "network": {"latency": 0.0},
+        "layers": [{"name": "tiny", "numel": 1, "backward": 1e-3}, *LAYERS],
+    },
     "one worker": {"cluster": {"nodes": 1}, "sparsifier": TOPK},
     "no work": {"gpu": IDEAL, "layers": [{"name": "only", "numel": 1000}], "scheduler": "priority"},
-}
+}  # fmt: skip
 RANDOM = {
     "jitter": {"cluster": {"stragglers": {"jitter": 0.2}}, "iterations": 5},
     "jitter, gated": {"cluster": {"stragglers": {"jitter": 0.2}}, "scheduler": "priority", "iterations": 5},
@@ -218,6 +223,25 @@ def test_free_selection_saves_the_selection_where_nothing_hides_it():
     assert run(spec).document["breakdown_s"]["selection"] > 0  # the scenario itself is as before
 
 
+def test_an_infinite_network_has_no_hops_and_no_uplinks():
+    trees = {"kind": "leaf_spine", "nodes_per_leaf": 2, "oversubscription": 4.0, "hop_latency": 1e-3}
+    spec = scenario(network=trees, sparsifier="dense")
+    prediction = run(spec)
+    world = counterfactuals(prediction)[0]
+    assert world["iteration_time_s"] == pytest.approx(prediction.plan.single_gpu_time, rel=1e-6)
+    assert world["saving_s"] > 2e-3
+
+
+def test_a_world_that_does_not_fit_the_scenario_is_left_out():
+    """Where merging is free of start-ups nothing is merged, so that the order names buckets that are not there."""
+    spec = scenario(scheduler="mg_wfbp", runtime=SOFTWARE)
+    buckets = len(run(spec).plan.work.buckets)
+    ordered = spec.model_copy(update={"collective_order": (CollectiveOrder(worker=1, buckets=tuple(range(buckets))),)})
+    made = {row["name"] for row in counterfactuals(run(ordered))}
+    assert {"perfect_overlap", "no_stragglers"} <= made
+    assert "infinite_network" not in made
+
+
 def test_no_stragglers_takes_the_waiting_away():
     spec = scenario(**RANDOM["slow worker"])
     world = next(row for row in counterfactuals(run(spec)) if row["name"] == "no_stragglers")
@@ -267,6 +291,58 @@ def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
     assert line(told(document), "cluster.nodes").endswith(" -")
 
 
+OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
+             "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"cluster": {"stragglers": {"slow": [{"worker": 3, "factor": 2}]}}},
+        {"cluster": {"other_gpus": [{"nodes": [3], "gpu": CARD, "factor": 1.5}]}},
+        {"cluster": {"links": [{"link": "node 3 NIC", "factor": 0.5}]}},
+        {"cluster": {"background": [{"source": 3, "destination": 1, "bandwidth": 1e7}]}},
+        {"other_jobs": [OTHER_JOB], "iterations": 1, "warmup": 0, "gpu": IDEAL, "layers": [{"name": "a", "numel": 10}]},
+        {"collective_order": [{"worker": 3, "buckets": [0, 1, 2, 3, 4, 5]}]},
+    ],
+    ids=lambda parts: next(iter(parts.get("cluster", parts))),
+)
+def test_half_the_nodes_have_no_value_where_the_last_one_is_named(parts):
+    row = slopes(scenario(**parts))["cluster.nodes"]
+    assert row["at_half"] is None
+    assert row["at_double"] > 0
+
+
+def test_nodes_that_can_be_neither_one_more_nor_one_less_have_no_slope():
+    row = slopes(scenario(sparsifier={"kind": "gtopk", "density": 0.01}))["cluster.nodes"]
+    assert (row["elasticity"], row["derivative"]) == (None, None)
+    assert row["at_half"] > 0 < row["at_double"]
+
+
+def test_slopes_of_loading_jitter_and_overlap():
+    """Where data takes longest, it is the iteration; a wider jitter makes all wait longer."""
+    loading = slopes(scenario(workload={"input_time": 1.0}))["workload.input_time"]
+    assert (loading["value"], loading["unit"]) == (1.0, "s")
+    assert loading["elasticity"] == pytest.approx(1, abs=0.2)
+    assert loading["at_double"] - loading["base"] == pytest.approx(1.0)
+    jitter = slopes(scenario(**RANDOM["jitter"]))["cluster.stragglers.jitter"]
+    assert (jitter["value"], jitter["unit"]) == (0.2, "")
+    assert jitter["at_half"] < jitter["base"] < jitter["at_double"]
+    by_union = {**TOPK, "exchange_by": "union_all_reduce"}
+    overlap = slopes(scenario(sparsifier=by_union, overlap_concentration=5))["overlap_concentration"]
+    assert overlap["value"] == 5
+    assert overlap["at_half"] < overlap["base"] < overlap["at_double"]  # more alike: a smaller union
+
+
+def test_kernels_without_a_curve_hang_on_the_memory_bandwidth():
+    bare = {"name": "bare", "memory_bandwidth": 5e11, "kernels": {"topk": CARD["kernels"]["topk"]}}
+    spec = scenario(gpu=bare, sparsifier={"kind": "signsgd"}, scheduler="sequential")
+    row = slopes(spec)["cluster.gpu.memory_bandwidth"]
+    assert (row["value"], row["unit"]) == (5e11, "B/s")
+    assert row["at_double"] < row["base"] < row["at_half"]
+    assert "cluster.gpu.memory_bandwidth" not in slopes(scenario())  # the curve of elementwise kernels is the floor
+
+
 def test_inputs_that_change_nothing_are_named():
     document = explain(scenario(cluster={"nodes": 1}, sparsifier=TOPK))
     silent = document["sensitivity"]["without_effect"]
@@ -299,6 +375,38 @@ def told(document):
 
 def said(spec):
     return told(explain(spec))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "law"),
+    [
+        (("overlap_concentration=30",), "overlap_concentration"),
+        (("overlap_mixture={spread: 1, core: 0.1}",), "overlap_mixture"),
+    ],
+)
+def test_a_stated_overlap_takes_the_replay_s_place(overrides, law):
+    spec = load("replay_topk", overrides)
+    bare, note = closed_form(spec)
+    assert (bare.workload.gradients, note) == ("", "selection in closed form, not replayed on the trace")
+    assert getattr(bare, law) == getattr(spec, law) is not None
+    fitted, note = closed_form(load("replay_topk"))
+    assert note.endswith("; unions by the law fitted to it")
+    assert fitted.overlap_mixture != bare.overlap_mixture
+
+
+def test_a_method_without_a_law_of_overlap_is_taken_as_independent():
+    spec = load("replay_topk", ("sparsifier=dense",))
+    bare, note = closed_form(spec)
+    assert note == "selection in closed form, not replayed on the trace"
+    assert (bare.overlap_concentration, bare.overlap_mixture) == (None, None)
+
+
+def test_exchanges_that_share_links_have_no_split_of_their_own():
+    document = explain(scenario(topology=SERVERS, gpu=IDEAL))
+    assert document["exchanges"]["spent_s"] is None
+    assert document["exchanges"]["calls"] == len(LAYERS)
+    alone = explain(scenario(gpu=IDEAL))["exchanges"]["spent_s"]
+    assert set(alone) == {"start_up", "transfer", "software", "kernel"}
 
 
 def invoke(*arguments):

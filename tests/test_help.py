@@ -68,6 +68,13 @@ def test_help_of_every_command_has_examples_of_it(path):
     assert all(tuple(arguments[: len(path)]) == path for arguments in mine)
 
 
+@pytest.mark.parametrize("group", ["record", "calibrate", "trace"])
+def test_help_of_a_group_lists_its_commands_and_no_examples(group):
+    text = CliRunner().invoke(main, [group, "--help"]).output
+    assert set(re.findall(r"^  ([a-z-]+) ", text, flags=re.M)) == set(main.commands[group].commands)
+    assert "Examples" not in text
+
+
 @pytest.mark.parametrize(("path", "arguments"), EXAMPLES, ids=" ".join)
 def test_examples_are_well_formed(path, arguments):
     command = main
@@ -124,6 +131,8 @@ def test_names_keys_and_values_are_completed(tmp_path, monkeypatch):
     assert complete("completion", "z") == ["zsh"]
     assert {"cluster.", "cluster=", "seed="} <= set(keys_below(""))
     assert keys_below("no.such.key") == []
+    entry = complete("run", "quickstart", "--set", "workload.layers.0.")
+    assert {"workload.layers.0.numel=", "workload.layers.0.backward="} <= set(entry)
     assert {"auto", "fold", "flows"} == set(values_of("fidelity"))
 
 

@@ -13,14 +13,17 @@ from click.testing import CliRunner
 from simulator.cli import main
 from simulator.component import build
 from simulator.engine.replay import added, mean_selection, replay, replay_trace
+from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
+from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.trace_study import fit_overlap
-from simulator.traces.format import Trace
+from simulator.studies.trace_study import build_up, fit_overlap, info
+from simulator.traces.format import Trace, TraceSpec
+from simulator.traces.writer import TraceWriter
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("resnet-digits", "transformer-generated")
@@ -203,6 +206,76 @@ def test_replay_equals_the_closed_form_on_independent_data():
     closed = method.expect(Bucket(0, (d,), 0), n, float("inf"))
     assert found.selected == pytest.approx(closed.selected)
     assert found.aggregated == pytest.approx(closed.aggregated, rel=0.01)
+
+
+SMALL_LAYERS = (Layer(name="still", numel=40), Layer(name="a", numel=200), Layer(name="b", numel=80))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A trace of four workers and two iterations; the first tensor's gradients are all 0."""
+    folder = tmp_path_factory.mktemp("small") / "trace"
+    spec = TraceSpec(format=1, workers=4, iterations=(0,), model="small", batch_size=1)
+    piece, numels = np.repeat([0, 1, 2], [40, 200, 80]), (40, 200, 80)
+    with TraceWriter(folder, spec, SMALL_LAYERS) as out:
+        for number in range(2):
+            values = np.random.default_rng(number).standard_normal((4, 320)).astype(np.float32)
+            values[:, :40] = 0
+            out.append(Block(values, piece, np.arange(320), np.ones(320), numels, number, tuple((n,) for n in numels)))
+    return folder
+
+
+def test_a_tensor_that_stands_still_has_no_shape(small):
+    still, moving, _ = info(small, 0.1)["layers"]
+    assert (still["std"], still["histogram"]) == (0.0, [])
+    assert still["excess_kurtosis"] is still["gaussian_distance"] is None
+    assert moving["std"] == pytest.approx(1.2, abs=0.1)  # with what was held back
+    assert len(moving["histogram"]) == 41
+
+
+def test_unions_that_were_not_measured_are_those_of_the_replay(small):
+    document = fit_overlap(small, 0.05, "layer")
+    found = {row["workers"]: row for row in document["rows"]}
+    method = {"kind": "topk", "density": 0.05, "granularity": "layer"}
+    trace = Trace.open(small)
+    assert document["source"] == "replay"
+    assert found[1]["union"] < found[2]["union"] < found[4]["union"]
+    for count in (1, 4):
+        assert found[count]["union"] == pytest.approx(mean(rows(trace, method, count), "aggregated"))
+
+
+def test_build_up_of_more_workers_than_were_recorded_is_refused(small):
+    with pytest.raises(InputError, match="expected at most 4 workers, those recorded, got 8"):
+        build_up(small, ["dense"], [1, 8])
+
+
+def test_build_up_prints_what_it_would_store(small, tmp_path):
+    command = ["trace", "build-up", str(small), "--method", "{kind: topk, density: 0.1}", "--json"]
+    plain = CliRunner().invoke(main, command, catch_exceptions=False)
+    stored = CliRunner().invoke(main, [*command, "--out", str(tmp_path)], catch_exceptions=False)
+    assert json.loads(plain.stdout)["rows"] == json.loads((tmp_path / "build_up.json").read_text())
+    assert plain.stdout == stored.stdout
+    assert {row["workers"] for row in json.loads(plain.stdout)["rows"]} == {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["info", "traces/resnet-digts"],
+            "with trace.yaml, got none: did you mean 'traces/resnet-digits'?",
+        ),
+        (["info", "nothing-of-that-kind"], "nothing-of-that-kind: expected a trace folder with trace.yaml, got none\n"),
+        (["synthesize", "s.yaml", "--like", "traces/resnet-digits"], "expected either a spec or --like, got both"),
+        (["synthesize"], "expected either a spec or --like, got neither"),
+        (["synthesize", "nowhere.yaml"], "nowhere.yaml: expected a readable file, got No such file or directory"),
+    ],
+)
+def test_traces_that_are_not_there_are_said_so(arguments, message, tmp_path):
+    out = ["--out", str(tmp_path / "out")] if arguments[0] == "synthesize" else []
+    result = CliRunner().invoke(main, ["trace", *arguments, *out], catch_exceptions=False)
+    assert result.exit_code == 2
+    assert message in result.stderr
 
 
 def test_trace_commands(tmp_path):

@@ -1,5 +1,6 @@
 """Sweeps: the grid, what is on disk after whatever happened, and that a point is what `run` predicts."""
 
+import gc
 import io
 import itertools
 import json
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pandas as pd
@@ -24,10 +26,12 @@ from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.prediction import run
 from simulator.scenario import load
-from simulator.studies.executors import Here, Outcome, Processes, Queue
+from simulator.sparsifiers.topk import TopK
+from simulator.studies.executors import BATCH_SECONDS, Here, Outcome, Processes, Queue
 from simulator.studies.grid import read_grid
 from simulator.studies.journal import Journal, line_of
 from simulator.studies.points import Points
+from simulator.studies.row_table import table as table_of
 from simulator.studies.rows import row_of
 from simulator.studies.sweep import Failed, run_sweep, sweep
 from simulator.studies.sweep_plan import planned
@@ -209,6 +213,17 @@ ERRORS = {
 <tmp>:11:23: skip.1.seed.abov: expected a known comparison, got 'abov': did you mean 'above'?
 <tmp>:12:5: skip.2: expected a mapping from dotted keys to values, got 3""",
     ),
+    "ends too far apart to be told, and a zip and a skip that are no lists": (
+        BASE + "vary:\n  seed: {from: 1e-31, to: 1, scale: log, points: 3}\n"
+        "  iterations: {from: 1, to: 1e31, points: 3}\nzip: {warmup: [1]}\n",
+        """<tmp>:9:3: vary.seed: expected ends from 1e-30 to 1e+30, got 1e-31 and 1
+<tmp>:10:3: vary.iterations: expected ends from 1e-30 to 1e+30, got 1 and 1e+31
+<tmp>:11:1: zip: expected a list of mappings whose lists go together, got {'warmup': [1]}""",
+    ),
+    "a skip that is no list": (
+        BASE + "vary: {seed: [1]}\nskip: {seed: 1}\n",
+        "<tmp>:9:1: skip: expected a list of mappings from dotted keys to values, got {'seed': 1}",
+    ),
     "everything skipped": (
         BASE + "vary: {seed: [1, 2]}\nskip: [{seed: {at_most: 5}}]\n",
         "<tmp>:9:1: skip: expected at least one point that is not skipped, got none",
@@ -218,6 +233,9 @@ ERRORS = {
         "base: quickstrt\nvary: {seed: [1]}\n",
         "<tmp>:1:1: base: expected a file beside this one, in ./configs or in the package, got 'quickstrt': "
         "did you mean 'quickstart'?",
+    ),
+    "a base that is no name": (
+        "base: 3\nvary: {seed: [1]}\n", "<tmp>:1:1: base: expected a scenario or its name, got 3",
     ),
     "too many": (
         BASE + "vary:\n  seed: {from: 1, to: 1000, points: 1000}\n  iterations: {from: 1, to: 1000, points: 1000}\n",
@@ -235,6 +253,18 @@ def test_errors_read_as_agreed(tmp_path, name):
         swept(path, tmp_path / "out")
     assert str(caught.value).replace(str(path), "<tmp>") == expected
     assert not (tmp_path / "out").exists()
+
+
+def test_a_base_that_is_no_mapping_is_refused_with_its_file(tmp_path):
+    (tmp_path / "list.yaml").write_text("[1]\n")
+    with pytest.raises(InputError) as caught:
+        swept(written(tmp_path, "base: list.yaml\nvary: {seed: [1]}\n"), tmp_path / "out")
+    assert str(caught.value) == f"{tmp_path}/list.yaml:1:1: expected a scenario: a mapping, got [1]"
+
+
+def test_fewer_than_one_process_is_an_input_error():
+    with pytest.raises(InputError, match=r"^workers: expected at least 1, got 0$"):
+        sweep({"base": "ring_check", "vary": {"seed": [1]}}, workers=0)
 
 
 def test_a_bad_sweep_is_exit_code_2_and_leaves_nothing(tmp_path):
@@ -345,6 +375,87 @@ def test_a_mapping_is_a_sweep_and_a_float_is_si():
     assert again["digest"].tolist() == table["digest"].tolist()
 
 
+def test_components_and_whole_clusters_may_vary(tmp_path):
+    cluster = load("ring_check").resolved()["cluster"]
+    vary = {
+        "sparsifier": [TopK(density=0.01), "dense"],
+        "cluster": [{**cluster, "nodes": nodes} for nodes in (2, 4)],
+        "seed": [1, 2],
+    }
+    table = sweep({"base": "ring_check", "vary": vary}, out=tmp_path, workers=1)
+    assert [json.loads(cell)["kind"] for cell in table["sparsifier"][:4]] == ["topk"] * 4
+    assert table["sparsifier"][4:].tolist() == ["dense"] * 4
+    assert table["workers"].tolist() == [2, 2, 4, 4] * 2
+    assert list(table.columns).count("seed") == 1  # varied, and a key of the document
+    assert table["seed"].tolist() == [1, 2] * 4
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), table)
+    expected = load("ring_check", ("sparsifier={kind: topk, density: 0.01}", "cluster.nodes=4", "seed=2"))
+    assert table["digest"][3] == expected.digest
+
+
+def test_true_and_false_are_a_column_of_their_own_kind():
+    vary = {"topology": [{"kind": "parameter_server", "servers": 2}], "topology.colocated": [True, False]}
+    table = sweep({"base": "ring_check", "vary": vary}, workers=1)
+    assert table["topology.colocated"].dtype == bool
+    assert table["topology.colocated"].tolist() == [True, False]
+    (made,) = [table_of({}, [{"a": True}, {"b": 1}])["a"]]
+    assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
+
+
+def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
+    path = written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4]}\n")
+    result = CliRunner().invoke(
+        main, ["sweep", str(path), "--base", "ring_check", "--out", f"{tmp_path}/a", "--workers", "1"]
+    )
+    assert result.exit_code == 0, result.output
+    made = pd.read_parquet(tmp_path / "a" / "results.parquet")
+    assert made["digest"].tolist() == [load("ring_check", (f"cluster.nodes={nodes}",)).digest for nodes in (2, 4)]
+    result = CliRunner().invoke(main, ["sweep", str(path), "--base", "ring_chek", "--out", f"{tmp_path}/b"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith("--base: expected a file beside this one, ")
+    assert result.stderr.endswith("got 'ring_chek': did you mean 'ring_check'?\n")
+
+
+@pytest.mark.parametrize("held", [1, 3])
+def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch, held):
+    monkeypatch.setattr("simulator.studies.points._HELD", held)
+    swept(whole[0], tmp_path)
+    assert results(tmp_path) == whole[2]
+
+
+def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypatch):
+    def broken(scenario):
+        return 1 / 0 if scenario.cluster.nodes == 4 else run(scenario)
+
+    monkeypatch.setattr("simulator.studies.points.run", broken)
+    made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
+    assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
+
+
+def test_a_point_that_could_not_be_evaluated_is_an_outcome_with_its_digest(whole):
+    points = Points(read_document(whole[0]), Path(), strict=True)
+    outcome = points.failure(3, "nobody there")
+    assert (outcome.number, outcome.digest, outcome.error) == (3, points.scenario(3).digest, "nobody there")
+    assert json.loads(outcome.body) == {"digest": outcome.digest, "error": "nobody there"}
+
+
+def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Points, "evaluate", lambda _, number: Outcome(number, "other", b"{}", None))
+    with pytest.raises(SparsimError, match=r"^point 0 was evaluated by another version of sparsim$"):
+        swept(written(tmp_path, BASE + "vary: {seed: [1]}\n"), tmp_path / "out")
+    assert (tmp_path / "out" / "points.jsonl").read_bytes() == b""
+
+
+def test_many_messages_are_cut_short(tmp_path):
+    odd = [number for number in range(3, 64) if number & (number - 1)][:25]
+    path = written(tmp_path, BASE + f"vary: {{sparsifier: [{{kind: gtopk, density: 0.1}}], cluster.nodes: {odd}}}\n")
+    result = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1"])
+    lines = [line for line in result.stderr.splitlines() if "failed:" in line]
+    assert len(lines) == 20
+    assert result.stderr.endswith("and 5 other messages; see the column `error`\n")
+    assert result.exit_code == 1
+
+
 def test_points_that_fail_are_rows_with_their_error(tmp_path):
     text = BASE + "vary:\n  sparsifier: [{kind: gtopk, density: 0.1}, dense]\n  cluster.nodes: [2, 3, 5]\n"
     text = text.replace("  scheduler:", "  other_jobs: []\n  scheduler:")
@@ -365,6 +476,8 @@ def test_points_that_fail_are_rows_with_their_error(tmp_path):
 def test_points_that_cannot_be_built_fail_alone(tmp_path):
     text = BASE + "vary:\n  cluster.nodes: [2, 4]\n  cluster.stragglers.slow: [[], [{worker: 3, factor: 2}]]\n"
     made = swept(written(tmp_path, text), tmp_path / "out")
+    with pytest.raises(Failed, match=r"expected slow workers below 2, got \[3\]"):
+        swept(tmp_path / "sweep.yaml", tmp_path / "fast", fail_fast=True)
     assert made.failed == 1
     assert made.table["digest"].isna().tolist() == [False, True, False, False]
     assert "expected slow workers below 2, got [3]" in made.table["error"][1]
@@ -466,6 +579,26 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
     assert results(tmp_path) == expected
 
 
+def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
+    calls = []
+
+    def interrupted(scenario):
+        calls.append(scenario)
+        if len(calls) == 100:
+            raise KeyboardInterrupt
+        return run(scenario)
+
+    monkeypatch.setattr("simulator.studies.executors.BATCH_SECONDS", 0.0)
+    monkeypatch.setattr("simulator.studies.points.run", interrupted)
+    result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == (
+        f"interrupted; what is finished is in {tmp_path}, and the same command goes on from there"
+    )
+    assert swept(whole[0], tmp_path).manifest["reused"] == 99
+    assert results(tmp_path) == whole[2]
+
+
 def test_a_torn_or_damaged_line_is_computed_again(whole, tmp_path):
     path, _, expected = whole
     lines = (path.parent / "out" / "points.jsonl").read_bytes().splitlines(keepends=True)
@@ -495,6 +628,72 @@ def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
         assert len(journal.records) == whole_lines + 1
         assert journal.row("d9") == {"x": 9}
         assert journal.damaged == 0
+
+
+ODD_RECORDS = [
+    b'["a", "list"]',
+    b'{"row": {"x": 1}}',
+    b'{"digest": 5, "row": {"x": 1}}',
+    b'{"digest": "d"}',
+    b'{"digest": "d", "row": {"x": 1}, "more": 1}',
+    b'{"digest": "d", "row": [1]}',
+    b'{"digest": "d", "row":{"x": 1}}',
+    b'{"digest": "d", "row": {"x": NaN}}',
+    b'{"digest": "d", "row": {"x": {"y": 1}}}',
+    b'{"digest": "d", "error": 5}',
+]
+
+
+@pytest.mark.parametrize("body", ODD_RECORDS)
+def test_records_of_another_form_are_left_aside(tmp_path, body):
+    good = line_of(b'{"digest": "e", "row": {"x": 2}}')
+    (tmp_path / "points.jsonl").write_bytes(line_of(body) + b"\n" + good)
+    with Journal(tmp_path) as journal:
+        assert (journal.damaged, list(journal.records)) == (1, ["e"])
+        assert journal.row("e") == {"x": 2}
+        assert (journal.row("d"), journal.error("d")) == (None, None)
+
+
+def test_lines_too_long_for_a_record_are_passed_over_whole(tmp_path):
+    from simulator.studies.journal import MAX_RECORD
+
+    good = line_of(b'{"digest": "e", "row": {"x": 2}}')
+    (tmp_path / "points.jsonl").write_bytes(b"x" * (2 * MAX_RECORD + 5) + b"\n" + good)
+    with Journal(tmp_path) as journal:
+        assert list(journal.records) == ["e"]
+        assert journal.damaged == 3  # as many pieces as it takes to read it
+    assert (tmp_path / "points.jsonl").stat().st_size == 2 * MAX_RECORD + 6 + len(good)
+
+
+def test_a_point_that_came_out_is_not_undone_by_an_error_beside_it(tmp_path):
+    row, error = (line_of(b'{"digest": "d", ' + rest) for rest in (b'"row": {"x": 1}}', b'"error": "lost"}'))
+    (tmp_path / "points.jsonl").write_bytes(error + row + error)
+    with Journal(tmp_path) as journal:
+        assert journal.finished("d")
+        assert journal.row("d") == {"x": 1}
+
+
+def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):
+    body = b'{"digest": "d", "row": {"x": 1}}'
+    (tmp_path / "points.jsonl").write_bytes(line_of(body))
+    with Journal(tmp_path) as journal:
+        (tmp_path / "points.jsonl").write_bytes(line_of(body).replace(b'"x": 1', b'"x": 2'))
+        with pytest.raises(InputError) as caught:
+            journal.row("d")
+    assert str(caught.value) == (
+        f"{tmp_path}: expected the records that were there when the sweep began, got others: was the file changed "
+        "meanwhile? the same command computes again what is missing"
+    )
+
+
+def test_a_table_that_cannot_be_put_in_place_leaves_nothing_half_made(whole, tmp_path):
+    (tmp_path / "results.csv").mkdir()
+    with pytest.raises(InputError, match=r"results\.csv: expected a place that can be written, got Is a directory"):
+        swept(whole[0], tmp_path)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    (tmp_path / "results.csv").rmdir()
+    assert swept(whole[0], tmp_path).manifest["reused"] == DISTINCT
+    assert results(tmp_path) == whole[2]
 
 
 def test_two_sweeps_do_not_write_to_one_folder(whole, tmp_path):
@@ -567,14 +766,19 @@ def test_a_folder_that_cannot_be_written_is_said_so(whole, tmp_path):
 
 
 class Plain:
-    """Evaluates nothing, and ends the process at some numbers."""
+    """Evaluates nothing; at some numbers ends the process, at others says what no process says, at others is slow."""
 
-    def __init__(self, deadly=()):
-        self.deadly = deadly
+    def __init__(self, deadly=(), babbled=(), slow=()):
+        self.deadly, self.babbled, self.slow = deadly, babbled, slow
 
     def evaluate(self, number):
         if number in self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)
+        if number in self.babbled:
+            next(item for item in gc.get_objects() if isinstance(item, Connection)).send_bytes(b"no pickle")
+            time.sleep(60)
+        if number in self.slow:
+            time.sleep(2 * BATCH_SECONDS)
         return Outcome(number, str(number), b"", None)
 
     def failure(self, number, message):
@@ -594,18 +798,23 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
 
 
 @pytest.mark.parametrize("executor", [Here(), Processes(2)])
-def test_executors_give_every_point_back(executor):
+def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(executor):
     groups = [range(0, 7), range(7, 8), range(8, 300)]
-    outcomes = [outcome for batch in executor.run(Plain(), groups) for outcome in batch]
-    assert sorted(outcome.number for outcome in outcomes) == list(range(300))
+    batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
+    assert sorted(number for batch in batches for number in batch) == list(range(300))
+    assert [0, 1, 2] in batches
+    assert list(executor.run(Plain(), [])) == []
     assert not multiprocessing.active_children()
 
 
 def test_points_that_kill_their_process_fail_and_the_others_come_out():
-    outcomes = {o.number: o for batch in Processes(2).run(Plain((3, 70)), [range(40), range(40, 80)]) for o in batch}
+    plain = Plain(deadly=(3,), babbled=(79,))
+    outcomes = {o.number: o for batch in Processes(2).run(plain, [range(40), range(40, 80)]) for o in batch}
     assert sorted(outcomes) == list(range(80))
-    assert {number for number, outcome in outcomes.items() if outcome.error} == {3, 70}
+    assert {number for number, outcome in outcomes.items() if outcome.error} == {3, 79}
     assert outcomes[3].error == "the process that evaluated it died, twice (signal SIGKILL)"
+    assert outcomes[79].error == "the process that evaluated it died, twice (signal SIGTERM)"
+    assert not multiprocessing.active_children()
 
 
 def test_a_killed_process_is_replaced_and_nothing_is_missing(whole, tmp_path):

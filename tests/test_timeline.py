@@ -173,6 +173,8 @@ def test_command_writes_the_same_bytes_twice_and_says_what_is_wrong(tmp_path):
         assert "2 of 16 workers" in result.output
     assert first.read_bytes() == second.read_bytes()
     assert gzip.decompress(first.read_bytes()) == plain.read_bytes()
+    result = invoke("mixed_gpus", "-o", str(plain), "--workers", "all", "--iterations", "all")
+    assert "16 of 16 workers" in result.output
     for arguments, message in (
         (["ring_check", "-o", "x.txt"], "--out: expected a name that ends in .json.gz or .json, got 'x.txt'"),
         (["ring_check", "-o", str(first), "--workers", "8"], "--workers: expected numbers from 0 to 7, got 8"),

@@ -1,5 +1,6 @@
 """The accuracy bars, on rows that no constant was fitted to; and the fits themselves, redone."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,12 +9,15 @@ from click.testing import CliRunner
 from golden import VALIDATION, changes, predictions
 
 from simulator.cli import main
-from simulator.evidence import DEVIATION, NORMAL_95
+from simulator.errors import InputError
+from simulator.evidence import DEVIATION, NORMAL_95, model_error
+from simulator.prediction import run
 from simulator.reporting.tables import accuracy_markdown
 from simulator.scenario import load
 from simulator.studies.model_error import fit_model_error, model_error_yaml
 from simulator.studies.runtime_fit import fit_runtime
-from simulator.studies.validation import scenario_files, validate
+from simulator.studies.storage import as_yaml
+from simulator.studies.validation import scenario_files, table_files, validate
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "scenarios" / "validation"
@@ -232,3 +236,136 @@ def test_a_set_up_of_fitted_rows_alone_has_no_errors():
     assert "p102-1gbe-gtopk 0 - - - - - -" in lines
     assert "whole iterations 0 - - - - - -" in lines
     assert "| overall | 0 | - | - | - | - | - | - |" in words(place, "--markdown")
+
+
+# The commands, and what they say of places that hold nothing
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def measured(path, name, keys=(), seconds=None, truth=(), **marks):
+    """A row that measured so many seconds, or those that a run of it with the keys of `truth` takes."""
+    seconds = run(load("ring_check", (*keys, *truth))).document["iteration_time_s"] if seconds is None else seconds
+    row = load("ring_check", keys).resolved() | {"name": name}
+    row["measured"] = {"iteration_time": f"{seconds!r} s", "source": "made here", **marks}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(as_yaml(row))
+    return seconds
+
+
+@pytest.fixture(scope="module")
+def rows_of_2_ms(tmp_path_factory):
+    """Rows measured on software that negotiates 2 ms, which their scenarios do not say."""
+    folder = tmp_path_factory.mktemp("rows") / "set-up"
+    for nodes in (2, 4, 8):
+        keys = (f"cluster.nodes={nodes}",)
+        truth = ("cluster.runtime.negotiation=2 ms",)
+        measured(folder / f"row-{nodes}.yaml", f"{nodes} nodes", keys, truth=truth, used_in_fit=True)
+    return folder
+
+
+def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
+    command = ("calibrate", "runtime", rows_of_2_ms, "--term", "negotiation")
+    fit = json.loads(invoke(*command, "--json").stdout)
+    assert fit["terms"] == {"negotiation": pytest.approx(2e-3, rel=1e-4)}
+    assert set(fit["signed_error"]) == set(fit["held_out_signed_error"]) == {"2 nodes", "4 nodes", "8 nodes"}
+    assert fit["rms"] == pytest.approx(0, abs=1e-5)
+    assert fit["held_out_mape"] == pytest.approx(0, abs=1e-5)
+    lines = invoke(*command).stdout.splitlines()
+    assert lines[0] == "negotiation: 0.002 (SI)"
+    assert [line.split("  ")[-1] for line in lines[1:-1]] == ["2 nodes", "4 nodes", "8 nodes"]
+    assert all("0.0 % where it was left out" in line for line in lines[1:-1])
+    assert lines[-1] == "held-out error: 0.0 %"
+
+
+def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
+    command = ("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation")
+    fit = json.loads(invoke(*command, "--json").stdout)
+    assert (fit["held_out_signed_error"], fit["held_out_mape"]) == ({}, None)
+    assert "left out" not in invoke(*command).stdout
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        (("negotation",), "expected a runtime term, got negotation: did you mean 'negotiation'?"),
+        (
+            ("negotiation", "cycle_time", "kernel_launch", "gather_overhead"),
+            "expected at least 4 rows to fit, got 3: mark rows with `measured: {used_in_fit: true}`",
+        ),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(rows_of_2_ms, terms, message):
+    result = invoke("calibrate", "runtime", rows_of_2_ms, *(word for term in terms for word in ("--term", term)))
+    assert (result.exit_code, result.stderr) == (2, f"calibrate runtime: {message}\n")
+
+
+def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
+    """A row that is right, one that is measured 10 % above, and a file beside them without a measurement."""
+    right = measured(tmp_path / "a" / "right.yaml", "right")
+    measured(tmp_path / "a" / "fitted.yaml", "fitted", used_in_fit=True)
+    (tmp_path / "a" / "bare.yaml").write_text(as_yaml(load("ring_check").resolved()))
+    measured(tmp_path / "b" / "above.yaml", "above", seconds=right / 0.9)
+    made = validate([tmp_path])
+    signed = {row["scenario"]: row["signed_error"] for row in made["rows"]}
+    assert signed == {"right": 0, "fitted": 0, "above": pytest.approx(-0.1)}
+    assert made["overall"]["n"] == 2
+    assert made["overall"]["mape"] == pytest.approx(0.05)
+    assert json.loads(invoke("validate", tmp_path, "--json").stdout)["overall"] == made["overall"]
+    assert "above" in invoke("validate", tmp_path).stdout
+    assert invoke("validate", tmp_path, "--markdown").stdout == accuracy_markdown(made) + "\n"
+    assert invoke("validate", tmp_path, "--model-error").stdout == model_error_yaml(made["rows"])
+    assert "rows: 2\n" in model_error_yaml(made["rows"])
+    alone = validate([tmp_path / "b" / "above.yaml"])
+    assert [row["group"] for row in alone["rows"]] == ["b"]
+
+
+def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
+    measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
+    (whole,) = validate([tmp_path])["rows"]
+    monkeypatch.setattr("simulator.evidence.MODEL_ERROR", "nowhere.yaml")
+    model_error.cache_clear()
+    try:
+        (bare,) = validate([tmp_path])["rows"]
+    finally:
+        model_error.cache_clear()
+    assert bare["interval"] == bare["stated_interval"] == whole["stated_interval"]
+    assert whole["interval"][0] < bare["interval"][0] <= bare["interval"][1] < whole["interval"][1]
+
+
+def test_every_problem_of_every_file_is_said_at_once(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text((ROOT / "scenarios" / "ring_check.yaml").read_text() + "sed: 3\n")
+    (tmp_path / "collectives.csv").write_text("x\n")
+    (tmp_path / "other.csv").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError) as caught:
+        validate([tmp_path, tmp_path / "other.csv"])
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0].removeprefix(f"{tmp_path}/") for line in lines] == [
+        "a.yaml", "b.yaml", "collectives.csv", "other.csv",
+    ]  # fmt: skip
+    assert lines[0].endswith("sed: expected a known key, got 'sed': did you mean 'seed'?")
+    assert "expected a readable CSV file" in lines[3]
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("ring_check", "ring_check: expected at least one scenario with `measured:`, got none"),
+        ("nowhere", "nowhere: expected a scenario file or a folder of them, got nothing there"),
+    ],
+)
+def test_places_without_measurements_are_said_so(place, message):
+    result = invoke("validate", place)
+    assert (result.exit_code, result.stderr) == (2, f"{message}\n")
+
+
+def test_without_a_place_the_shipped_rows_are_taken_from_any_directory(tmp_path, monkeypatch):
+    there = {path.relative_to(FOLDER) for path in scenario_files([FOLDER])}
+    assert len(there) > 100
+    for folder in (ROOT, tmp_path):
+        monkeypatch.chdir(folder)
+        assert {path.absolute().relative_to(FOLDER) for path in scenario_files([])} == there
+        assert [path.name for path in table_files([])] == [path.name for path in table_files([FOLDER])] != []

@@ -201,12 +201,17 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
     if as_json:
-        click.echo(json.dumps({"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}, indent=2))
+        document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}
+        document |= {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape}
+        click.echo(json.dumps(document, indent=2))
         return
     for term, value in fit.terms.items():
         click.echo(f"{term}: {value:.6g} (SI)")
     for name, error in fit.errors.items():
-        click.echo(f"  {100 * error:+.1f} %  {name}")
+        left_out = f", {100 * fit.held_out[name]:+.1f} % where it was left out" if name in fit.held_out else ""
+        click.echo(f"  {100 * error:+.1f} %{left_out}  {name}")
+    if fit.held_out_mape is not None:
+        click.echo(f"held-out error: {100 * fit.held_out_mape:.1f} %")
 
 
 def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from simulator.cli.root import main
 
 _VARIABLE = "_SPARSIM_COMPLETE"
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _STAY = '    [[ "${COMPREPLY[0]-}" == *[=.] ]] && compopt -o nospace\n\n    return 0'
 """In bash: no space behind a key, since its value, or a key below it, follows."""
 
@@ -19,7 +20,7 @@ _STAY = '    [[ "${COMPREPLY[0]-}" == *[=.] ]] && compopt -o nospace\n\n    retu
     sparsim completion fish > ~/.config/fish/completions/sparsim.fish
 """
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
     """Print the script that makes a shell complete commands, options, scenarios and the keys of --set.
 
@@ -28,10 +29,7 @@ def completion(shell: str) -> None:
     zsh   with ~/.zfunc in fpath and compinit after it in ~/.zshrc; or eval "$(sparsim completion zsh)" there
     fish  the file below is found by itself
     """
-    kind = get_completion_class(shell)
-    if kind is None:  # click knows all three
-        raise click.UsageError(f"no completion for {shell}")
-    made = kind(main, {}, "sparsim", _VARIABLE)
+    made = _SHELLS[shell](main, {}, "sparsim", _VARIABLE)
     # Not made.source(), which runs a bash to see how old it is.
     script = made.source_template % made.source_vars()
     click.echo(script.replace("    return 0", _STAY, 1) if shell == "bash" else script)

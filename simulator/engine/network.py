@@ -121,7 +121,9 @@ class Network:
 
     def link_use(self) -> LinkUse:
         """What every link carried from each change on."""
-        rates = np.array([self.sharing.load(active, rate) for _, active, rate in self.history])
+        rates = np.zeros((len(self.history), len(self.sharing.capacity)))
+        for row, (_, active, rate) in zip(rates, self.history, strict=True):
+            row[:] = self.sharing.load(active, rate)
         return LinkUse(np.array([time for time, _, _ in self.history]), rates, self.classes.of_link)
 
     def _narrowest(self) -> Floats:

@@ -30,10 +30,20 @@ def find(name: str, near: Path | None, folder: str = "") -> Path | None:
 def known_names(subfolder: str, folder: str = "configs") -> list[str]:
     """Names that could have been meant, for hints."""
     names: set[str] = set()
-    for root in (Path(folder), _PACKAGE / folder, _PACKAGE.parent / folder):
+    for root in _roots(folder):
         for path in (root / subfolder).glob("*.yaml"):
             names.add(f"{subfolder}/{path.stem}" if subfolder else path.stem)
     return sorted(names)
+
+
+def known_traces() -> list[str]:
+    """Names of recorded traces that could have been meant, for hints."""
+    found = (path.parent for root in _roots("configs") for path in (root / "traces").glob(f"*/{TRACE_FILE}"))
+    return sorted({f"traces/{folder.name}" for folder in found})
+
+
+def _roots(folder: str) -> tuple[Path, ...]:
+    return Path(folder), _PACKAGE / folder, _PACKAGE.parent / folder
 
 
 def missing(name: str, where: str, subfolder: str, folder: str = "configs") -> InputError:

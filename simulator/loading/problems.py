@@ -13,28 +13,20 @@ from simulator.loading.documents import Document, Path_
 
 def problems_of(error: ValidationError, document: Document) -> list[Problem]:
     """Every validation error as a problem with its place in the file."""
-    return list(_flatten(error.errors(include_url=False), document, (), ()))
+    return list(_flatten(error.errors(include_url=False), document))
 
 
-def _flatten(errors: Any, document: Document, prefix: Path_, shown_prefix: Path_) -> Iterator[Problem]:
+def _flatten(errors: Any, document: Document) -> Iterator[Problem]:
     broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
     for item in errors:
         if item["type"] == "too_short" and item["loc"] in broken:
             continue  # entries were written; the wrong ones are reported themselves
-        path = (*prefix, *(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise")))
-        named = (*shown_prefix, *path[len(prefix) :])
+        path: Path_ = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
         context = item.get("ctx") or {}
-        if item["type"] == "nested":
-            inner = context["marks"]
-            if inner is None:
-                yield from _flatten(context["errors"], document, path, named)
-            else:
-                yield from _flatten(context["errors"], inner, (), named)
-            continue
         if item["type"] == "input_error":
             yield from context["problems"]
             continue
-        yield _problem(item, document.where(path), ".".join(str(part) for part in named), context)
+        yield _problem(item, document.where(path), ".".join(str(part) for part in path), context)
 
 
 _EXPECTED = {
@@ -71,8 +63,6 @@ def _problem(item: Any, place: str, name: str, context: Mapping[str, Any]) -> Pr
         return Problem(where, context["what"], context["got"], context["hint"])
     if kind == "quantity":
         return Problem(where, context["text"], got)
-    if kind == "extra_forbidden":
-        return Problem(where, "a known key", f"'{item['loc'][-1]}'", context.get("hint", ""))
     if kind == "missing":
         return Problem(where, "this key", "nothing")
     expected = _EXPECTED.get(kind, item["msg"]).format(**context)

@@ -41,7 +41,7 @@ def link_points(iteration: Iteration, plan: Plan, link: int) -> Points:
     if iteration.link_use is None:
         return []
     use = iteration.link_use()
-    share = use.rates[:, int(use.of_link[link])] / float(plan.wiring.capacity[link]) if len(use.times) else np.zeros(0)
+    share = use.rates[:, int(use.of_link[link])] / float(plan.wiring.capacity[link])
     return held(use.times - iteration.start, share, iteration.time)
 
 

@@ -207,9 +207,7 @@ class _Splitter:
 
     @staticmethod
     def _folded(stage: Stage, wiring: Wiring, overhead: float) -> float:
-        if not stage.rounds:
-            return 0.0
-        return float(fold(stage.rounds, wiring, np.zeros(len(wiring.node)), overhead=overhead).max())
+        return float(fold(stage.rounds or [], wiring, np.zeros(len(wiring.node)), overhead=overhead).max())
 
 
 def _only(part: int, seconds: float) -> Floats:

@@ -40,7 +40,10 @@ class OnCluster:
             landed = self.distributed.as_completed(loop=client.loop)
 
             def send() -> None:
-                hands = max(1, sum(client.nthreads().values()))
+                try:
+                    hands = max(1, sum(client.nthreads().values()))
+                except OSError:
+                    raise self._lost() from None
                 while queue and len(flying) < _WAITING * hands:
                     chunk = queue.take(hands)
                     future = client.submit(evaluate_chunk, blob, chunk, pure=False)
@@ -78,7 +81,10 @@ class OnCluster:
             if type(error).__name__ == "KilledWorker":
                 return True
             raise SparsimError(f"--cluster {self.address}: {type(error).__name__}: {error}")
-        raise SparsimError(f"--cluster {self.address}: the scheduler was lost")
+        raise self._lost()
+
+    def _lost(self) -> SparsimError:
+        return SparsimError(f"--cluster {self.address}: the scheduler was lost")
 
 
 def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Outcome]:

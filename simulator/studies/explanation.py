@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, Messages, PushPull, ReduceScatter
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull, ReduceScatter
 from simulator.prediction import Prediction, run
 from simulator.scenario import Scenario
 from simulator.studies.counterfactuals import counterfactuals
@@ -150,8 +150,8 @@ def payload(step: Communication, workers: int) -> float:
             return float(step.sizes(workers).sum())
         case PushPull(push, pull):
             return float(push + pull)
-        case Messages(_, nbytes, _):
-            return float(sum(nbytes))
+        case _:
+            return float(sum(step.nbytes))
 
 
 def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -202,7 +202,9 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
     if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
         return None
     row = record.get("row")
-    if (_ROW in body) != isinstance(row, dict) or set(record) != {"digest", "error" if row is None else "row"}:
+    if not isinstance(row, dict | None) or set(record) != {"digest", "error" if row is None else "row"}:
+        return None
+    if (_ROW in body) != (row is not None):
         return None
     if row is None:
         return record if isinstance(record["error"], str) and _is_text(record["error"]) else None

@@ -113,7 +113,7 @@ def _exposed(scenario: Scenario, dense: Outcome, losing: Sequence[tuple[Outcome,
         if kind == "start-up":
             text += (
                 f" Their bytes are fewer, but not their calls: {name} sends {show_bytes(_sent(item))} per worker in "
-                f"{_calls(item)} calls, dense {show_bytes(whole)} in {calls}, and every call has its start-up."
+                f"{_called(item)}, dense {show_bytes(whole)} in {calls}, and every call has its start-up."
             )
         elif kind == "build-up":
             text += (
@@ -138,6 +138,10 @@ def _calls(item: Outcome) -> int:
     return sum(row["calls"] for row in item.document["collectives"])
 
 
+def _called(item: Outcome) -> str:
+    return "1 call" if _calls(item) == 1 else f"{_calls(item)} calls"
+
+
 def _waiting(scenario: Scenario, dense: Outcome, losing: Sequence[tuple[Outcome, float]]) -> list[dict[str, Any]]:
     text = f"All wait for the slowest worker's work: {_each(scenario, losing)}."
     return [_reason("waiting", _names(scenario, losing), text)]
@@ -146,7 +150,7 @@ def _waiting(scenario: Scenario, dense: Outcome, losing: Sequence[tuple[Outcome,
 def _schedule(scenario: Scenario, dense: Outcome, own: Outcome) -> dict[str, Any]:
     text = (
         f"Another schedule or topology alone, {name_of(scenario, dense.candidate)}, takes {show_time(dense.time)} "
-        f"instead of {show_time(own.time)}: {_calls(dense)} calls instead of {_calls(own)}."
+        f"instead of {show_time(own.time)}: {_called(dense)} instead of {_calls(own)}."
     )
     return _reason("schedule", ["dense"], text)
 

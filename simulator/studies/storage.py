@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from simulator.engine.plan import Plan
 from simulator.errors import InputError, Problem
+from simulator.models.timeline import LinkUse
 from simulator.prediction import Prediction
 
 _PAIRS = 100_000
@@ -24,7 +26,7 @@ def store(folder: Path, prediction: Prediction) -> None:
     """
     scenario, document = prediction.scenario, prediction.document
     if prediction.iteration.link_use is not None:
-        write_text(folder / "links.csv", link_table(prediction))
+        write_text(folder / "links.csv", link_table(prediction.plan, prediction.iteration.link_use()))
     if prediction.plan.prices.traffic.sent.any():
         write_text(folder / "traffic.csv", traffic_table(prediction))
     write_text(folder / "scenario.yaml", f"# digest {scenario.digest}\n{as_yaml(scenario.resolved())}")
@@ -54,17 +56,14 @@ def traffic_table(prediction: Prediction) -> str:
     return str(rows.to_csv(index=False))
 
 
-def link_table(prediction: Prediction) -> str:
+def link_table(plan: Plan, use: LinkUse) -> str:
     """What every link that carried something carried over time: `time_s,link,bytes_per_s,utilisation`.
 
     A row holds from its time on until the link's next one; times are those of the network, from the first iteration.
     """
     import pandas as pd
 
-    use = prediction.iteration.link_use() if prediction.iteration.link_use is not None else None
-    if use is None:
-        return ""
-    wiring, frames = prediction.plan.wiring, []
+    wiring, frames = plan.wiring, []
     for column in range(use.rates.shape[1]):
         rates = use.rates[:, column]
         # Rows where nothing changed say nothing.

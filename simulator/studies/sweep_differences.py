@@ -183,19 +183,23 @@ def _terms(came_out: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
+
+
 def _answer(joined: int, came_out: list[dict[str, Any]]) -> str:
     if not joined:
         return "The sweeps have no point in common."
     counts = _summary(came_out, came_out)
     if not came_out:
-        return f"{joined} points in common; none came out in both sweeps."
+        return f"{_points(joined)} in common; none came out in both sweeps."
     parts = [
         f"{counts[word]} {'are' if counts[word] > 1 else 'is'} {word} in B"
         for word in ("faster", "slower")
         if counts[word]
     ]
     parts += [f"{counts['alike']} within 1 %"] if counts["alike"] else []
-    text = f"Of {len(came_out)} points that came out in both, {', '.join(parts)}."
+    text = f"Of {_points(len(came_out))} that came out in both, {', '.join(parts)}."
     if counts["alike"] == len(came_out):
         return text
     return (

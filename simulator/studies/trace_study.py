@@ -12,7 +12,7 @@ from simulator.component import build
 from simulator.engine.replay import added, replay_trace, replayed_unions
 from simulator.errors import InputError, Problem, nearest
 from simulator.loading.documents import parse_document
-from simulator.loading.finding import TRACE_FILE, find
+from simulator.loading.finding import TRACE_FILE, find, known_traces
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import union_density
@@ -150,7 +150,7 @@ def folder_of(name: str) -> Path:
     """The folder of a trace given by path or by name. Raises InputError where there is none."""
     found = find(name, None)
     if found is None or found.name != TRACE_FILE:
-        hint = nearest(name, [f"traces/{path.parent.name}" for path in Path(__file__).parents[1].rglob(TRACE_FILE)])
+        hint = nearest(name, known_traces())
         raise InputError(Problem(name, f"a trace folder with {TRACE_FILE}", "none", hint if "mean" in hint else ""))
     return found.parent
 

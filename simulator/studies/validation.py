@@ -35,7 +35,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
         try:
             scenario = load(path)
             if scenario.measured is not None:
-                rows.extend(_rows(scenario, path.parent.name))
+                rows.extend(_rows(scenario, scenario.measured, path.parent.name))
         except InputError as error:
             problems.extend(error.problems)
     for path in table_files(places):
@@ -104,11 +104,8 @@ def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
     return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
-def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
+def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[str, Any]]:
     prediction = run(scenario)
-    measured = scenario.measured
-    if measured is None:
-        return
     stated, judged = _intervals(prediction, group)
     for quantity in QUANTITIES:
         value = getattr(measured, quantity)

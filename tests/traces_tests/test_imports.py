@@ -30,6 +30,20 @@ def test_a_profiler_trace_becomes_a_workload_and_tables(tmp_path):
     assert "batch_size: 32" in (tmp_path / "out" / "workload.yaml").read_text()
 
 
+def test_damaged_places_are_named_and_counted(tmp_path):
+    trace = kineto_trace(steps=3)
+    trace["traceEvents"] += [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0}, 17]
+    result = run("kineto", write_json(tmp_path / "t.json", trace), "--out", tmp_path / "out", "--batch-size", 32)
+    assert result.exit_code == 0
+    *named, count = result.stderr.splitlines()
+    events = len(trace["traceEvents"])
+    assert [line.split(": expected")[0] for line in named] == [
+        f"{tmp_path}/t.json: event {number}" for number in (events - 1, events)
+    ]
+    assert count == "2 damaged places were left out"
+    assert "workload.yaml" in result.stdout or (tmp_path / "out" / "workload.yaml").exists()
+
+
 def test_collectives_without_a_size_are_counted_and_named(tmp_path):
     trace = kineto_trace(steps=3, nccl=[(4096, 20.0)])
     for event in trace["traceEvents"]:
