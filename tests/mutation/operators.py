@@ -197,6 +197,7 @@ def _calls(node: ast.Call) -> Iterator[tuple[str, str]]:
     if isinstance(node.func, ast.Name) and node.func.id in NAMED:
         yield "opposite name", _text(ast.Call(ast.Name(NAMED[node.func.id], ast.Load()), node.args, node.keywords))
     two = len(node.args) > 1 and not any(isinstance(item, ast.Starred) for item in node.args[:2])
+    two = two and ast.unparse(node.args[0]) != ast.unparse(node.args[1])
     if two and ast.unparse(node.func).rpartition(".")[2] not in COMMUTATIVE:
         swapped = [node.args[1], node.args[0], *node.args[2:]]
         yield "arguments swapped", _text(ast.Call(node.func, swapped, node.keywords))

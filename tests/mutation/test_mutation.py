@@ -66,6 +66,11 @@ def test_only_what_runs_later_is_looked_for_by_line():
     assert lines[9] == (9,)
 
 
+def test_equal_arguments_are_not_swapped():
+    assert changes(b"x = f(a, a)") == set()
+    assert changes(b"x = f(a, b)") == {(1, "f(a, b)", "(f(b, a))")}
+
+
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (10, 10), (255, 300)])
 def test_the_interval_holds_the_share(hits, trials):
     low, high = interval(hits, trials)
