@@ -15,9 +15,10 @@ from simulator.engine.pricing import Wires, price
 from simulator.engine.symmetry import one_node
 from simulator.engine.traffic import traffic_between
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter, Round
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
 from simulator.topologies.base import Topology, ring_gather, ring_pass
 from simulator.topologies.nccl_tuner import TunerRow
+from simulator.topologies.parameter_server import ParameterServer
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8
 STEP = {"all_reduce": AllReduce, "all_gather": AllGather, "reduce_scatter": ReduceScatter, "broadcast": Broadcast}
@@ -293,6 +294,30 @@ def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
     assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
     assert priced.traffic.sent.tolist() == [0]
     assert traffic_between(steps, uses, wires, live).nnz == 0
+
+
+def test_servers_in_turn_get_whole_buckets():
+    """Three workers, two servers: the first takes the buckets of S and 4 S from everyone, the second that of 2 S."""
+    topology = ParameterServer(servers=2, placement="round_robin")
+    fabric, layout = SingleSwitch(bandwidth=B), topology.layout(3, 1)
+    wires = Wires(topology, fabric, fabric.wire(layout))
+    steps = [PushPull(f * S, f * S) for f in (1, 2, 4)]
+    matrix = traffic_between(steps, [(0, 0), (1, 1), (2, 2)], wires, live=True).toarray()
+    expected = np.zeros((5, 5))
+    expected[:3, 3:] = [5 * S, 2 * S]
+    np.testing.assert_allclose(matrix, expected + expected.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("live", "factor"), [(False, 1), (True, 2)])
+def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(live, factor):
+    """A ring of four sends 2 * 3 / 4 of S to the next; NCCL's LL puts as many flags beside it."""
+    row = TunerRow(collective="allreduce", algorithm="ring", protocol="ll")
+    fabric = SingleSwitch(bandwidth=B)
+    wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+    steps, uses = [AllReduce(S)], [(0, 0)]
+    matrix = traffic_between(steps, uses, wires, live).toarray()
+    np.testing.assert_allclose(matrix, 1.5 * factor * S * np.roll(np.eye(4), 1, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(matrix.sum(axis=1), price(steps, uses, wires, live).traffic.sent, rtol=1e-12)
 
 
 def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():

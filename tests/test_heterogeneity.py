@@ -237,6 +237,19 @@ def test_the_slower_gpu_sets_the_pace_of_compute_and_selection():
     )
 
 
+@pytest.mark.parametrize("scheduler", ["wfbp", "priority"])
+def test_a_kernel_between_two_exchanges_is_not_communication(scheduler):
+    """Half of a million int64 indices of the other's take 1 s, 0.75 of a million values at their union 0.75 s.
+
+    Between the two 0.25 s to make the indices unique: 2 s of compute, 1.75 s of communication, and that.
+    """
+    union = {"kind": "topk", "density": 0.5, "exchange_by": "union_all_reduce"}
+    made = document(sparsifier=union, scheduler=scheduler, gpu=card("card", unique=0.25))
+    assert made["breakdown_s"]["combine"] == exact(0.25)
+    assert made["breakdown_s"]["communication_exposed"] == made["communication_total_s"] == exact(1.75)
+    assert made["iteration_time_s"] == exact(4)
+
+
 def test_selection_is_that_of_each_gpu():
     """Two buckets: the slow GPU is later at the first (1 + 1), the fast one with a slow selection at neither."""
     fast, other = card("fast", topk=0.25), card("other", topk=1)
@@ -516,6 +529,19 @@ def test_servers_of_each_job_stand_on_nodes_of_their_own():
     assert plan.wiring.node.tolist() == [0, 1, 2, 0, 1, 3, 4, 0, 1, 5]
 
 
+def test_jobs_on_the_same_nodes_have_gpus_and_nics_of_their_own():
+    """Three jobs of one GPU on each of two nodes that have three NICs: each job takes the next place and NIC."""
+    scenario = mapping(network={"nics_per_node": 3}, other_jobs=[beside(), beside()])
+    plan, others = _plans(Scenario.model_validate(scenario))
+    for number, each in enumerate((plan, *(other.plan for other in others))):
+        rounds = [item for chain in each.exchanges for stage in chain for item in stage.rounds or []]
+        assert rounds
+        for item in rounds:
+            assert set(item.src.tolist()) == set(item.dst.tolist()) == {2 * number, 2 * number + 1}
+            names = {plan.wiring.names[link] for link in plan.wiring.route(item.src, item.dst).first.tolist()}
+            assert names == {f"node {node} NIC {number} out" for node in (0, 1)}
+
+
 @pytest.mark.parametrize(
     ("start", "seconds"),
     [
@@ -667,6 +693,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
+    assert len(few.spans_of.args[0].segments) == len(job.front(draws.compute, draws.selection)) < 32
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job.Job, "_straight", lambda self, draws: False)
         every = simulate(plan, draws)

@@ -152,13 +152,7 @@ class Network:
         return Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
 
     def _catch_up(self) -> None:
-        """Bring the flows to the clock's time."""
-        while True:
-            due = self._due()
-            if due > self.env.now * (1 + _SAME):
-                break
-            self._advance(due)
-            self._process()
+        """Bring the flows to the clock's time; what is due at this very instant follows in `_settle`."""
         self._advance(self.env.now)
 
     def _due(self) -> float:
