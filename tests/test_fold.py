@@ -332,6 +332,16 @@ def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
     assert seconds["ll"] == pytest.approx(2 * seconds["simple"], rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("layout", "saves"), [((512, 2), True), ((2, 512), True), ((1024, 1), False), ((1, 1024), False)]
+)
+def test_a_node_stands_for_others_where_there_are_some_and_it_has_neighbours_inside(layout, saves):
+    layout = Layout(*layout)
+    (item,) = ring_pass(np.arange(layout.workers), np.ones((1, 1)), 1)
+    ends = SingleSwitch(bandwidth=B).wire(layout).route(item.src, item.dst)[:2]
+    assert (one_node(layout, item.src, item.dst, ends, []) is not None) == saves
+
+
 def test_a_round_with_servers_has_no_node_that_stands_for_all():
     layout = Layout(8, 160)
     rounds = example(Topology, "ring").all_reduce(np.array([S]), layout)

@@ -26,10 +26,13 @@ from simulator.draws import factors
 from simulator.engine import job
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.job import Draws
+from simulator.engine.kernels import Kernel, Kernels, chained
 from simulator.engine.streams import Slowed
 from simulator.engine.surroundings import NOTHING_ELSE
 from simulator.engine.training import simulate
 from simulator.errors import InputError
+from simulator.models.exchange import AllReduce, Compute
+from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load
 
@@ -248,6 +251,13 @@ def test_a_kernel_between_two_exchanges_is_not_communication(scheduler):
     assert made["breakdown_s"]["combine"] == exact(0.25)
     assert made["breakdown_s"]["communication_exposed"] == made["communication_total_s"] == exact(1.75)
     assert made["iteration_time_s"] == exact(4)
+
+
+def test_kernels_with_nothing_to_send_all_come_after():
+    pricing = Kernels(Gpu.model_validate(card("card", unique=0.25, gather=0.5)), Runtime())
+    kernels = [Compute(kernel, (8.0,), 1, "combine") for kernel in ("unique", "gather")]
+    assert chained(kernels, pricing, {}) == ((), 0.75)
+    assert chained([*kernels, AllReduce(8.0)], pricing, {}) == ((Kernel("unique", 0.25), Kernel("gather", 0.5), 0), 0)
 
 
 def test_selection_is_that_of_each_gpu():
@@ -519,6 +529,8 @@ def test_a_server_s_link_carries_one_push_after_the_other(fidelity):
     assert made["iteration_time_s"] == exact(2 + 2 + 2)
     two = document([(1, 1, 1), (1, 0, 0)], topology="parameter_server", fidelity=fidelity)
     assert two["iteration_time_s"] == exact(1 + 2 + 2 + 2)
+    slow = document(topology="parameter_server", fidelity=fidelity, runtime={"name": "slow", "message_overhead": 0.25})
+    assert slow["iteration_time_s"] == exact(2 + 2.5 + 2.5)
 
 
 def test_servers_of_each_job_stand_on_nodes_of_their_own():

@@ -382,6 +382,20 @@ def test_priority_and_credit_by_hand(credit, order, total):
     assert terms["communication_exposed"] == pytest.approx(total - 6, rel=1e-9)
 
 
+def test_spans_of_the_compute_stream_by_hand():
+    """Forward is of no bucket; backward and selection by turns, from the last layer's bucket on."""
+    card = {"name": "card", "kernels": {"topk": {"curve": "affine", "intercept": 0.25}, "update": {"curve": "affine"}}}
+    made = simulated([(1, 1, 1), (1, 1, 0.5)], "wfbp", {"kind": "topk", "density": 0.5}, gpu=card, bandwidth=1e18)
+    assert [(s.label, s.bucket, s.start, s.end) for s in made.iteration.spans() if s.stream == "compute"] == [
+        ("forward", -1, 0, 2),
+        ("backward", 0, 2, 2.5),
+        ("selection", 0, 2.5, 2.75),
+        ("backward", 1, 2.75, 3.75),
+        ("selection", 1, 3.75, 4),
+        ("update", -1, pytest.approx(4), pytest.approx(4)),
+    ]
+
+
 def test_first_in_first_out_with_a_barrier_by_hand():
     """Forward until 3, then the same seven seconds from 4 on; nothing of it hides behind the next forward pass."""
     assert took(THREE, {"kind": "wfbp", "partition": 4e6}) == pytest.approx(11, rel=1e-9)
@@ -470,6 +484,25 @@ def test_decoupled_by_hand():
     assert document["iteration_time_s"] == pytest.approx(10, rel=1e-9)
     assert document["breakdown_s"]["communication_exposed"] == pytest.approx(4, rel=1e-9)
     assert took(layers, "wfbp") == pytest.approx(12, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("launch", "starts"),
+    [
+        # Launched by 1.25, 2.25 and 3.25, all is reduced at 5.25; from then on a gather each is launched in 0.25 s.
+        (0.25, [1.25, 3.25, 4.25, 5.5, 6.5, 7.5]),
+        # Launched by 3, 5 and 7, all is reduced at 8; gathers at 10, 12 and 14.
+        (2, [3, 5, 7, 10, 12, 14]),
+    ],
+)
+@pytest.mark.parametrize("fidelity", ["auto", "flows"])
+def test_gathers_are_launched_once_all_is_reduced(launch, starts, fidelity):
+    runtime, layers = {"collective_launch": launch}, [(2, 1, 1), (2, 1, 1), (4, 1, 1)]
+    prediction = simulated(layers, EACH, runtime=runtime, fidelity=fidelity)
+    spans = [item for item in prediction.iteration.spans() if item.stream == "communication"]
+    assert [item.bucket for item in spans] == [0, 1, 2, 2, 1, 0]
+    assert [item.start for item in spans] == pytest.approx(starts, rel=1e-9)
+    assert prediction.document["iteration_time_s"] == pytest.approx(starts[-1] + 3, rel=1e-9)
 
 
 def test_decoupled_buckets_by_hand():
