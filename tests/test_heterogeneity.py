@@ -433,6 +433,7 @@ def test_an_unknown_link_is_an_error():
         ({"negotiation": "0.25 s"}, 3.5),  # ... for 1.25 s, and the second waits for the first
         ({"collective_launch": "0.5 s"}, 3.5),  # the first launched by 1.5, the second beside it by 2.5
         ({"cycle_time": "0.75 s"}, 3.5),  # found at 1.5 and 2.25, and the first is through at 2.5
+        ({"cycle_time": "0.5 s"}, 3),  # found at 1 and 2, as a cycle begins
     ],
 )
 @pytest.mark.parametrize("how", ["known", "followed", "barely slowed"])
