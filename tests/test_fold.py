@@ -11,7 +11,7 @@ from reference import interpret
 
 from examples import example, pairs, switch
 from simulator.engine.fold import fold
-from simulator.engine.pricing import Wires, price
+from simulator.engine.pricing import Wires, carried, price
 from simulator.engine.symmetry import one_node
 from simulator.engine.traffic import traffic_between
 from simulator.fabrics.single_switch import SingleSwitch
@@ -294,6 +294,14 @@ def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
     assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
     assert priced.traffic.sent.tolist() == [0]
     assert traffic_between(steps, uses, wires, live).nnz == 0
+
+
+def test_a_message_leaves_by_the_sender_s_link_and_comes_by_the_receiver_s():
+    wiring = SingleSwitch(bandwidth=B).wire(Layout(3, 1))
+    traffic = carried([Round(np.array([0]), np.array([2]), np.array([[S]]))], wiring)
+    used = {name: nbytes for name, nbytes in zip(wiring.names, traffic.links.tolist(), strict=True) if nbytes}
+    assert used == {"node 0 NIC out": S, "node 2 NIC in": S}
+    assert traffic.sent.tolist() == [S, 0, 0]
 
 
 def test_servers_in_turn_get_whole_buckets():

@@ -202,6 +202,12 @@ def test_16384_workers_that_vary():
     assert 3.2 * 0.02 < terms["idle"] / compute < 5.2 * 0.02
 
 
+def test_buckets_wait_for_the_slowest_where_compute_is_slowed_too():
+    """4 s of compute on the slow one of two, slowed by next to nothing, then 1 s of communication."""
+    slow = {"slow": [{"worker": 1, "factor": 2}]}
+    assert took(stragglers=slow, runtime={"name": "slowed", "compute_slowdown": 1e-12}) == exact(4 + 1)
+
+
 # Other GPUs
 
 
