@@ -319,6 +319,18 @@ def test_a_link_that_stays_down_stalls_and_is_named():
     assert caught.value.args[0] == ["node 1 NIC in"]
 
 
+def test_a_dead_link_is_named_at_once_though_others_go_on():
+    wiring = switch(4, 1, B, 0.0)
+    link = wiring.names.index("node 1 NIC in")
+    with pytest.raises(Stalled) as caught:
+        together(
+            wiring,
+            [(0.0, message(2, 3, 1e3 * S)), (0.0, message(0, 1, S))],
+            surroundings=Surroundings((Change(0.0, (link,), 0.0),)),
+        )
+    assert caught.value.args[0] == ["node 1 NIC in"]
+
+
 def test_more_messages_than_memory_are_refused():
     wiring = switch(2, 1, B, 0.0)
     ((item),) = message(0, 1, S)

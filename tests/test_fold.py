@@ -11,13 +11,14 @@ from reference import interpret
 
 from examples import example, pairs, switch
 from simulator.engine.fold import fold
-from simulator.engine.pricing import Wires, price
+from simulator.engine.pricing import Wires, carried, price
 from simulator.engine.symmetry import one_node
 from simulator.engine.traffic import traffic_between
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter, Round
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
 from simulator.topologies.base import Topology, ring_gather, ring_pass
 from simulator.topologies.nccl_tuner import TunerRow
+from simulator.topologies.parameter_server import ParameterServer
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8
 STEP = {"all_reduce": AllReduce, "all_gather": AllGather, "reduce_scatter": ReduceScatter, "broadcast": Broadcast}
@@ -295,6 +296,38 @@ def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
     assert traffic_between(steps, uses, wires, live).nnz == 0
 
 
+def test_a_message_leaves_by_the_sender_s_link_and_comes_by_the_receiver_s():
+    wiring = SingleSwitch(bandwidth=B).wire(Layout(3, 1))
+    traffic = carried([Round(np.array([0]), np.array([2]), np.array([[S]]))], wiring)
+    used = {name: nbytes for name, nbytes in zip(wiring.names, traffic.links.tolist(), strict=True) if nbytes}
+    assert used == {"node 0 NIC out": S, "node 2 NIC in": S}
+    assert traffic.sent.tolist() == [S, 0, 0]
+
+
+def test_servers_in_turn_get_whole_buckets():
+    """Three workers, two servers: the first takes the buckets of S and 4 S from everyone, the second that of 2 S."""
+    topology = ParameterServer(servers=2, placement="round_robin")
+    fabric, layout = SingleSwitch(bandwidth=B), topology.layout(3, 1)
+    wires = Wires(topology, fabric, fabric.wire(layout))
+    steps = [PushPull(f * S, f * S) for f in (1, 2, 4)]
+    matrix = traffic_between(steps, [(0, 0), (1, 1), (2, 2)], wires, live=True).toarray()
+    expected = np.zeros((5, 5))
+    expected[:3, 3:] = [5 * S, 2 * S]
+    np.testing.assert_allclose(matrix, expected + expected.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("live", "factor"), [(False, 1), (True, 2)])
+def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(live, factor):
+    """A ring of four sends 2 * 3 / 4 of S to the next; NCCL's LL puts as many flags beside it."""
+    row = TunerRow(collective="allreduce", algorithm="ring", protocol="ll")
+    fabric = SingleSwitch(bandwidth=B)
+    wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+    steps, uses = [AllReduce(S)], [(0, 0)]
+    matrix = traffic_between(steps, uses, wires, live).toarray()
+    np.testing.assert_allclose(matrix, 1.5 * factor * S * np.roll(np.eye(4), 1, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(matrix.sum(axis=1), price(steps, uses, wires, live).traffic.sent, rtol=1e-12)
+
+
 def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
     """NCCL's LL puts a flag beside every data word; without start-ups that doubles the time."""
     fabric = SingleSwitch(bandwidth=B)
@@ -305,6 +338,16 @@ def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
         seconds[protocol] = float(price([AllReduce(S)], [(0, 0)], wires).seconds[0])
     assert seconds["simple"] == pytest.approx(6 * S / (4 * B), rel=1e-9)
     assert seconds["ll"] == pytest.approx(2 * seconds["simple"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("layout", "saves"), [((512, 2), True), ((2, 512), True), ((1024, 1), False), ((1, 1024), False)]
+)
+def test_a_node_stands_for_others_where_there_are_some_and_it_has_neighbours_inside(layout, saves):
+    layout = Layout(*layout)
+    (item,) = ring_pass(np.arange(layout.workers), np.ones((1, 1)), 1)
+    ends = SingleSwitch(bandwidth=B).wire(layout).route(item.src, item.dst)[:2]
+    assert (one_node(layout, item.src, item.dst, ends, []) is not None) == saves
 
 
 def test_a_round_with_servers_has_no_node_that_stands_for_all():

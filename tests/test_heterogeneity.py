@@ -26,10 +26,13 @@ from simulator.draws import factors
 from simulator.engine import job
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.job import Draws
+from simulator.engine.kernels import Kernel, Kernels, chained
 from simulator.engine.streams import Slowed
 from simulator.engine.surroundings import NOTHING_ELSE
 from simulator.engine.training import simulate
 from simulator.errors import InputError
+from simulator.models.exchange import AllReduce, Compute
+from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load
 
@@ -199,6 +202,12 @@ def test_16384_workers_that_vary():
     assert 3.2 * 0.02 < terms["idle"] / compute < 5.2 * 0.02
 
 
+def test_buckets_wait_for_the_slowest_where_compute_is_slowed_too():
+    """4 s of compute on the slow one of two, slowed by next to nothing, then 1 s of communication."""
+    slow = {"slow": [{"worker": 1, "factor": 2}]}
+    assert took(stragglers=slow, runtime={"name": "slowed", "compute_slowdown": 1e-12}) == exact(4 + 1)
+
+
 # Other GPUs
 
 
@@ -235,6 +244,26 @@ def test_the_slower_gpu_sets_the_pace_of_compute_and_selection():
         },
         rel=1e-9,
     )
+
+
+@pytest.mark.parametrize("scheduler", ["wfbp", "priority"])
+def test_a_kernel_between_two_exchanges_is_not_communication(scheduler):
+    """Half of a million int64 indices of the other's take 1 s, 0.75 of a million values at their union 0.75 s.
+
+    Between the two 0.25 s to make the indices unique: 2 s of compute, 1.75 s of communication, and that.
+    """
+    union = {"kind": "topk", "density": 0.5, "exchange_by": "union_all_reduce"}
+    made = document(sparsifier=union, scheduler=scheduler, gpu=card("card", unique=0.25))
+    assert made["breakdown_s"]["combine"] == exact(0.25)
+    assert made["breakdown_s"]["communication_exposed"] == made["communication_total_s"] == exact(1.75)
+    assert made["iteration_time_s"] == exact(4)
+
+
+def test_kernels_with_nothing_to_send_all_come_after():
+    pricing = Kernels(Gpu.model_validate(card("card", unique=0.25, gather=0.5)), Runtime())
+    kernels = [Compute(kernel, (8.0,), 1, "combine") for kernel in ("unique", "gather")]
+    assert chained(kernels, pricing, {}) == ((), 0.75)
+    assert chained([*kernels, AllReduce(8.0)], pricing, {}) == ((Kernel("unique", 0.25), Kernel("gather", 0.5), 0), 0)
 
 
 def test_selection_is_that_of_each_gpu():
@@ -410,6 +439,7 @@ def test_an_unknown_link_is_an_error():
         ({"negotiation": "0.25 s"}, 3.5),  # ... for 1.25 s, and the second waits for the first
         ({"collective_launch": "0.5 s"}, 3.5),  # the first launched by 1.5, the second beside it by 2.5
         ({"cycle_time": "0.75 s"}, 3.5),  # found at 1.5 and 2.25, and the first is through at 2.5
+        ({"cycle_time": "0.5 s"}, 3),  # found at 1 and 2, as a cycle begins
     ],
 )
 @pytest.mark.parametrize("how", ["known", "followed", "barely slowed"])
@@ -506,6 +536,8 @@ def test_a_server_s_link_carries_one_push_after_the_other(fidelity):
     assert made["iteration_time_s"] == exact(2 + 2 + 2)
     two = document([(1, 1, 1), (1, 0, 0)], topology="parameter_server", fidelity=fidelity)
     assert two["iteration_time_s"] == exact(1 + 2 + 2 + 2)
+    slow = document(topology="parameter_server", fidelity=fidelity, runtime={"name": "slow", "message_overhead": 0.25})
+    assert slow["iteration_time_s"] == exact(2 + 2.5 + 2.5)
 
 
 def test_servers_of_each_job_stand_on_nodes_of_their_own():
@@ -514,6 +546,19 @@ def test_servers_of_each_job_stand_on_nodes_of_their_own():
     scenario = Scenario.model_validate(mapping(topology="parameter_server", other_jobs=jobs))
     plan, _ = _plans(scenario)
     assert plan.wiring.node.tolist() == [0, 1, 2, 0, 1, 3, 4, 0, 1, 5]
+
+
+def test_jobs_on_the_same_nodes_have_gpus_and_nics_of_their_own():
+    """Three jobs of one GPU on each of two nodes that have three NICs: each job takes the next place and NIC."""
+    scenario = mapping(network={"nics_per_node": 3}, other_jobs=[beside(), beside()])
+    plan, others = _plans(Scenario.model_validate(scenario))
+    for number, each in enumerate((plan, *(other.plan for other in others))):
+        rounds = [item for chain in each.exchanges for stage in chain for item in stage.rounds or []]
+        assert rounds
+        for item in rounds:
+            assert set(item.src.tolist()) == set(item.dst.tolist()) == {2 * number, 2 * number + 1}
+            names = {plan.wiring.names[link] for link in plan.wiring.route(item.src, item.dst).first.tolist()}
+            assert names == {f"node {node} NIC {number} out" for node in (0, 1)}
 
 
 @pytest.mark.parametrize(
@@ -667,6 +712,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
+    assert len(few.spans_of.args[0].segments) == len(job.front(draws.compute, draws.selection)) < 32
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(job.Job, "_straight", lambda self, draws: False)
         every = simulate(plan, draws)

@@ -1,6 +1,7 @@
 """What must hold for every combination of sparsifier, topology and scheduler, whatever the cluster."""
 
 import json
+from collections import OrderedDict
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from examples import mapping
 from simulator.component import discover
 from simulator.errors import InputError
-from simulator.prediction import run
+from simulator.prediction import plan_of, run
 from simulator.scenario import Scenario, load
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
@@ -219,3 +220,19 @@ def test_the_ring_check_is_the_textbook_time():
     expected = 2 * (p - 1) * (latency + nbytes / (p * bandwidth))
     assert expected == pytest.approx(0.1407)
     assert run(load("ring_check")).document["iteration_time_s"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_work_is_planned_once_for_all_networks_and_the_oldest_forgotten(monkeypatch):
+    monkeypatch.setattr("simulator.engine.work._REMEMBERED", 2)
+    monkeypatch.setattr("simulator.engine.work._prepared", OrderedDict())
+
+    def work(density, bandwidth=10):
+        changes = (f"sparsifier.density={density}", f"cluster.network.bandwidth={bandwidth} Gbit/s")
+        return plan_of(load("quickstart", changes)).work
+
+    first, second = work(0.01), work(0.02)
+    assert work(0.01, 20) is first
+    assert work(0.02, 20) is second is not first
+    work(0.03)
+    assert work(0.02) is second
+    assert work(0.01) is not first

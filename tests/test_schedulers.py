@@ -12,9 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simulator.engine.costs import costs_of
+from simulator.engine.pricing import Wires
+from simulator.engine.setup import Setup
 from simulator.errors import InputError
-from simulator.models.exchange import Bucket
-from simulator.models.layers import VALUE_BYTES, Layer
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import Bucket, Layout
+from simulator.models.hardware import Gpu, Runtime
+from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.prediction import run
 from simulator.scenario import Scenario
 from simulator.schedulers.base import Costs, partition
@@ -27,6 +32,8 @@ from simulator.schedulers.priority import Priority
 from simulator.schedulers.tictac import TicTac
 from simulator.schedulers.wfbp import WaitFree
 from simulator.sparsifiers.dense import Dense
+from simulator.sparsifiers.topk import TopK
+from simulator.topologies.ring import Ring
 
 M = 1_000_000
 WHOLE = 1e18
@@ -236,6 +243,32 @@ def test_omgs_in_time():
     assert took(layers, "wfbp", sparsifier, **parts) == pytest.approx(6.8, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("granularity", "groups", "total"), [("bucket", [(2, 1, 0)], 3.25), ("layer", [(2,), (1,), (0,)], 3.45)]
+)
+def test_omgs_saves_selection_only_where_merged_tensors_are_selected_from_at_once(granularity, groups, total):
+    """Exchanges are free, 0.05 s of backward each, 0.1 s of selection a call: 3 + 0.15 s, and one call or three."""
+    card = {"name": "card", "kernels": {"topk": {"curve": "affine", "intercept": 0.1}}}
+    sparsifier = {"kind": "topk", "density": 0.1, "granularity": granularity}
+    made = simulated([(1, 1, 0.05)] * 3, "omgs", sparsifier, gpu=card, bandwidth=1e18)
+    assert [bucket.layers for bucket in made.plan.work.buckets] == groups
+    assert made.document["iteration_time_s"] == pytest.approx(total, rel=1e-9)
+
+
+def test_costs_are_exact_at_49_sizes_and_straight_between():
+    """From 1 to 2^32 elements over a density of 2^-16 those are the powers of two; selection takes n log2 n ns."""
+    sort = {"curve": "n_log_n", "coefficient": 1e-9}
+    gpu = Gpu.model_validate({"name": "card", "kernels": {"topk": sort}})
+    layout, fabric = Layout(2, 1), SingleSwitch(bandwidth=4e6)
+    workload = Workload.model_validate({"batch_size": 1, "layers": [{"name": "layer", "numel": 2**32}]})
+    setup = Setup(workload, 2, 1, gpu, fabric, Runtime(), Ring(), TopK(density=2**-16), LayerwiseAdaptive(), 1.0)
+    costs = costs_of(setup, workload, 2, Wires(Ring(), fabric, fabric.wire(layout)))
+    powers = np.arange(1, 49)
+    exact = powers * 2.0**powers * 1e-9
+    np.testing.assert_allclose(costs.selection(2.0**powers), exact, rtol=1e-9)
+    np.testing.assert_allclose(costs.selection(1.5 * 2.0 ** powers[:-1]), (exact[1:] + exact[:-1]) / 2, rtol=1e-9)
+
+
 # Layer-wise adaptive densities
 
 
@@ -283,6 +316,14 @@ def test_lags_in_time():
 def test_lags_refuses_a_method_without_a_density(sparsifier):
     with pytest.raises(InputError, match=f"expected a sparsifier with a density, got {sparsifier}"):
         simulated([(1, 1, 1)] * 2, "lags", sparsifier)
+
+
+def test_a_lone_worker_has_no_exchange_to_hide():
+    """Nothing travels, so that there is nothing to refuse, nor to merge for."""
+    for scheduler in ("lags", "mg_wfbp", "omgs"):
+        made = simulated([(1, 1, 1)] * 2, scheduler, nodes=1, runtime={"negotiation": 10})
+        assert made.document["iteration_time_s"] == pytest.approx(4, rel=1e-9)
+        assert [bucket.layers for bucket in made.plan.work.buckets] == [(1,), (0,)]
 
 
 def test_a_density_for_a_method_without_one_is_an_error():
@@ -339,6 +380,20 @@ def test_priority_and_credit_by_hand(credit, order, total):
     assert prediction.document["iteration_time_s"] == pytest.approx(total, rel=1e-9)
     assert (terms["forward"], terms["backward"]) == pytest.approx((3, 3), rel=1e-9)
     assert terms["communication_exposed"] == pytest.approx(total - 6, rel=1e-9)
+
+
+def test_spans_of_the_compute_stream_by_hand():
+    """Forward is of no bucket; backward and selection by turns, from the last layer's bucket on."""
+    card = {"name": "card", "kernels": {"topk": {"curve": "affine", "intercept": 0.25}, "update": {"curve": "affine"}}}
+    made = simulated([(1, 1, 1), (1, 1, 0.5)], "wfbp", {"kind": "topk", "density": 0.5}, gpu=card, bandwidth=1e18)
+    assert [(s.label, s.bucket, s.start, s.end) for s in made.iteration.spans() if s.stream == "compute"] == [
+        ("forward", -1, 0, 2),
+        ("backward", 0, 2, 2.5),
+        ("selection", 0, 2.5, 2.75),
+        ("backward", 1, 2.75, 3.75),
+        ("selection", 1, 3.75, 4),
+        ("update", -1, pytest.approx(4), pytest.approx(4)),
+    ]
 
 
 def test_first_in_first_out_with_a_barrier_by_hand():
@@ -429,6 +484,25 @@ def test_decoupled_by_hand():
     assert document["iteration_time_s"] == pytest.approx(10, rel=1e-9)
     assert document["breakdown_s"]["communication_exposed"] == pytest.approx(4, rel=1e-9)
     assert took(layers, "wfbp") == pytest.approx(12, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("launch", "starts"),
+    [
+        # Launched by 1.25, 2.25 and 3.25, all is reduced at 5.25; from then on a gather each is launched in 0.25 s.
+        (0.25, [1.25, 3.25, 4.25, 5.5, 6.5, 7.5]),
+        # Launched by 3, 5 and 7, all is reduced at 8; gathers at 10, 12 and 14.
+        (2, [3, 5, 7, 10, 12, 14]),
+    ],
+)
+@pytest.mark.parametrize("fidelity", ["auto", "flows"])
+def test_gathers_are_launched_once_all_is_reduced(launch, starts, fidelity):
+    runtime, layers = {"collective_launch": launch}, [(2, 1, 1), (2, 1, 1), (4, 1, 1)]
+    prediction = simulated(layers, EACH, runtime=runtime, fidelity=fidelity)
+    spans = [item for item in prediction.iteration.spans() if item.stream == "communication"]
+    assert [item.bucket for item in spans] == [0, 1, 2, 2, 1, 0]
+    assert [item.start for item in spans] == pytest.approx(starts, rel=1e-9)
+    assert prediction.document["iteration_time_s"] == pytest.approx(starts[-1] + 3, rel=1e-9)
 
 
 def test_decoupled_buckets_by_hand():

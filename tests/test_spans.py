@@ -6,8 +6,10 @@ from itertools import pairwise
 
 import pytest
 
+from simulator.engine.job import ALIKE
+from simulator.engine.training import simulate_all
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction import run
+from simulator.prediction import plan_of, run
 from simulator.scenario import load
 
 CHANGES = (
@@ -43,3 +45,13 @@ def test_spans_of_every_worker(kind, slowdown):
     assert math.fsum(terms.values()) == pytest.approx(iteration.time, rel=1e-9)
     for term, seconds in iteration.breakdown.items():
         assert terms[term] == pytest.approx(seconds, rel=1e-6, abs=1e-9 * iteration.time), term
+
+
+def test_spans_last_until_the_next_iteration_unless_they_are_kept():
+    plan = plan_of(load("quickstart", CHANGES))
+    first, last = simulate_all(plan, [ALIKE, ALIKE])
+    with pytest.raises(RuntimeError, match="these spans were not kept: run with keep_iterations"):
+        first.spans()
+    assert last.spans()
+    first, last = simulate_all(plan, [ALIKE, ALIKE], keep=True)
+    assert first.spans() == last.spans()

@@ -27,10 +27,10 @@ _GRID = 49
 
 
 def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Costs:
-    """Exchange and selection as functions of a bucket's elements: straight between sizes spread over the model's."""
+    """Exchange and selection as functions of a bucket's elements: straight between 49 sizes over the model's."""
     density = getattr(setup.sparsifier, "density", None)
     # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
-    largest = max(2.0, workload.numel / (density or 1.0))
+    largest = workload.numel / (density or 1.0)
     sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
     pricing, steps = Kernels(setup.gpu, setup.runtime), dict[Communication, int]()
     select, chains = [], []

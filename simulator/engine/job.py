@@ -104,7 +104,7 @@ class Job:
     def _straight(self, draws: Draws) -> bool:
         """Whether every time is linear in a worker's two draws, so that only the foremost can be the slowest."""
         selection, spread = self.plan.selection, self.plan.selection_spread
-        alike = len(draws.compute) > 2 and len(selection) == 1 and len(self.plan.pace) == 1
+        alike = len(draws.compute) > 2 and len(self.plan.pace) == 1
         return alike and bool((float(draws.selection.min()) * spread >= -selection / 2).all())
 
     def _segments(self, draws: Draws) -> Floats:

@@ -33,7 +33,7 @@ _SAME = 1e-13
 _NOTHING = 1e-15
 """Bytes that are rounding, whatever the rate."""
 _NEVER = 1e30
-"""More bytes, and seconds, than anything has."""
+"""More bytes than anything has."""
 _MOST = 2_000_000
 """Messages, alike ones counted once, that one exchange may have: about a gigabyte."""
 
@@ -89,7 +89,7 @@ class Network:
         for change in surroundings.changes:
             heappush(self.timers, (change.time, next(self.order), change))
         if self.steady:
-            self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
+            self.rate = self.sharing.rates(self.active)
         if self.timers or self.steady:
             self._settle()
 
@@ -152,13 +152,7 @@ class Network:
         return Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
 
     def _catch_up(self) -> None:
-        """Bring the flows to the clock's time."""
-        while True:
-            due = self._due()
-            if due > self.env.now * (1 + _SAME):
-                break
-            self._advance(due)
-            self._process()
+        """Bring the flows to the clock's time; what is due at this very instant follows in `_settle`."""
         self._advance(self.env.now)
 
     def _due(self) -> float:
@@ -166,8 +160,9 @@ class Network:
         timer = self.timers[0][0] if self.timers else np.inf
         if not len(self.rate):
             return timer
-        left = float(((self.next - self.served) / np.where(self.rate > 0, self.rate, 1 / _NEVER)).min())
-        return min(timer, self.now + left) if left < _NEVER else timer
+        never = np.full_like(self.rate, np.inf)
+        left = np.divide(self.next - self.served, self.rate, out=never, where=self.rate > 0)
+        return min(timer, self.now + float(left.min()))
 
     def _advance(self, time: float) -> None:
         if time > self.now:
@@ -218,7 +213,7 @@ class Network:
                 break
         if not changed:
             return
-        self.rate = np.where(self.active > 0, self.sharing.rates(self.active), 0.0)
+        self.rate = self.sharing.rates(self.active)
         if not self.changes and ((self.active > 0) & (self.rate <= 0)).any():
             raise Stalled(self.stuck())
         if self.keep:

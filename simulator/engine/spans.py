@@ -66,7 +66,6 @@ def _forward_pass(job: Job, row: int) -> Iterator[Span]:
     counted = [(low, high) for low, high in counted if high > low]
     now = float(at[row, -1])
     yield Span("compute", WAIT_DATA, now, now + work.input_time, term="idle")
-    now += work.input_time
     for layer, step in enumerate(job.forward_pass(slice(row, row + 1))):
         reached, end = float(step.reached[0]), float(step.end[0])
         alone = min(max(reached, min(step.needed, computed)), max(reached, step.needed))
