@@ -400,3 +400,21 @@ def test_a_mesh_none_of_whose_links_join_gpus_that_are_there_is_its_host():
     assert not [name for name in wiring.names if "NVLink" in name]
     first, last, _, _ = wiring.route(*every_pair(4))
     assert set(wiring.capacity[[*first, *last]]) == {2e8}
+
+
+def test_messages_inside_nodes_and_between_them_go_the_ways_that_they_go_alone():
+    """Under a leaf of two nodes of two GPUs: inside a node, under one leaf, and over the spine; -1 fills the rows."""
+    wiring = LeafSpine(bandwidth=1e9, nodes_per_leaf=2, intra_node=IntraNode(bandwidth=1e10)).wire(Layout(4, 2))
+    src, dst = np.array([0, 0, 0, 6]), np.array([1, 2, 4, 7])
+    route = wiring.route(src, dst)
+    assert [wiring.names[link] for link in route.first.tolist()[1:3]] == ["node 0 NIC out"] * 2
+    assert route.middle is not None
+    crossed = [[wiring.names[link] for link in row if link >= 0] for row in route.middle.tolist()]
+    assert crossed == [[], [], ["leaf 0 to spine 0", "spine 0 to leaf 1"], []]
+    for place in range(4):
+        one = wiring.route(src[place : place + 1], dst[place : place + 1])
+        assert (one.first[0], one.last[0], one.latency[0]) == tuple(
+            part[place] for part in (route.first, route.last, route.latency)
+        )
+    flat = SingleSwitch(bandwidth=1e9, intra_node=IntraNode(bandwidth=1e10)).wire(Layout(4, 2))
+    assert flat.route(src, dst).middle is None

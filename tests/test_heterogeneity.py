@@ -692,6 +692,19 @@ def test_a_condition_that_changes_nothing_is_none(tmp_path):
     assert [(change.time, change.factor) for change in turns.surroundings(wiring).changes] == [(1, 0.5), (3, 1)]
 
 
+def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_alone():
+    """Half, and half of that from 1 s to 2 s: the wiring itself stays, or the half would count twice."""
+    wiring = switch(2)
+    both = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC out", 0.5, 1, 2)))
+    assert both.slowed(wiring).capacity.tolist() == wiring.capacity.tolist()
+    changes = [(change.time, change.factor) for change in both.surroundings(wiring).changes]
+    assert changes == [(0, 0.5), (1, 0.25), (2, 0.5)]
+    always = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC", 0.5)))
+    out = wiring.names.index("node 0 NIC out")
+    assert always.slowed(wiring).capacity[out] == wiring.capacity[out] / 4
+    assert always.surroundings(wiring) is NOTHING_ELSE
+
+
 def test_background_of_a_node_that_is_not_there_is_an_error():
     with pytest.raises(ValueError, match="expected a node below 2, got 2: nodes count from 0"):
         Conditions(background=(Background(0, 2, 1e6),)).surroundings(switch(2))

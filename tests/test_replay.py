@@ -113,6 +113,19 @@ def test_a_hard_threshold_drifts_and_pads(trace):
     assert max(row["padding"] for row in found) > 1.05
 
 
+@pytest.mark.parametrize(("d", "least"), [(1600, 0.125), (40, 0.5)])
+def test_a_hard_threshold_by_default_is_the_published_one(d, least):
+    """1/(2 sqrt(k)) of k = d/100, or of one element where that is more."""
+    values = np.full((1, d), 1e-3, dtype=np.float32)
+    values[0, [3, 5, 7]] = np.float32([-least, 1.001 * least, 0.999 * least])
+    block = Block(values, np.zeros(d, int), np.arange(d), np.ones(d), (d,))
+    method = build(Sparsifier, {"kind": "threshold", "density": 0.01})
+    _, selection, _, choice = method.select(method.start(block), block)
+    assert choice.detail["threshold"] == least
+    assert np.flatnonzero(choice.chosen[0]).tolist() == [3, 5]
+    assert selection.aggregated == 2
+
+
 def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_own(trace):
     top = rows(trace, {"kind": "topk", "density": 0.05}, 4)
     random = rows(trace, {"kind": "randomk", "density": 0.05}, 4)

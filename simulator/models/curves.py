@@ -44,7 +44,7 @@ class Evidence(Spec):
         """Whether every size lies inside the measured range (always, where no range is stated)."""
         if self.range is None:
             return True
-        values = np.asarray(sizes, dtype=float)
+        values = np.asarray(sizes)
         return bool(values.size == 0 or (values.min() >= self.range[0] and values.max() <= self.range[1]))
 
 

@@ -83,7 +83,7 @@ def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) 
     if one is None and other is None:
         return None
     width = max(0 if part is None else part.shape[1] for part in (one, other))
-    made = np.full((len(first), width), -1, dtype=np.int64)
+    made = np.full((len(first), width), -1)
     for mask, part in ((first, one), (~first, other)):
         if part is not None:
             made[mask, : part.shape[1]] = part[mask]

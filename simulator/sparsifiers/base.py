@@ -146,7 +146,7 @@ class LocalSelection(Selective):
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit: max(1, round(density * n))."""
-        return np.maximum(1.0, np.rint(self.density * np.array(self.units(bucket), dtype=float)))
+        return np.maximum(1.0, np.rint(self.density * np.array(self.units(bucket))))
 
     def held(self, m: int, n: int) -> int:
         """Elements to select of a unit of n elements of which m are held."""

@@ -36,7 +36,7 @@ class Threshold(LocalSelection, kind="threshold"):
 
     def counts(self, bucket: Bucket) -> np.ndarray:
         """Expected count of each unit at the density that is really selected."""
-        return (self.selected_density or self.density) * np.array(self.units(bucket), dtype=float)
+        return (self.selected_density or self.density) * np.array(self.units(bucket))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Mean count everywhere; the largest is `padding` times it."""
