@@ -25,11 +25,13 @@ from simulator.cluster import Stragglers
 from simulator.draws import factors
 from simulator.engine import job
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.flows import flows
 from simulator.engine.job import Draws
 from simulator.engine.streams import Slowed
 from simulator.engine.surroundings import NOTHING_ELSE
 from simulator.engine.training import simulate
 from simulator.errors import InputError
+from simulator.models.exchange import Round
 from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load
 
@@ -703,6 +705,15 @@ def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_a
     out = wiring.names.index("node 0 NIC out")
     assert always.slowed(wiring).capacity[out] == wiring.capacity[out] / 4
     assert always.surroundings(wiring) is NOTHING_ELSE
+
+
+@pytest.mark.parametrize(("src", "dst", "seconds"), [(0, 1, 0.5), (1, 0, 0.25)])
+def test_background_slows_the_way_that_it_goes(src, dst, seconds):
+    """1 MB over 4 MB/s, half of which the traffic from node 0 to node 1 gets."""
+    wiring = switch(2, 1, C)
+    traffic = Conditions(background=(Background(0, 1, C),)).surroundings(wiring)
+    rounds = [Round(np.array([src]), np.array([dst]), np.array([[1e6]]))]
+    assert flows(rounds, wiring, np.zeros(2), surroundings=traffic).max() == pytest.approx(seconds, rel=1e-9)
 
 
 def test_background_of_a_node_that_is_not_there_is_an_error():

@@ -19,7 +19,7 @@ from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.remembering import remembered
-from simulator.models.timeline import covered
+from simulator.models.timeline import Span, covered
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.schedulers.bucketed import Bucketed
@@ -258,3 +258,21 @@ def test_a_sampled_count_has_the_standard_error_of_its_draws():
         found = counted(Choice(np.ones((2, held), dtype=bool), block.values), block, 1200.0)
         assert (found.aggregated, found.largest) == (1200, 1200)
         assert found.aggregated_error == pytest.approx(w * binom(1200, 1 / w).std(), rel=1e-12)
+
+
+def test_the_largest_are_found_where_the_sample_is_not_like_the_rest():
+    """Every fourth is above 10 and all of the sample, so that its bound is passed by fewer than are wanted."""
+    draws = np.random.default_rng(0)
+    row = draws.random(40_000)
+    row[::4] += 10
+    for k in (15_000, 9_000, 100):
+        assert np.flatnonzero(largest(row[None], k)[0]).tolist() == sorted(np.argsort(row)[-k:].tolist())
+
+
+def test_a_mixture_of_nothing_but_its_core_is_what_all_select_alike():
+    assert union_density(0.1, 8, ScaleMixture(spread=1.0, core=1.0)) == pytest.approx(0.1, rel=1e-12)
+
+
+def test_a_span_belongs_to_no_bucket_and_no_layer_unless_it_is_said():
+    span = Span("compute", "input", 1.0, 3.0)
+    assert (span.bucket, span.layer, span.duration) == (-1, -1, 2.0)

@@ -62,7 +62,7 @@ class Affine(Evidence):
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
-        seconds: Floats = self.intercept + self.slope * np.asarray(sizes, dtype=float)
+        seconds: Floats = self.intercept + self.slope * np.asarray(sizes)
         return seconds
 
 
@@ -80,7 +80,7 @@ class NLogN(Evidence):
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
-        n = np.asarray(sizes, dtype=float)
+        n = np.asarray(sizes)
         seconds: Floats = self.intercept + self.coefficient * n * _each(math.log2, np.maximum(n, 1.0))
         return seconds
 
@@ -123,7 +123,7 @@ class Piecewise(Evidence):
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape; 0 for size 0."""
         x, y, slopes = self._logs
-        n = np.asarray(sizes, dtype=float)
+        n = np.asarray(sizes)
         logs = _each(math.log, np.maximum(n, 1e-300))
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
         made = y[segment] + slopes[segment] * (logs - x[segment])
@@ -131,7 +131,7 @@ class Piecewise(Evidence):
 
     def covers(self, sizes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each size lies between the first and the last point, same shape."""
-        n = np.asarray(sizes, dtype=float)
+        n = np.asarray(sizes)
         return np.asarray((n >= self.points[0][0]) & (n <= self.points[-1][0]))
 
 

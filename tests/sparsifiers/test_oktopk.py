@@ -186,3 +186,15 @@ def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
         assert selection.aggregated <= selection.selected.sum()
         if t % 3 == 0:
             assert selection.aggregated <= max(1, round(density * 40))
+
+
+def test_of_equal_sums_the_first_survive():
+    """198 sums of 2, half of them selected by either worker, for k = 100; the rest is 1, and so the k-th magnitude."""
+    values = np.ones((2, 400))
+    values[0, 0:198:2] = values[1, 1:198:2] = 2.0
+    member, item = OkTopK(density=0.25), block(values)
+    _, selection, _, choice = member.select(member.start(item), item)
+    assert choice.chosen.sum(axis=1).tolist() == [99, 99]
+    assert selection.aggregated == 100
+    assert choice.aggregated is not None
+    assert np.flatnonzero(choice.aggregated).tolist() == list(range(100))
