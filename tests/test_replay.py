@@ -135,6 +135,8 @@ def test_the_energy_of_a_step_is_its_squares():
         (step,) = replay(method, [block])
         assert (step.energy, step.lost, step.residual) == (energy, lost, lost / workers)
         assert step.energy_kept == pytest.approx(1 - lost / energy, rel=1e-12)
+    (still,) = replay(method, [replace(block, values=np.zeros_like(block.values))])
+    assert (still.energy, still.energy_kept) == (0, 1)
 
 
 @pytest.mark.parametrize("shared", [True, False])
