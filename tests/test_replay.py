@@ -137,6 +137,9 @@ def test_the_energy_of_a_step_is_its_squares():
         assert step.energy_kept == pytest.approx(1 - lost / energy, rel=1e-12)
     (still,) = replay(method, [replace(block, values=np.zeros_like(block.values))])
     assert (still.energy, still.energy_kept) == (0, 1)
+    row = still.row()
+    assert (row["selected"], row["aggregated"], row["never_sent"]) == (0, 0, 1)
+    assert [row[key] for key in ("build_up", "padding", "imbalance", "smallest")] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("shared", [True, False])
