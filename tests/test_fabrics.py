@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from simulator.fabrics.nvlink_mesh import NvlinkMesh
 from simulator.fabrics.nvswitch import NvSwitch
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.torus import Torus
-from simulator.models.exchange import Layout
+from simulator.models.exchange import Layout, Route
 
 B, ALPHA, HOP = 1e9, 5e-6, 1e-6
 # NVLinks of a DGX-1 with V100: two rings of double links on each board, six links at every GPU.
@@ -400,3 +401,34 @@ def test_a_mesh_none_of_whose_links_join_gpus_that_are_there_is_its_host():
     assert not [name for name in wiring.names if "NVLink" in name]
     first, last, _, _ = wiring.route(*every_pair(4))
     assert set(wiring.capacity[[*first, *last]]) == {2e8}
+
+
+def test_messages_inside_nodes_and_between_them_go_the_ways_that_they_go_alone():
+    """Under a leaf of two nodes of two GPUs: inside a node, under one leaf, and over the spine; -1 fills the rows."""
+    wiring = LeafSpine(bandwidth=1e9, nodes_per_leaf=2, intra_node=IntraNode(bandwidth=1e10)).wire(Layout(4, 2))
+    src, dst = np.array([0, 0, 0, 6]), np.array([1, 2, 4, 7])
+    route = wiring.route(src, dst)
+    assert [wiring.names[link] for link in route.first.tolist()[1:3]] == ["node 0 NIC out"] * 2
+    assert route.middle is not None
+    crossed = [[wiring.names[link] for link in row if link >= 0] for row in route.middle.tolist()]
+    assert crossed == [[], [], ["leaf 0 to spine 0", "spine 0 to leaf 1"], []]
+    for place in range(4):
+        one = wiring.route(src[place : place + 1], dst[place : place + 1])
+        assert (one.first[0], one.last[0], one.latency[0]) == tuple(
+            part[place] for part in (route.first, route.last, route.latency)
+        )
+    flat = SingleSwitch(bandwidth=1e9, intra_node=IntraNode(bandwidth=1e10)).wire(Layout(4, 2))
+    assert flat.route(src, dst).middle is None
+
+
+def test_links_between_the_ends_inside_a_node_are_numbered_behind_the_networks():
+    """Two nodes of two GPUs, joined by GPU links 0 to 3 by way of link 5 where GPU 0 sends, and directly elsewhere."""
+
+    def inside(src, dst):
+        return Route(src, dst, np.zeros(len(src)), np.where(src == 0, 5, -1)[:, None])
+
+    wiring = replace(SingleSwitch(bandwidth=1e9).wire(Layout(2, 2)), inside=inside, offset=10)
+    assert wiring.route(np.array([0, 1]), np.array([1, 0])).middle.tolist() == [[15], [-1]]
+    mixed = wiring.route(np.array([0, 1, 3]), np.array([1, 2, 2]))
+    assert mixed.middle.tolist() == [[15], [-1], [-1]]
+    assert (mixed.first[[0, 2]].tolist(), mixed.last[[0, 2]].tolist()) == ([10, 13], [11, 12])

@@ -358,3 +358,14 @@ def test_a_round_with_servers_has_no_node_that_stands_for_all():
     assert one_node(layout, src, dst, ends, []) is not None
     assert one_node(layout, src, np.where(dst == 7, layout.workers, dst), ends, []) is None
     assert one_node(layout, src, dst, (ends[0], np.zeros_like(ends[1])), []) is None
+
+
+@pytest.mark.parametrize("slow", ["node 0 NIC out", "node 1 NIC in"])
+def test_a_message_costs_either_end_its_overhead(slow):
+    """One message, ten times: each takes the slower link its bytes and the overhead, and the last one a start-up."""
+    wiring = switch(2, 1, B, ALPHA)
+    capacity = wiring.capacity.copy()
+    capacity[wiring.names.index(slow)] = B / 4
+    item = Round(np.array([0]), np.array([1]), np.array([[S]]), 10)
+    took = times([item], replace(wiring, capacity=capacity), overhead=0.01)
+    assert took[1] == pytest.approx(10 * (4 * S / B + 0.01) + ALPHA, rel=1e-9)

@@ -25,13 +25,14 @@ from simulator.cluster import Stragglers
 from simulator.draws import factors
 from simulator.engine import job
 from simulator.engine.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.flows import flows
 from simulator.engine.job import Draws
 from simulator.engine.kernels import Kernel, Kernels, chained
 from simulator.engine.streams import Slowed
 from simulator.engine.surroundings import NOTHING_ELSE
 from simulator.engine.training import simulate
 from simulator.errors import InputError
-from simulator.models.exchange import AllReduce, Compute
+from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import _plans, run
 from simulator.scenario import Scenario, load
@@ -736,6 +737,28 @@ def test_a_condition_that_changes_nothing_is_none(tmp_path):
     assert Conditions((LinkSpeed("node 0 NIC", 1.0, 1, 2),)).surroundings(wiring) is NOTHING_ELSE
     turns = Conditions((LinkSpeed("node 0 NIC out", 0.5, 1, 2), LinkSpeed("node 0 NIC out", 0.5, 2, 3)))
     assert [(change.time, change.factor) for change in turns.surroundings(wiring).changes] == [(1, 0.5), (3, 1)]
+
+
+def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_alone():
+    """Half, and half of that from 1 s to 2 s: the wiring itself stays, or the half would count twice."""
+    wiring = switch(2)
+    both = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC out", 0.5, 1, 2)))
+    assert both.slowed(wiring).capacity.tolist() == wiring.capacity.tolist()
+    changes = [(change.time, change.factor) for change in both.surroundings(wiring).changes]
+    assert changes == [(0, 0.5), (1, 0.25), (2, 0.5)]
+    always = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC", 0.5)))
+    out = wiring.names.index("node 0 NIC out")
+    assert always.slowed(wiring).capacity[out] == wiring.capacity[out] / 4
+    assert always.surroundings(wiring) is NOTHING_ELSE
+
+
+@pytest.mark.parametrize(("src", "dst", "seconds"), [(0, 1, 0.5), (1, 0, 0.25)])
+def test_background_slows_the_way_that_it_goes(src, dst, seconds):
+    """1 MB over 4 MB/s, half of which the traffic from node 0 to node 1 gets."""
+    wiring = switch(2, 1, C)
+    traffic = Conditions(background=(Background(0, 1, C),)).surroundings(wiring)
+    rounds = [Round(np.array([src]), np.array([dst]), np.array([[1e6]]))]
+    assert flows(rounds, wiring, np.zeros(2), surroundings=traffic).max() == pytest.approx(seconds, rel=1e-9)
 
 
 def test_background_of_a_node_that_is_not_there_is_an_error():

@@ -5,7 +5,7 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from simulator.models.exchange import Layout
-from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages
+from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages, refuse_turns
 from simulator.models.patterns import all_to_all
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.parameter_server import ParameterServer
@@ -39,6 +39,33 @@ def test_draws():
     assert context["what"] == "at most 25,165,824 workers times iterations of which each differs"
     assert context["got"] == "24,576 workers times 1,025 iterations"
     assert "fewer iterations" in context["hint"]
+
+
+@pytest.mark.parametrize(
+    ("layered", "live", "most", "said"),
+    [
+        (False, False, 2**23, "8,388,608"),
+        (True, False, 2**20, "1,048,576"),
+        (False, True, 2**15, "32,768"),
+        (True, True, 2**15, "32,768"),
+    ],
+)
+def test_turns(layered, live, most, said):
+    refuse_turns(1, most // 2**10, 2**10, layered=layered, live=live)
+    context = refused(lambda: refuse_turns(1, most // 2**10 + 1, 2**10, layered=layered, live=live))
+    assert context["what"] == f"at most {said} buckets times iterations of which each differs"
+    assert context["got"] == f"{most // 2**10 + 1:,} buckets times 1,024 iterations"
+    assert context["hint"] == "fewer iterations, or fewer buckets"
+
+
+def test_times_of_every_layer_on_every_worker():
+    """2^28 where every layer waits for its own parameters; elsewhere, workers cost nothing here."""
+    refuse_turns(2**13, 2**5, 2**10, layered=True, live=False)
+    context = refused(lambda: refuse_turns(2**13, 2**5, 2**10 + 1, layered=True, live=False))
+    assert context["what"] == "at most 268,435,456 workers and layers times iterations of which each differs"
+    assert context["got"] == "262,144 workers and layers times 1,025 iterations"
+    assert context["hint"] == "fewer iterations, or fewer workers and layers"
+    refuse_turns(2**13, 2**5, 2**10 + 1, layered=False, live=False)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy.special import betaln
+from scipy.stats import binom
 
 from simulator.engine.kernels import Kernels
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
-from simulator.models.gradients import largest
+from simulator.models.gradients import Block, Choice, counted, largest
 from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
-from simulator.models.timeline import covered
+from simulator.models.remembering import remembered
+from simulator.models.timeline import Span, covered
 from simulator.prediction import run
 from simulator.scenario import load
 from simulator.schedulers.bucketed import Bucketed
@@ -227,3 +229,51 @@ def test_a_kernel_of_no_elements_takes_no_time():
     assert kernels.cost(Compute("topk", (), 3, "selection")) == 0
     assert kernels.used == {}
     assert kernels.cost(Compute("topk", (1.0,), 3, "selection")) >= 1e-3
+
+
+def test_the_latest_64_results_are_remembered():
+    """Of 65 the first is made anew; one that was asked for again counts as late."""
+    made = []
+    numbers = remembered(lambda n: made.append(n) or [n])
+    for n in (*range(64), 0, 64):
+        assert numbers(n) == [n]
+    assert made == list(range(65))
+    assert [numbers(n) for n in (0, 64, 63, 2)] == [[0], [64], [63], [2]]
+    assert made == list(range(65))
+    numbers(1)
+    assert made == [*range(65), 1]
+
+
+def test_a_sampled_count_has_the_standard_error_of_its_draws():
+    """Of 1,200 coordinates that were selected, each held with chance 1/w: a binomial count, times w."""
+    for w in (1, 4, 30):
+        held = 1200 // w
+        block = Block(
+            values=np.ones((2, held), dtype=np.float32),
+            piece=np.zeros(held, dtype=np.int64),
+            coordinate=np.arange(held) * w,
+            weight=np.full(held, float(w)),
+            numels=(1200,),
+        )
+        found = counted(Choice(np.ones((2, held), dtype=bool), block.values), block, 1200.0)
+        assert (found.aggregated, found.largest) == (1200, 1200)
+        assert found.aggregated_error == pytest.approx(w * binom(1200, 1 / w).std(), rel=1e-12)
+
+
+def test_the_largest_are_found_where_the_sample_is_not_like_the_rest():
+    """Every fourth is above 10 and all of the sample, so that its bound is passed by fewer than are wanted."""
+    draws = np.random.default_rng(0)
+    row = draws.random(40_000)
+    row[::4] += 10
+    for k in (15_000, 9_000, 100):
+        assert np.flatnonzero(largest(row[None], k)[0]).tolist() == sorted(np.argsort(row)[-k:].tolist())
+
+
+def test_a_mixture_of_nothing_but_its_core_is_what_all_select_alike():
+    for spread in (0.0, 1.0, 40.0):
+        assert union_density(0.1, 8, ScaleMixture(spread=spread, core=1.0)) == 0.1
+
+
+def test_a_span_belongs_to_no_bucket_and_no_layer_unless_it_is_said():
+    span = Span("compute", "input", 1.0, 3.0)
+    assert (span.bucket, span.layer, span.duration) == (-1, -1, 2.0)

@@ -113,6 +113,44 @@ def test_a_hard_threshold_drifts_and_pads(trace):
     assert max(row["padding"] for row in found) > 1.05
 
 
+@pytest.mark.parametrize(("d", "least"), [(1600, 0.125), (40, 0.5)])
+def test_a_hard_threshold_by_default_is_the_published_one(d, least):
+    """1/(2 sqrt(k)) of k = d/100, or of one element where that is more."""
+    values = np.full((1, d), 1e-3, dtype=np.float32)
+    values[0, [3, 5, 7]] = np.float32([-least, 1.001 * least, 0.999 * least])
+    block = Block(values, np.zeros(d, int), np.arange(d), np.ones(d), (d,))
+    method = build(Sparsifier, {"kind": "threshold", "density": 0.01})
+    _, selection, _, choice = method.select(method.start(block), block)
+    assert choice.detail["threshold"] == least
+    assert np.flatnonzero(choice.chosen[0]).tolist() == [3, 5]
+    assert selection.aggregated == 2
+
+
+def test_the_energy_of_a_step_is_its_squares():
+    """Top 1 of (3, -4, 0) and of (12, 0, 5): 16 and 144 of 25 and 169 are sent, over one worker and over two."""
+    values = np.float32([[3, -4, 0], [12, 0, 5]])
+    method = build(Sparsifier, {"kind": "topk", "density": 0.34})
+    for workers, energy, lost in ((1, 25, 9), (2, 194, 34)):
+        block = Block(values[:workers], np.zeros(3, int), np.arange(3), np.ones(3), (3,))
+        (step,) = replay(method, [block])
+        assert (step.energy, step.lost, step.residual) == (energy, lost, lost / workers)
+        assert step.energy_kept == pytest.approx(1 - lost / energy, rel=1e-12)
+    (still,) = replay(method, [replace(block, values=np.zeros_like(block.values))])
+    assert (still.energy, still.energy_kept) == (0, 1)
+    row = still.row()
+    assert (row["selected"], row["aggregated"], row["never_sent"]) == (0, 0, 1)
+    assert [row[key] for key in ("build_up", "padding", "imbalance", "smallest")] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_random_coordinates_are_drawn_once_each(shared):
+    method = build(Sparsifier, {"kind": "randomk", "density": 0.5, "shared_seed": shared})
+    block = Block(np.ones((3, 100), np.float32), np.zeros(100, int), np.arange(100), np.ones(100), (100,))
+    _, selection, _, _ = method.select(method.start(block), block)
+    assert selection.selected.tolist() == [50, 50, 50]
+    assert (selection.aggregated == 50) == shared
+
+
 def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_own(trace):
     top = rows(trace, {"kind": "topk", "density": 0.05}, 4)
     random = rows(trace, {"kind": "randomk", "density": 0.05}, 4)

@@ -19,6 +19,7 @@ from simulator.topologies.base import Topology
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tuner import MAX_ROWS, TunerRow, read_tuner
 from simulator.topologies.nccl_tuning import NcclTuning
+from simulator.topologies.ring import Ring
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8
 POWERS = [2, 4, 8, 64]
@@ -234,6 +235,21 @@ def test_hierarchical_with_another_topology_across(nodes, g):
         assert took == pytest.approx(2 * inside + formula, rel=1e-9), inter
         for primitive in ("reduce_scatter", "all_gather", "broadcast"):
             assert seconds(topology, primitive, nodes, gpus=g, local=local) > 0
+
+
+@pytest.mark.parametrize("g", [2, 4])
+def test_gpus_behind_a_parameter_server_sum_and_spread_on_their_nodes_ring(g):
+    """The same messages as a ring of that node alone has, for what is pushed and for what is pulled."""
+    topology = example(Topology, "parameter_server", local_aggregation=True)
+    layout = topology.layout(3, g)
+    first, *_, last = topology.push_pull(np.array([S]), np.array([2 * S]), layout)
+    for phase, size in ((first, S), (last, 2 * S)):
+        (inside,) = phase
+        (alone,) = Ring().reduce_scatter(np.array([size]), Layout(1, g))
+        found = {(a, b): n for a, b, n in zip(inside.src.tolist(), inside.dst.tolist(), inside.nbytes[0], strict=True)}
+        ring = zip(alone.src.tolist(), alone.dst.tolist(), alone.nbytes[0], strict=True)
+        assert inside.repeat == alone.repeat
+        assert found == {(node * g + a, node * g + b): n for a, b, n in list(ring) for node in range(3)}
 
 
 # What NCCL chooses.

@@ -100,7 +100,7 @@ class _Alone:
         ]
 
     def _kept(self, item: Round, period: int) -> int:
-        """How often a round is followed: the time of a place that receives nothing would not move with the others'."""
-        if item.repeat <= 6 * period or len(np.unique(item.dst)) < len(self.ready):
+        """How often a round is followed: a place that sends or receives nothing would not move with the others."""
+        if item.repeat <= 6 * period or any(len(np.unique(end)) < len(self.ready) for end in (item.src, item.dst)):
             return item.repeat
         return 4 * period + item.repeat % period

@@ -212,7 +212,5 @@ def _stepped(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
                 jumps = remaining // period
                 have[places] += jumps * pace
                 free[used] += jumps * pace
-                remaining -= jumps * period
-                before = None
-                continue
+                remaining -= jumps * period  # less than a period is left
         before = now

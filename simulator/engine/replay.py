@@ -70,10 +70,10 @@ def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool
 
     Without error feedback the residual is emptied before every iteration, so that u is the gradient.
     """
-    state: State | None = None
-    untouched: Mask = np.zeros(0, dtype=bool)
+    state: State = {}
+    untouched: Mask | None = None
     for block in blocks:
-        if state is None:
+        if untouched is None:
             state, untouched = sparsifier.start(block), np.ones(block.values.shape[1], dtype=bool)
         if not error_feedback:
             state = {**state, "residual": np.zeros_like(block.values)}

@@ -48,7 +48,7 @@ class Deft(Exclusive, kind="deft"):
                 count = held.stop - held.start
                 wanted = min(count, max(1, round(shares[worker][piece] * count / sizes[piece])))
                 chosen[worker, held] = largest(np.abs(u[worker : worker + 1, held]), wanted)[0]
-        union: Mask = np.logical_or.reduce(chosen, axis=0)
+        union: Mask = np.logical_or.reduce(chosen)
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
         return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})
 

@@ -26,7 +26,7 @@ class RandomK(LocalSelection, kind="randomk"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k with a shared seed; independent draws otherwise, whatever the gradients."""
-        drawn = super().expect(bucket, workers, 0.0 if self.shared_seed else float("inf"))
+        drawn = super().expect(bucket, workers, float("inf"))
         k = drawn.largest
         return Selection(drawn.selected, k if self.shared_seed else drawn.aggregated, k, drawn.target)
 

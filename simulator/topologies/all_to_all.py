@@ -41,6 +41,7 @@ class AllToAll(Topology, kind="all_to_all"):
         """Everyone sends `nbytes` (b, 1) or (b, p) to everyone else; all receivers are windows of one array."""
         p = layout.workers
         refuse_messages(p * (p - 1))
-        workers, around = np.arange(p), np.tile(np.arange(p), 2)
+        workers = np.arange(p)
+        around = np.concatenate([workers, workers])
         payload = np.broadcast_to(nbytes, (len(nbytes), p))
         return [Round(workers, around[t : t + p], payload) for t in range(1, p)]

@@ -114,7 +114,7 @@ def two_trees(nodes: int) -> tuple[Tree, Tree]:
     above = np.where(nearest <= nodes, nearest, places ^ lowest)  # 0: the root
     height = np.log2(lowest).astype(np.int64)
     depth = np.zeros(nodes, dtype=np.int64)
-    for level in range(int(height.max()) - 1, -1, -1):
+    for level in reversed(range(int(height.max()))):
         here = height == level
         depth[here] = depth[above[here] - 1] + 1
     mirrored = places[::-1] - 1 if nodes % 2 == 0 else places % nodes

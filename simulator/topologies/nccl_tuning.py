@@ -85,7 +85,7 @@ class NcclTuning(Spec):
         bandwidth = np.repeat(self._bandwidth(primitive, layout)[:, :, None], len(nbytes), axis=2)
         power = np.floor(np.log2(np.maximum(nbytes, 1.0) / 64)).astype(np.int64)
         known = (power >= 0) & (power < _TREE_LEFT.shape[1])
-        bandwidth[0] *= np.where(known, _TREE_LEFT[:, np.clip(power, 0, _TREE_LEFT.shape[1] - 1)], 1.0)
+        bandwidth[0] *= np.where(known, _TREE_LEFT.take(power, axis=1, mode="clip"), 1.0)
         if primitive == "all_reduce" and layout.nodes > 1:
             plateau = nbytes >= 64 * self.channels * layout.workers
             latency[1, 2, plateau] *= 1.9 if self.gpu == "volta" else 1.4

@@ -186,3 +186,32 @@ def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
         assert selection.aggregated <= selection.selected.sum()
         if t % 3 == 0:
             assert selection.aggregated <= max(1, round(density * 40))
+
+
+def test_of_equal_sums_the_first_survive():
+    """198 sums of 2, 3 or 4, half of them selected by either worker, for k = 100; the rest is 1, the k-th magnitude."""
+    sums, values = np.random.default_rng(0).integers(2, 5, 198), np.ones((2, 400))
+    values[0, 0:198:2], values[1, 1:198:2] = sums[::2], sums[1::2]
+    member, item = OkTopK(density=0.25), block(values)
+    _, selection, _, choice = member.select(member.start(item), item)
+    assert choice.chosen.sum(axis=1).tolist() == [99, 99]
+    assert selection.aggregated == 100
+    assert choice.aggregated is not None
+    first = sorted(range(198), key=lambda j: (-sums[j], j))[:100]
+    assert np.flatnonzero(choice.aggregated).tolist() == sorted(first)
+
+
+def test_regions_without_survivors_count_as_empty():
+    """Two workers select below 198 and two above 200, so that regions begin at about 150, 200 and 250; the 100 largest
+    sums all stand below 101, in the first of the four."""
+    values = np.ones((4, 400))
+    values[0, 0:198:2], values[1, 1:199:2] = 2.0, 2.0
+    values[2, 200:398:2], values[3, 201:399:2] = 2.0, 2.0
+    values[:2][values[:2] > 1] += 1
+    values[:2, 101:][values[:2, 101:] > 1] = 2.0
+    member, item = OkTopK(density=0.25), block(values)
+    choice = member.select(member.start(item), item)[3]
+    assert choice.chosen.sum(axis=1).tolist() == [99] * 4
+    assert choice.aggregated is not None
+    assert np.flatnonzero(choice.aggregated).max() == 99
+    assert choice.detail["region_imbalance"] == 4

@@ -120,3 +120,18 @@ def test_a_byte_per_element_and_a_norm_per_128_travel():
     assert [step.nbytes for step in odd[:2]] == [130, 4 * 3]
     with pytest.raises(ValueError, match="less than or equal to 127"):
         QSGD(levels=128)
+
+
+def test_error_feedback_adds_the_residual_before_and_takes_off_what_was_decoded_last():
+    """Three calls per tensor: the sum; decoding, and the difference."""
+    bucket = Bucket(0, (100, 20, 3), 0)
+    kernels = {}
+    for fed_back in (True, False):
+        member = QSGD(error_feedback=fed_back)
+        kernels[fed_back] = member.compute(member.expect(bucket, 4, 10.0), bucket, 4)
+    added = [kernel for kernel in kernels[True] if kernel not in kernels[False]]
+    assert added == [
+        Compute("residual_add", (100.0, 20.0, 3.0), 3, "selection"),
+        Compute("dequantise", (100.0, 20.0, 3.0), 6, "selection"),
+    ]
+    assert [kernel for kernel in kernels[True] if kernel not in added] == kernels[False]

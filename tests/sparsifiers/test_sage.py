@@ -135,3 +135,15 @@ def test_one_scan_more_than_the_hard_threshold():
     assert cost[Threshold] == bucket.numel
     assert cost[Sage] == 2 * bucket.numel
     assert sampled == 399
+
+
+def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with():
+    """Magnitudes 1, 0, 3, all above the threshold and so sent: alpha is 1 without a mean, then 3."""
+    member, d = Sage(density=0.01, threshold=0.5), 200
+    state = member.start(block(np.zeros((1, d)), (d,)))
+    found = []
+    for iteration, size in enumerate((1.0, 0.0, 3.0)):
+        state, _, _, choice = member.select(state, block(np.full((1, d), size), (d,), iteration))
+        found.append(choice.detail["threshold"])
+    none, everything = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))
+    assert found == pytest.approx([0.5, 0.5 * none, 0.5 * none * 3 * everything], rel=1e-6)
