@@ -222,6 +222,13 @@ def test_help_is_quick_because_nothing_heavy_is_imported():
     assert result.stdout.strip() == "[]"
 
 
+def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
+    code = "import sys; from simulator import load, run; run(load('quickstart')); "
+    code += "print([m for m in ('scipy', 'pandas', 'matplotlib', 'pyarrow') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "[]"
+
+
 def test_readme_commands_exist():
     text = (ROOT / "README.md").read_text()
     for command in set(re.findall(r"`sparsim ([a-z]+)", text)):

@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
-from scipy.optimize import linprog
 
 Rings = tuple[tuple[tuple[int, ...], float], ...]
 """Rings over workers, each with what it carries in relation to the others."""
@@ -27,6 +26,8 @@ def best_rings(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
     >>> sum(share for _, share in best_rings(((0, 1, 1), (0, 2, 1), (1, 2, 2)), 3))
     2.0
     """
+    from scipy.optimize import linprog  # heavy, and only for direct links
+
     count = {(a, b): n for first, second, n in links for a, b in ((first, second), (second, first))}
     if not 2 <= gpus <= MOST_GPUS:
         return ()

@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
-from scipy.special import gammaincinv
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
@@ -120,6 +119,8 @@ class Sidco(EstimatedThreshold, kind="sidco"):
             if logs <= 0:
                 return mean
             shape = (3 - logs + math.sqrt((logs - 3) ** 2 + 24 * logs)) / (12 * logs)
+            from scipy.special import gammaincinv  # heavy, and only for this fit
+
             return mean / shape * float(gammaincinv(shape, 1 - ratio))
         variance = float(np.var(x, dtype=float, ddof=1)) if len(x) > 1 else 0.0
         if variance == 0 or mean * mean > 1e9 * variance:
