@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticCustomError
 
+from simulator.errors import InputError
 from simulator.models.exchange import Layout
 from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages, refuse_turns
 from simulator.models.patterns import all_to_all
+from simulator.prediction import run
+from simulator.scenario import load
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.parameter_server import ParameterServer
 
@@ -83,3 +86,20 @@ def test_push_and_pull_counts_workers_times_servers():
     topology = ParameterServer(servers=4097)
     refused(topology.push_pull, np.ones(1), np.ones(1), topology.layout(2048, 1))
     assert len(topology.push_pull(np.ones(1), np.ones(1), topology.layout(4, 1))[0][0].src) == 4 * 4097
+
+
+def test_messages_of_all_buckets_that_are_on_the_links_at_once_are_counted_together(monkeypatch):
+    """Two workers and one server of their own: each bucket is two pushes and two pulls."""
+    monkeypatch.setattr("simulator.models.limits.MAX_MESSAGES", 8)
+    keys = ("cluster.nodes=2", "topology=parameter_server", "scheduler=wfbp")
+    layers = "workload={batch_size: 1, layers: [%s]}"
+    two, three = (layers % ", ".join(f"{{name: l{i}, numel: 10}}" for i in range(n)) for n in (2, 3))
+    run(load("ring_check", (*keys, two)))
+    with pytest.raises(InputError, match="expected an exchange of at most 8 messages, got 12"):
+        run(load("ring_check", (*keys, three)))
+
+
+def test_servers_beside_workers_stand_behind_the_gpus_of_their_node():
+    placed = Layout(2, 3, servers=5, colocated=True).placement()
+    assert placed.node.tolist() == [0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0]
+    assert placed.rank.tolist() == [0, 1, 2, 0, 1, 2, 3, 3, 4, 4, 5]
