@@ -1,5 +1,6 @@
 """Token buckets on links: closed forms, and the fold against flows."""
 
+import hypothesis
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -59,6 +60,7 @@ def test_small_messages_wait_once_the_bucket_is_empty(interpreter):
 
 
 @settings(max_examples=80, deadline=None)
+@hypothesis.example(pair=("ring", "all_reduce"), nodes=2, nbytes=1.0000000000000002, burst=1.0, latency=0.0)
 @given(
     pair=st.sampled_from(
         [("ring", "all_reduce"), ("ring", "all_gather"), ("recursive_doubling", "all_reduce"), ("tree", "all_reduce")]
@@ -74,7 +76,8 @@ def test_the_fold_equals_flows(*, pair, nodes, nbytes, burst, latency):
     if why_not(rounds, wiring):
         return
     law = fold(rounds, wiring, np.zeros(nodes))
-    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9)
+    # What is left of a message a rounding larger than the bucket is 1e-16 B, which flows take for nothing.
+    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9, atol=1e-15 / B)
     without = fold(rounds, wired(nodes, 0.0, latency), np.zeros(nodes))
     messages = sum(item.repeat for item in rounds)
     assert (law <= without * (1 + 1e-12)).all()
