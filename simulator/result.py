@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,10 @@ _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
 class Counted:
-    """Figures of the counted iterations, and the last of these; all of them where they are kept."""
+    """Figures of the counted iterations, and the last of these; all of them where they are kept.
+
+    `times` and `breakdown` are for after the last one.
+    """
 
     def __init__(self) -> None:
         self.of = {name: array("d") for name in ("time", "communication_total", "waiting", *BREAKDOWN)}
@@ -42,12 +46,12 @@ class Counted:
         """Mean over the counted iterations."""
         return math.fsum(self.of[name]) / len(self.of[name])
 
-    @property
+    @cached_property
     def times(self) -> Floats:
         """Seconds of each counted iteration."""
         return np.array(self.of["time"])
 
-    @property
+    @cached_property
     def breakdown(self) -> dict[str, float]:
         """Mean seconds of each term."""
         return {term: self.mean(term) for term in BREAKDOWN}

@@ -109,8 +109,8 @@ def test_a_large_trace_is_read_iteration_by_iteration(trace):
     assert (trace / "gradients.parquet").stat().st_size > 4e8
     flat("check", trace, "trace", "check", trace)
     method = "{kind: topk, density: 0.01, granularity: model}"
-    # On 1, 2 and 4 workers in turn: more of them hold more, so that only the peak tells something.
-    within("trace, build-up", "trace", "build-up", trace, "--method", method, "--json")
+    # On 1, 2 and 4 workers in turn, and more of them hold more; but an iteration kept of each would exceed the peak.
+    within("trace, build-up", "trace", "build-up", trace, "--method", method, "--json", memory=1280 * MIB)
     flat(
         "replay", trace, "run", "replay_topk", "--json", "--set", f"workload.trace={trace}", "--set", "cluster.nodes=4"
     )

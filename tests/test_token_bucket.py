@@ -76,8 +76,9 @@ def test_the_fold_equals_flows(*, pair, nodes, nbytes, burst, latency):
     if why_not(rounds, wiring):
         return
     law = fold(rounds, wiring, np.zeros(nodes))
-    # What is left of a message a rounding larger than the bucket is 1e-16 B, which flows take for nothing.
-    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9, atol=1e-15 / B)
+    # A payload less a bucket of nearly its size is known to a rounding of the payload, no better.
+    rounding = np.finfo(float).eps * nbytes / B
+    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9, atol=rounding)
     without = fold(rounds, wired(nodes, 0.0, latency), np.zeros(nodes))
     messages = sum(item.repeat for item in rounds)
     assert (law <= without * (1 + 1e-12)).all()

@@ -27,7 +27,7 @@ _GRID = 49
 
 
 def costs_of(setup: Setup, workload: Workload, workers: int, wires: Wires) -> Costs:
-    """Exchange and selection as functions of a bucket's elements: straight between 49 sizes over the model's."""
+    """Exchange and selection as functions of a bucket's elements: straight between sizes spread over the model's."""
     density = getattr(setup.sparsifier, "density", None)
     # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
     largest = workload.numel / (density or 1.0)

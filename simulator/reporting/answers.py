@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from simulator.reporting.tables import interval_words, workers_words
-from simulator.units import show_bytes, show_time
+from simulator.reporting.tables import interval_words
+from simulator.units import counted, show_bytes, show_time
 
 _BAR = 24
 _RANKED = 10
@@ -33,7 +33,7 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     console.print(
         f"iteration time {show_time(time)} ({interval_words(interval)}) "
-        f"on {workers_words(document['workers'])}\n{escape(document['summary'])}\n",
+        f"on {counted(document['workers'], 'worker')}\n{escape(document['summary'])}\n",
         highlight=False,
     )
     console.print(_terms(document), highlight=False)
@@ -97,7 +97,7 @@ def _queueing(numbers: dict[str, Any]) -> str:
     if not front:
         return "links shared with other exchanges"
     spent = [f"{name.replace('_', '-')} {show_time(value)}" for name, value in numbers["meanwhile_s"].items() if value]
-    return f"behind {front} exchange{'s' if front != 1 else ''}" + (f": {', '.join(spent)}" if spent else "")
+    return f"behind {counted(front, 'exchange')}" + (f": {', '.join(spent)}" if spent else "")
 
 
 def _waiting(numbers: dict[str, Any]) -> str:
@@ -123,7 +123,7 @@ _MADE_OF: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def _calls(numbers: dict[str, Any]) -> str:
     count, calls = numbers["exchanges_waited_for"], numbers["calls"]
-    return f"{count} exchange{'s' if count != 1 else ''} waited for, {calls} call{'s' if calls != 1 else ''}"
+    return f"{counted(count, 'exchange')} waited for, {counted(calls, 'call')}"
 
 
 def _spent(document: dict[str, Any]) -> str:

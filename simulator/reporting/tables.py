@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.units import show_bytes, show_time
+from simulator.units import counted, show_bytes, show_time
 
 _LABELS = {
     "forward": "forward",
@@ -39,7 +39,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         rows.append(
             (
                 "throughput",
-                f"{document['throughput_samples_per_s']:.5g} samples/s on {workers_words(document['workers'])}",
+                f"{document['throughput_samples_per_s']:.5g} samples/s on {counted(document['workers'], 'worker')}",
             )
         )
         rows.append(("scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"))
@@ -65,15 +65,6 @@ def interval_words(interval: list[float]) -> str:
     if low == high:
         return "no interval: nothing that it rests on states its error"
     return f"90 % interval {show_time(low)} to {show_time(high)}"
-
-
-def workers_words(count: int) -> str:
-    """How many workers.
-
-    >>> workers_words(1), workers_words(32)
-    ('1 worker', '32 workers')
-    """
-    return f"{count} worker{'s' if count != 1 else ''}"
 
 
 def _traffic(document: dict[str, Any]) -> list[tuple[str, str]]:

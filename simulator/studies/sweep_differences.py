@@ -13,6 +13,7 @@ from simulator.models.timeline import BREAKDOWN
 from simulator.studies.comparison import alike
 from simulator.studies.differences import versions_changed
 from simulator.studies.outcomes import SweepOutcome
+from simulator.units import counted
 
 _DIGITS = 12
 Key = tuple[Any, ...]
@@ -183,23 +184,19 @@ def _terms(came_out: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count} points"
-
-
 def _answer(joined: int, came_out: list[dict[str, Any]]) -> str:
     if not joined:
         return "The sweeps have no point in common."
     counts = _summary(came_out, came_out)
     if not came_out:
-        return f"{_points(joined)} in common; none came out in both sweeps."
+        return f"{counted(joined, 'point')} in common; none came out in both sweeps."
     parts = [
         f"{counts[word]} {'are' if counts[word] > 1 else 'is'} {word} in B"
         for word in ("faster", "slower")
         if counts[word]
     ]
     parts += [f"{counts['alike']} within 1 %"] if counts["alike"] else []
-    text = f"Of {_points(len(came_out))} that came out in both, {', '.join(parts)}."
+    text = f"Of {counted(len(came_out), 'point')} that came out in both, {', '.join(parts)}."
     if counts["alike"] == len(came_out):
         return text
     return (

@@ -64,7 +64,7 @@ class Hierarchical(Topology, kind="hierarchical"):
 
     def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
         """A primitive among the GPUs of rank 0, 1, ... of all nodes, one payload each, side by side."""
-        inter, nodes, g = _INTER[self.inter](), replace(layout, gpus_per_node=1), layout.gpus_per_node
+        inter, nodes, g = _INTER[self.inter](), Layout(layout.nodes, 1), layout.gpus_per_node
         return _together(
             [
                 [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -74,8 +74,8 @@ class Table:
                         Problem(where, "a whole number in every row", f"{table[self.group].null_count} empty")
                     )
                 numbers = table[self.group].to_numpy()
-                starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()][: len(numbers)]
-                for start, end in zip(starts, [*starts[1:], len(numbers)], strict=False):  # none of an empty batch
+                cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+                for start, end in pairwise(cuts) if len(numbers) else ():
                     if pending and numbers[start] != number:
                         yield from self._emit(number, row, pending, wanted)
                         row, pending = row + sum(len(part) for part in pending), []

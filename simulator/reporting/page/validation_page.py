@@ -9,6 +9,7 @@ from simulator.reporting.page.charts import alternatives
 from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Column, Page, Table
 from simulator.reporting.page.run_page import provenance
+from simulator.units import counted
 
 _ERRORS = (
     Column("group", "set-up"),
@@ -87,4 +88,4 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         for warning in row.get("warnings") or ():
             found.setdefault(warning, set()).add(row["scenario"])
-    return [f"{warning} ({len(names)} scenario{'s' * (len(names) > 1)})" for warning, names in found.items()]
+    return [f"{warning} ({counted(len(names), 'scenario')})" for warning, names in found.items()]
