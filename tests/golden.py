@@ -1,10 +1,13 @@
 """Golden results: what every scenario in scenarios/, every validation row, every sparsifier and NCCL's model give.
 
+`selections` holds what every sparsifier selects of gradients that are full of equal values: ties are part of a method.
+
 `python tests/golden.py` shows what has moved and by how much, and with `--accept` writes it down. With `--exact FILE`
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
 import dataclasses
+import hashlib
 import json
 import math
 import sys
@@ -19,6 +22,7 @@ from examples import PRIMITIVES, example
 from simulator.component import discover
 from simulator.engine.kernels import Kernels
 from simulator.models.exchange import Bucket, Compute, Layout
+from simulator.models.gradients import Block
 from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction import run
 from simulator.scenario import load
@@ -29,10 +33,10 @@ from simulator.topologies.nccl_tuning import NcclTuning
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
-VALIDATION, SPARSIFIERS, NCCL = "validation", "sparsifiers", "nccl_tuning"
+VALIDATION, SPARSIFIERS, SELECTIONS, NCCL = "validation", "sparsifiers", "selections", "nccl_tuning"
 MACHINES = (("volta", "ampere", "hopper", "blackwell"), ("intel", "amd"), ("nvlink", "pci"))
 CARD = Gpu(name="card", memory_bandwidth=1e11)
-NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS, NCCL)
+NAMES = (*SCENARIOS, VALIDATION, SPARSIFIERS, SELECTIONS, NCCL)
 TOLERANCE = 1e-9
 """Relative; processors and versions of numpy differ in the last digits of a sum."""
 LEFT_OUT = ("versions", "digest")
@@ -44,6 +48,8 @@ def result(name):
         return predictions(validate([ROOT / "scenarios" / "validation"]))
     if name == SPARSIFIERS:
         return {kind: _asked(example(Sparsifier, kind)) for kind in discover(Sparsifier)}
+    if name == SELECTIONS:
+        return {kind: _selected(example(Sparsifier, kind)) for kind in discover(Sparsifier)}
     if name == NCCL:
         return {" ".join(machine): _nccl(*machine) for machine in product(*MACHINES)}
     document = run(load(ROOT / "scenarios" / f"{name}.yaml")).document
@@ -83,6 +89,20 @@ def _asked(member):
         kernels = [*kernels, *(step for step in steps if isinstance(step, Compute))]
     pricing = Kernels(CARD, Runtime(kernel_launch=1e-6, host_element=1e-9))
     made["seconds"] = [pricing.cost(item) for item in kernels]
+    return made
+
+
+def _selected(member, workers=4, numels=(30_000, 2_000, 500), iterations=3):
+    """What each worker chooses and the figures of it, iteration by iteration, of values that are small multiples."""
+    numel, state, made = sum(numels), None, []
+    piece, shapes = np.repeat(np.arange(len(numels)), numels), ((300, 100), (40, 50), (500,))
+    for iteration in range(iterations):
+        values = np.random.default_rng(iteration).standard_normal((workers, numel)).astype(np.float32)
+        block = Block(np.round(values * 8) / 8, piece, np.arange(numel), np.ones(numel), numels, iteration, shapes)
+        state = member.start(block) if state is None else state
+        state, selection, _, choice = member.at(iteration).select(state, block)
+        mask = hashlib.sha256(np.packbits(choice.chosen).tobytes()).hexdigest()
+        made.append({"chosen": mask, "selection": _fields(selection)})
     return made
 
 

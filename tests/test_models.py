@@ -14,7 +14,7 @@ from scipy.stats import binom
 from simulator.engine.kernels import Kernels
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
-from simulator.models.gradients import Block, Choice, counted, largest
+from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
 from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
@@ -277,3 +277,13 @@ def test_a_mixture_of_nothing_but_its_core_is_what_all_select_alike():
 def test_a_span_belongs_to_no_bucket_and_no_layer_unless_it_is_said():
     span = Span("compute", "input", 1.0, 3.0)
     assert (span.bucket, span.layer, span.duration) == (-1, -1, 2.0)
+
+
+@pytest.mark.parametrize("length", [40, 30_000])  # the longer row is narrowed down by a sample first
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_of_equal_magnitudes_the_first_are_taken(length, share):
+    row = np.random.default_rng(0).integers(0, 5, length).astype(np.float32)
+    k = max(1, int(share * length))
+    first = np.argsort(-row, kind="stable")[:k]
+    np.testing.assert_array_equal(largest_indices(row, k), np.sort(first))
+    np.testing.assert_array_equal(np.flatnonzero(largest(row[None], k)[0]), np.sort(first[row[first] > 0]))

@@ -137,8 +137,22 @@ def counted(choice: Choice, block: Block, target: float) -> Selection:
     )
 
 
+def largest_indices(magnitudes: Floats | Values, k: int) -> Ints:
+    """Indices, increasing, of the k largest entries of (m,), 0 < k <= m; of equal entries the first ones.
+
+    A partition alone would leave it to the processor which of equal entries is taken.
+
+    >>> largest_indices(np.array([1.0, 3.0, 2.0, 2.0]), 2)
+    array([1, 2])
+    """
+    smallest = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
+    above = np.flatnonzero(magnitudes > smallest)
+    equal = np.flatnonzero(magnitudes == smallest)
+    return np.sort(np.concatenate([above, equal[: k - len(above)]]))
+
+
 def largest(magnitudes: Floats | Values, k: int) -> Mask:
-    """Mask of the k largest entries of each row of (n, m); exact zeros are never chosen.
+    """Mask of the k largest entries of each row of (n, m), of equal ones the first; exact zeros are never chosen.
 
     >>> largest(np.array([[3.0, 0.0, 1.0, 2.0]]), 2)
     array([[ True, False, False,  True]])
@@ -150,13 +164,13 @@ def largest(magnitudes: Floats | Values, k: int) -> Mask:
     mask = np.zeros(magnitudes.shape, dtype=bool)
     for row, out in zip(magnitudes, mask, strict=True):
         candidates = _candidates(row, k)
-        best = candidates[np.argpartition(row[candidates], len(candidates) - k)[len(candidates) - k :]]
+        best = candidates[largest_indices(row[candidates], k)]
         out[best] = row[best] > 0
     return mask
 
 
 def reaching(magnitudes: Floats | Values, weight: Floats, k: float) -> Ints:
-    """Indices of the largest entries of (m,), as many as stand for k elements by their weights; at least one.
+    """Indices of the largest entries of (m,), of equal ones the first, as many as stand for k elements; at least one.
 
     >>> reaching(np.array([3.0, 0.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0, 1.0]), 2.0)
     array([0, 3])

@@ -105,10 +105,10 @@ def pieces(numels: Sequence[int], workers: int) -> Ints:
 
 
 def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
-    """k_l of each piece: k in proportion to the norms, from the largest norm down, 1 to the piece's size."""
+    """k_l of each piece: k in proportion to the norms, from the largest norm down, equal ones in order, 1 to the piece's size."""
     shares, values = [0] * len(sizes), norms.tolist()
     remaining, weight = k, math.fsum(values)
-    for piece in np.argsort(norms, kind="stable")[::-1].tolist():
+    for piece in np.argsort(-norms, kind="stable").tolist():
         part = int(remaining * (values[piece] / weight)) if weight > 0 else 0
         shares[piece] = min(sizes[piece], max(1, part))
         remaining -= shares[piece]

@@ -9,7 +9,7 @@ import numpy as np
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values, reaching
+from simulator.models.gradients import Block, Choice, State, Values, largest_indices, reaching
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
@@ -103,5 +103,5 @@ def merged(low: Sparse, high: Sparse, k: int, weighed: tuple[Floats, float] | No
         return index[kept], total[kept]
     if len(index) <= k:
         return index, total
-    kept = np.sort(np.argpartition(np.abs(total), len(index) - k)[len(index) - k :])
+    kept = largest_indices(np.abs(total), k)
     return index[kept], total[kept]
