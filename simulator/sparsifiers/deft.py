@@ -105,7 +105,7 @@ def pieces(numels: Sequence[int], workers: int) -> Ints:
 
 
 def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
-    """k_l of each piece, 1 to its size: k in proportion to the norms, from the largest norm down, equal ones in order."""
+    """k_l of each piece, 1 to its size: k in proportion to the norms, the largest first, equal ones in order."""
     shares, values = [0] * len(sizes), norms.tolist()
     remaining, weight = k, math.fsum(values)
     for piece in np.argsort(-norms, kind="stable").tolist():
