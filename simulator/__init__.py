@@ -17,25 +17,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simulator.prediction import run
+    from simulator.prediction.run import run
     from simulator.reporting.figures.making import draw
-    from simulator.scenario import Scenario, load
-    from simulator.studies.advice import advise
-    from simulator.studies.explanation import explain
-    from simulator.studies.sweep import sweep
-    from simulator.studies.validation import validate
+    from simulator.scenario.reading import load
+    from simulator.scenario.scenario import Scenario
+    from simulator.studies.advice.advice import advise
+    from simulator.studies.explain.explanation import explain
+    from simulator.studies.sweep.sweep import sweep
+    from simulator.studies.validate.validation import validate
 
 __all__ = ["Scenario", "advise", "draw", "explain", "load", "run", "sweep", "validate"]
 
 _PLACES = {
-    "Scenario": "simulator.scenario",
-    "advise": "simulator.studies.advice",
+    "Scenario": "simulator.scenario.scenario",
+    "advise": "simulator.studies.advice.advice",
     "draw": "simulator.reporting.figures.making",
-    "explain": "simulator.studies.explanation",
-    "load": "simulator.scenario",
-    "run": "simulator.prediction",
-    "sweep": "simulator.studies.sweep",
-    "validate": "simulator.studies.validation",
+    "explain": "simulator.studies.explain.explanation",
+    "load": "simulator.scenario.reading",
+    "run": "simulator.prediction.run",
+    "sweep": "simulator.studies.sweep.sweep",
+    "validate": "simulator.studies.validate.validation",
 }
 
 

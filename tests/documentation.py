@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from click.testing import CliRunner
+from places import ROOT
 
 from simulator.cli import main
 
-ROOT = Path(__file__).parent.parent
 COLUMNS = "88"
 SLOW = ("sparsim advise", "sparsim sweep", "sparsim trace build-up", "sparsim validate")
 INSTALLS = ("python3 -m venv", "git clone")

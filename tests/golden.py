@@ -16,21 +16,21 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from places import ROOT
 from pydantic_core import PydanticCustomError
 
 from examples import PRIMITIVES, example
 from simulator.component import discover
-from simulator.engine.kernels import Kernels
+from simulator.engine.plan.kernels import Kernels
 from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.gradients import Block
 from simulator.models.hardware import Gpu, Runtime
-from simulator.prediction import run
-from simulator.scenario import load
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.validation import validate
+from simulator.studies.validate.validation import validate
 from simulator.topologies.nccl_tuning import NcclTuning
 
-ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "golden"
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
 VALIDATION, SPARSIFIERS, SELECTIONS, NCCL = "validation", "sparsifiers", "selections", "nccl_tuning"

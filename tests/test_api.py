@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import simulator
-from simulator.scenario import Scenario
+from simulator.scenario.scenario import Scenario
 
 
 def test_importing_the_package_imports_nothing_heavy():

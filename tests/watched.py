@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from places import ROOT
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 2**20
 

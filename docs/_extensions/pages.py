@@ -10,13 +10,13 @@ from docstrings import markdown, said_of
 from markup import code, page, table, target
 from spec_tables import keys_table, nested, section
 
-from simulator.catalogue import FAMILIES
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
-from simulator.result_keys import RESULT_KEYS
-from simulator.scenario import Scenario
-from simulator.studies.rows import row_of
+from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.scenario.catalogue import FAMILIES
+from simulator.scenario.scenario import Scenario
+from simulator.studies.sweep.rows import row_of
 from simulator.units import EXAMPLES, SI, TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def units() -> str:
 
 def errors() -> str:
     """Exit codes, and what error messages look like."""
-    cases = (ROOT / "tests" / "golden_errors.txt").read_text(encoding="utf-8").replace("<tmp>/", "")
+    cases = (ROOT / "tests" / "scenario" / "golden_errors.txt").read_text(encoding="utf-8").replace("<tmp>/", "")
     return page(
         "# Errors and exit codes",
         table(("exit code", "meaning"), ((code(key), what) for key, what in EXIT_CODES.items())),
@@ -175,8 +175,8 @@ def shipped() -> str:
 
 def accuracy() -> str:
     """The accuracy table, for inclusion: predicted against measured, computed now."""
-    from simulator.reporting.tables import accuracy_markdown
-    from simulator.studies.validation import validate
+    from simulator.reporting.terminal.tables import accuracy_markdown
+    from simulator.studies.validate.validation import validate
 
     return accuracy_markdown(validate(())) + "\n"
 

@@ -10,9 +10,9 @@ from docstrings import markdown, said_of
 from markup import code, page, table, target
 from pydantic.fields import FieldInfo
 
-from simulator.catalogue import default_of
 from simulator.component import Component, MemberOf, Spec
-from simulator.named import Named
+from simulator.scenario.catalogue import default_of
+from simulator.scenario.named_parts import Named
 from simulator.units import EXAMPLES, SI
 
 Schema = dict[str, Any]

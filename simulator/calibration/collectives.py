@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from simulator.calibration.selection import Repeats
+from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_rows
-from simulator.cluster import MAX_WORKERS
 from simulator.errors import InputError, Problem, shown
-from simulator.traces.kineto import read_kineto
-from simulator.traces.nccl_log import read_nccl_log
-from simulator.traces.osu import read_osu
-from simulator.traces.streams import open_text
+from simulator.scenario.cluster import MAX_WORKERS
+from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.osu import read_osu
+from simulator.traces.readers.streams import open_text
 
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 BYTES = ("nbytes", "message_bytes")

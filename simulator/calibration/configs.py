@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 
-from simulator.calibration.accuracy import Errors
-from simulator.calibration.families import points_of
+from simulator.calibration.fits.accuracy import Errors
+from simulator.calibration.fits.families import points_of
 from simulator.calibration.kernels import KernelFit
 from simulator.calibration.network import NetworkFit
 from simulator.calibration.yaml_text import bytes_text, flow, folded, percent, rate_text, scalar, time_text

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.accuracy import Drawn, Errors, described, relative
-from simulator.calibration.families import families, floors
-from simulator.calibration.selection import NEARLY, OUTER, Repeats, choose, fit_curve
-from simulator.calibration.surface import checkered, choose_surface, cross_validated
+from simulator.calibration.fits.accuracy import Drawn, Errors, described, relative
+from simulator.calibration.fits.families import families, floors
+from simulator.calibration.fits.selection import NEARLY, OUTER, Repeats, choose, fit_curve
+from simulator.calibration.fits.surface import checkered, choose_surface, cross_validated
 from simulator.calibration.timings import COUNTED, Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Affine, Floats, NLogN

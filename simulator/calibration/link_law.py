@@ -10,13 +10,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from simulator.calibration.accuracy import relative
 from simulator.calibration.collectives import Key
-from simulator.calibration.robust import robust_log_fit
-from simulator.calibration.selection import Repeats
+from simulator.calibration.fits.accuracy import relative
+from simulator.calibration.fits.robust import robust_log_fit
+from simulator.calibration.fits.selection import Repeats
 from simulator.component import build
-from simulator.engine.collective import collective_rounds
-from simulator.engine.fold import fold
+from simulator.engine.plan.collective_rounds import collective_rounds
+from simulator.engine.rounds.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout

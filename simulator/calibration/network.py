@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.calibration.accuracy import Drawn, Errors, described
 from simulator.calibration.collectives import Key, Measured
-from simulator.calibration.families import transfers
+from simulator.calibration.fits.accuracy import Drawn, Errors, described
+from simulator.calibration.fits.families import transfers
+from simulator.calibration.fits.selection import CurveFit, Repeats, fit_curve
 from simulator.calibration.link_law import BESIDE, LinkLaw, fit_law, law_errors, term
-from simulator.calibration.selection import CurveFit, Repeats, fit_curve
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats

@@ -19,8 +19,8 @@ from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 @AS_JSON
 def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Where one iteration's time goes, term by term: formulas, numbers, evidence, and what would change it."""
-    from simulator.scenario import load
-    from simulator.studies.explanation import explain as study
+    from simulator.scenario.reading import load
+    from simulator.studies.explain.explanation import explain as study
 
     show(study(load(scenario, overrides)), as_json, "print_explanation", "answers")
 
@@ -41,10 +41,10 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @AS_JSON
 def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
     """What to use here, where compression starts to pay, and why."""
-    from simulator.scenario import load
-    from simulator.studies.advice import advise as study
-    from simulator.studies.advice import read_iterations
-    from simulator.studies.wording import quoted
+    from simulator.scenario.reading import load
+    from simulator.studies.advice.advice import advise as study
+    from simulator.studies.advice.advice import read_iterations
+    from simulator.studies.advice.wording import quoted
 
     loaded = load(scenario, overrides)
     targets = read_iterations(iterations_to_target) if iterations_to_target else None

@@ -12,7 +12,7 @@ import click
 from simulator.cli.root import AS_JSON, main, show
 
 if TYPE_CHECKING:
-    from simulator.calibration.accuracy import Drawn
+    from simulator.calibration.fits.accuracy import Drawn
     from simulator.errors import Problem
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -195,9 +195,9 @@ def calibrate_network(
 @AS_JSON
 def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
     """Fit runtime terms to whole iterations, using the rows marked `used_in_fit` only."""
-    from simulator.scenario import load
-    from simulator.studies.runtime_fit import fit_runtime
-    from simulator.studies.validation import scenario_files
+    from simulator.scenario.reading import load
+    from simulator.studies.validate.runtime_fit import fit_runtime
+    from simulator.studies.validate.validation import scenario_files
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
     if as_json:
@@ -216,8 +216,8 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
 def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -> None:
     """The config, and its figures beside it."""
-    from simulator.reporting.fits import fit_figure
-    from simulator.studies.storage import write_text
+    from simulator.reporting.terminal.fits import fit_figure
+    from simulator.studies.sweep.storage import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():

@@ -40,20 +40,20 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
     folders of `sparsim sweep`, whose points are joined on the keys that vary. Differences are B less A.
     """
     from simulator.errors import InputError, Problem
-    from simulator.studies.differences import compare_outcomes
+    from simulator.studies.compare.differences import compare_outcomes
 
     if out is not None and out.suffix != ".html":
         raise InputError(Problem("--out", "a name that ends in .html", repr(out.name)))
     document = compare_outcomes(a, b, set_a, set_b)
     if out is not None:
-        from simulator.reporting.comparison_page import comparison_page
-        from simulator.studies.storage import write_text
+        from simulator.reporting.page.pages.comparison_page import comparison_page
+        from simulator.studies.sweep.storage import write_text
 
         write_text(out, comparison_page(document))
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    from simulator.reporting.comparison import print_comparison
+    from simulator.reporting.terminal.comparison import print_comparison
 
     print_comparison(document, console())
     if out is not None:

@@ -41,9 +41,9 @@ def figure(
     if kind is None or not sources or out is None:
         raise click.UsageError("expected KIND SOURCE -o FILE, or --list")
     from simulator.reporting.figures.base import figure_of
+    from simulator.reporting.figures.data.selecting import selected
+    from simulator.reporting.figures.data.sources import open_sources, settings_of
     from simulator.reporting.figures.making import make
-    from simulator.reporting.figures.selecting import selected
-    from simulator.reporting.figures.sources import open_sources, settings_of
 
     member = figure_of(kind, settings_of(settings))
     source = selected(open_sources(sources), settings_of(where))
@@ -53,7 +53,7 @@ def figure(
 
 def _show_list(as_json: bool) -> None:
     from simulator.reporting.figures.base import figures
-    from simulator.reporting.figures.sources import KINDS
+    from simulator.reporting.figures.data.sources import KINDS
 
     if as_json:
         rows = [

@@ -77,11 +77,13 @@ def main() -> None:
 
 
 def show(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
-    """Print a document as JSON, or by a function of a module of `reporting`."""
+    """Print a document as JSON, or by a function of a module of `reporting.terminal`."""
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return
-    show: Callable[[dict[str, Any], Console], None] = getattr(import_module(f"simulator.reporting.{module}"), printer)
+    show: Callable[[dict[str, Any], Console], None] = getattr(
+        import_module(f"simulator.reporting.terminal.{module}"), printer
+    )
     show(document, console())
 
 

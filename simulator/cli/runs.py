@@ -23,20 +23,20 @@ from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 @AS_JSON
 def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Predict one scenario: iteration time, where it goes, traffic and density."""
-    from simulator.prediction import run as predict
-    from simulator.scenario import load, load_versus
+    from simulator.prediction.run import run as predict
+    from simulator.scenario.reading import load, load_versus
 
     loaded = load(scenario, overrides)
     prediction = predict(loaded)
     document = prediction.document
     other = load_versus(scenario, overrides)
     if other is not None:
-        from simulator.studies.comparison import compare
+        from simulator.studies.compare.comparison import compare
 
         document["comparison"] = compare(prediction, predict(other))
         document["question"] = loaded.question
     if out is not None:
-        from simulator.studies.storage import store
+        from simulator.studies.sweep.storage import store
 
         store(out, prediction)
     show(document, as_json, "print_run")
@@ -54,16 +54,16 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
 @click.option("--model-error", is_flag=True, help="Print the model's own error, as configs/model_error.yaml holds it.")
 def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
     """Predicted against measured, for every scenario that says what was measured."""
-    from simulator.studies.validation import validate as check
+    from simulator.studies.validate.validation import validate as check
 
     document = check(places)
     if model_error:
-        from simulator.studies.model_error import model_error_yaml
+        from simulator.studies.validate.model_error import model_error_yaml
 
         click.echo(model_error_yaml(document["rows"]), nl=False)
         return
     if markdown:
-        from simulator.reporting.tables import accuracy_markdown
+        from simulator.reporting.terminal.tables import accuracy_markdown
 
         click.echo(accuracy_markdown(document))
         return
@@ -81,15 +81,15 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
 @AS_JSON
 def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Check a scenario; print it fully resolved, with its digest."""
-    from simulator.prediction import plan_of
-    from simulator.scenario import load
+    from simulator.prediction.run import plan_of
+    from simulator.scenario.reading import load
 
     loaded = load(scenario, overrides)
     plan_of(loaded)
     if as_json:
         click.echo(json.dumps({"digest": loaded.digest, "scenario": loaded.resolved()}, indent=2))
         return
-    from simulator.studies.storage import as_yaml
+    from simulator.studies.sweep.storage import as_yaml
 
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
@@ -104,7 +104,7 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @AS_JSON
 def list_(as_json: bool) -> None:
     """List the families, their kinds, what each is and its parameters."""
-    from simulator.catalogue import kinds
+    from simulator.scenario.catalogue import kinds
 
     show(kinds(), as_json, "print_kinds")
 
@@ -122,8 +122,8 @@ def list_(as_json: bool) -> None:
 )
 def schema(out: Path) -> None:
     """Write the JSON Schemas that editors check scenarios and configs against."""
-    from simulator.catalogue import schemas
-    from simulator.studies.storage import write_text
+    from simulator.scenario.catalogue import schemas
+    from simulator.studies.sweep.storage import write_text
 
     for name, document in schemas().items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

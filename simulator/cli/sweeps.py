@@ -59,8 +59,8 @@ def sweep(
     """
     if workers is not None and cluster is not None:
         raise click.UsageError("expected --workers or --cluster, got both")
-    from simulator.reporting.progress import shown_progress
-    from simulator.studies.sweep import Failed, run_sweep
+    from simulator.reporting.terminal.progress import shown_progress
+    from simulator.studies.sweep.sweep import Failed, run_sweep
 
     try:
         with shown_progress() as observe:

@@ -44,7 +44,7 @@ def timeline(
     utilisation, bytes in flight and density. The slices of compute streams are the terms of the breakdown.
     """
     from simulator.errors import InputError, Problem
-    from simulator.scenario import load
+    from simulator.scenario.reading import load
 
     if not out.name.endswith((".json", ".json.gz")):
         raise InputError(Problem("--out", "a name that ends in .json.gz or .json", repr(out.name)))
@@ -52,9 +52,9 @@ def timeline(
     chosen = _numbers("--workers", workers, loaded.cluster.workers)
     drawn = _numbers("--iterations", iterations, loaded.iterations)
 
-    from simulator.reporting.chrome_trace import trace_bytes
-    from simulator.studies.storage import write_bytes
-    from simulator.studies.timeline import timeline as study
+    from simulator.reporting.timeline.chrome_trace import trace_bytes
+    from simulator.reporting.timeline.timeline import timeline as study
+    from simulator.studies.sweep.storage import write_bytes
 
     made = study(loaded, chosen, drawn, links)
     content = trace_bytes(made, out.name.endswith(".gz"))

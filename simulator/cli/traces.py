@@ -28,7 +28,7 @@ def trace() -> None:
 @AS_JSON
 def trace_info(folder: str, density: float, as_json: bool) -> None:
     """What a trace holds, and how gradient + residual is distributed, layer by layer."""
-    from simulator.studies.trace_study import folder_of, info
+    from simulator.studies.traces.trace_study import folder_of, info
 
     show(info(folder_of(folder), density), as_json, "print_trace")
 
@@ -42,8 +42,8 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
 @click.argument("folder")
 def trace_check(folder: str) -> None:
     """Check every file of a trace; each problem with file, row and column."""
-    from simulator.studies.trace_study import folder_of
-    from simulator.traces.format import Trace
+    from simulator.studies.traces.trace_study import folder_of
+    from simulator.traces.format.trace import Trace
 
     spec = Trace.open(folder_of(folder)).spec
     click.echo(f"{folder}: {spec.workers} workers, {len(spec.iterations)} iterations, no problems")
@@ -75,7 +75,7 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
 
     `sparsim calibrate network` reads collectives.csv, a scenario workload.yaml.
     """
-    from simulator.traces.imports import import_file
+    from simulator.traces.readers.imports import import_file
 
     made = import_file(kind, file, out, batch_size, workers)
     for problem in made.problems:
@@ -100,7 +100,7 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
 @FOLDER
 def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
     """Generate a trace from a spec (YAML: layers, workers, iterations, ...), or like a recorded one."""
-    from simulator.studies.synthesis import synthesize
+    from simulator.studies.traces.synthesis import synthesize
 
     synthesize(spec, like, sample, out)
     click.echo(f"{out}: written")
@@ -118,7 +118,7 @@ def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Pat
 @AS_JSON
 def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> None:
     """Fit the overlap law to a trace: on up to 4 workers, held against more."""
-    from simulator.studies.trace_study import fit_overlap, folder_of
+    from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
     show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap")
 
@@ -135,14 +135,14 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
 @AS_JSON
 def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost."""
-    from simulator.studies.trace_study import build_up, folder_of, parsed_methods
+    from simulator.studies.traces.trace_study import build_up, folder_of, parsed_methods
 
     rows = build_up(folder_of(folder), parsed_methods(methods))
     if out is not None:
         from simulator.reporting.figures.base import figure_of
+        from simulator.reporting.figures.data.sources import Source
         from simulator.reporting.figures.making import make
-        from simulator.reporting.figures.sources import Source
-        from simulator.studies.storage import write_text
+        from simulator.studies.sweep.storage import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):

@@ -14,7 +14,7 @@ from simulator.models.gradients import Block, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
-    from simulator.traces.format import Trace  # brings pyarrow, which a scenario without a trace does not need
+    from simulator.traces.format.trace import Trace  # brings pyarrow, which a scenario without a trace does not need
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import merge, rank_folder, rank_folders
 from simulator.record.tasks import Task, batch_size_of, trained
-from simulator.traces.format import TraceSpec
-from simulator.traces.texts import read_layers
-from simulator.traces.writer import TraceWriter
+from simulator.traces.format.texts import read_layers
+from simulator.traces.format.trace import TraceSpec
+from simulator.traces.format.writer import TraceWriter
 
 WHOLE = 64
 """Tensors of at most so many elements are kept whole, of larger ones at least so many."""

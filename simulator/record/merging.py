@@ -10,8 +10,8 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.gradients import Block
-from simulator.traces.format import Trace
-from simulator.traces.writer import TraceWriter
+from simulator.traces.format.trace import Trace
+from simulator.traces.format.writer import TraceWriter
 
 
 def rank_folder(out: Path, rank: int) -> Path:

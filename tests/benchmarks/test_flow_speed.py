@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import simpy
 
-from simulator.engine.classes import structure
-from simulator.engine.flows import flows
-from simulator.engine.fold import fold
-from simulator.engine.network import Network
+from simulator.engine.rounds.classes import structure
+from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import Network
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
-from simulator.prediction import run
-from simulator.scenario import load
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.ring import Ring
 

@@ -5,12 +5,12 @@ from itertools import count
 import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from simulator.engine.fold import fold
-from simulator.engine.pricing import Wires, price
+from simulator.engine.plan.pricing import Wires, price
+from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Layout
-from simulator.prediction import run
-from simulator.scenario import load
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
 from simulator.topologies.ring import Ring
 
 FABRIC = SingleSwitch(bandwidth=1.25e9, latency=50e-6)

@@ -2,17 +2,15 @@
 
 import json
 import time
-from pathlib import Path
 
+from places import ROOT
 from watched import watched
 
-from simulator.engine.work import _prepared
+from simulator.engine.plan.work import _prepared
 from simulator.loading.documents import read_document
-from simulator.prediction import run
-from simulator.studies.points import Points
-from simulator.studies.sweep_plan import planned
-
-ROOT = Path(__file__).parent.parent.parent
+from simulator.prediction.run import run
+from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.sweep_plan import planned
 
 
 def measured(out, *options):

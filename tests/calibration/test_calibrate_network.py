@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write, write_json
 
 from simulator.cli import main
-from simulator.scenario import load
+from simulator.scenario.reading import load
 
 SIZES = [2**i for i in range(12, 29, 2)]
 BANDWIDTH, LATENCY = 2e11, 6e-6

@@ -1,13 +1,11 @@
 """Every GPU and network that ships loads, carries its evidence, and works in a scenario."""
 
-from pathlib import Path
-
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from simulator.cli import main
 
-ROOT = Path(__file__).parents[2]
 GPUS = sorted(path.stem for path in (ROOT / "configs" / "gpus").glob("*.yaml"))
 NETWORKS = sorted(path.stem for path in (ROOT / "configs" / "networks").glob("*.yaml"))
 SCENARIO = """

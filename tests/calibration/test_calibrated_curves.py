@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.calibration.accuracy import Errors
-from simulator.calibration.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, points_of
-from simulator.calibration.selection import Repeats, choose, fit_curve
-from simulator.calibration.surface import choose_surface
+from simulator.calibration.fits.accuracy import Errors
+from simulator.calibration.fits.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, points_of
+from simulator.calibration.fits.selection import Repeats, choose, fit_curve
+from simulator.calibration.fits.surface import choose_surface
 from simulator.models.curves import Piecewise
 
 SIZES = 2.0 ** np.arange(10, 29)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from synthetic_logs import ring_seconds
 
 from simulator.calibration.collectives import Key
+from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.link_law import BESIDE, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
-from simulator.calibration.selection import Repeats
 from simulator.component import build
 from simulator.fabrics.base import Fabric
 from simulator.models.rings import best_rings

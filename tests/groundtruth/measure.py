@@ -24,7 +24,7 @@ from groundtruth.namespaces import MTU, Hosts
 from groundtruth.shaping import Shaping, unavailable
 from groundtruth.training import Job
 from groundtruth.workers import Team
-from simulator.studies.collective_table import NAME, goodput, payload_share
+from simulator.studies.validate.collective_table import NAME, goodput, payload_share
 
 BURST = {100e6: 10_000, 500e6: 20_000}
 """Bytes of the bucket at each link rate: about a packet or two, so that a late timer loses none of the rate."""

@@ -15,8 +15,8 @@ import yaml
 from groundtruth.measure import BURST, collectives, training
 from groundtruth.namespaces import Hosts, run
 from groundtruth.shaping import Shaping, unavailable
-from simulator.studies.collective_table import Row, predict
-from simulator.studies.validation import validate
+from simulator.studies.validate.collective_table import Row, predict
+from simulator.studies.validate.validation import validate
 
 RATE = 100e6
 BARS = {2**18: 0.05, 2**20: 0.02, 2**22: 0.02}

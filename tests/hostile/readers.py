@@ -13,31 +13,31 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from small_inputs import BASE, SCENARIO, VARY, WHOLE
 from synthetic_logs import kineto_trace, nccl_log
-from test_errors import SCENARIO, WHOLE
-from test_sweep import BASE, VARY
-from traces_tests import test_chakra, test_format, test_nccl_tuning_log, test_osu
+from traces.format import test_format
+from traces.readers import test_chakra, test_nccl_tuning_log, test_osu
 
 from simulator.loading.documents import read_document
-from simulator.prediction import run
+from simulator.prediction.run import run
 from simulator.record.rows import RowFile
-from simulator.scenario import load, load_versus
-from simulator.studies.advice import read_iterations
-from simulator.studies.journal import line_of
-from simulator.studies.points import Points
-from simulator.studies.storage import as_yaml
-from simulator.studies.sweep import run_sweep
-from simulator.studies.synthesis import synthesize
-from simulator.studies.trace_study import build_up
+from simulator.scenario.reading import load, load_versus
+from simulator.studies.advice.advice import read_iterations
+from simulator.studies.sweep.journal import line_of
+from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.storage import as_yaml
+from simulator.studies.sweep.sweep import run_sweep
+from simulator.studies.traces.synthesis import synthesize
+from simulator.studies.traces.trace_study import build_up
 from simulator.topologies.nccl_tuner import read_tuner
-from simulator.traces.arrays import import_npz
-from simulator.traces.chakra import read_chakra
-from simulator.traces.format import Trace
-from simulator.traces.kineto import read_kineto
-from simulator.traces.kineto_workload import import_kineto
-from simulator.traces.nccl_log import read_nccl_log
-from simulator.traces.nccl_tuning_log import read_nccl_tuning
-from simulator.traces.osu import read_osu
+from simulator.traces.format.trace import Trace
+from simulator.traces.readers.arrays import import_npz
+from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.kineto_workload import import_kineto
+from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
+from simulator.traces.readers.osu import read_osu
 
 FEW_POINTS = 60
 """Points that a fuzzed sweep may have to be evaluated, rather than only planned."""

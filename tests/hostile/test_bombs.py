@@ -12,22 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from test_errors import SCENARIO
-from traces_tests import test_format
+from small_inputs import SCENARIO
+from traces.format import test_format
 
 from simulator.errors import InputError, Problem, shown
 from simulator.loading.documents import parse_document
 from simulator.loading.replacing import replaced
-from simulator.prediction import run
-from simulator.scenario import load
-from simulator.studies.grid import read_grid
-from simulator.studies.journal import Journal
-from simulator.traces.arrays import import_npz
-from simulator.traces.chakra import read_chakra
-from simulator.traces.format import Trace
-from simulator.traces.kineto import read_kineto
-from simulator.traces.nccl_log import read_nccl_log
-from simulator.traces.osu import read_osu
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.studies.sweep.grid import read_grid
+from simulator.studies.sweep.journal import Journal
+from simulator.traces.format.trace import Trace
+from simulator.traces.readers.arrays import import_npz
+from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.osu import read_osu
 from simulator.units import parse
 
 

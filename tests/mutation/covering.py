@@ -16,8 +16,11 @@ import pytest
 
 TIMES = Path("results/mutation/times.json")
 OF_IMPORTS = (
-    "tests/test_cli.py::test_shipped_schemas_are_up_to_date",
-    *(f"tests/test_golden.py::test_nothing_has_moved[{name}]" for name in ("quickstart", "sparsifiers", "nccl_tuning")),
+    "tests/cli/test_cli.py::test_shipped_schemas_are_up_to_date",
+    *(
+        f"tests/golden/test_golden.py::test_nothing_has_moved[{name}]"
+        for name in ("quickstart", "sparsifiers", "nccl_tuning")
+    ),
 )
 """What sees defaults, bounds and tables, though another test may have imported them first."""
 _seconds: dict[str, float] = {}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pydantic_core import PydanticCustomError
 
-from simulator.engine.fold import fold
+from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Bucket, Compute, Layout, Messages
 from simulator.sparsifiers.gtopk import GTopK

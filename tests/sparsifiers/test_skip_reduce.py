@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from simulator.engine.fold import fold
+from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Bucket, Compute, Layout, Messages
 from simulator.models.gradients import Block

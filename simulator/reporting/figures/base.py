@@ -8,7 +8,7 @@ import pandas as pd
 
 from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, nearest, shown
-from simulator.reporting.figures.sources import KINDS, Source
+from simulator.reporting.figures.data.sources import KINDS, Source
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

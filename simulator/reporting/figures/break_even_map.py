@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.rows import BANDWIDTH, methods, one_point_each
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import below, looks, short_bits, tinted
+from simulator.reporting.figures.data.rows import BANDWIDTH, methods, one_point_each
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import below, looks, short_bits, tinted
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_count, axis_share, front, legend_below, log_ticks, looks
-from simulator.studies.trace_study import DEFAULT_METHODS
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, panels
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import axis_count, axis_share, front, legend_below, log_ticks, looks
+from simulator.studies.traces.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

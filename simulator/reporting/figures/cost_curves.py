@@ -12,8 +12,8 @@ from simulator.calibration.timings import COUNTED
 from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.models.hardware import Gpu
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import (
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import (
     GREY,
     axis_number,
     axis_seconds,

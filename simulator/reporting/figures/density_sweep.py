@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.rows import DENSITY, methods, one_point_each
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import (
+from simulator.reporting.figures.data.rows import DENSITY, methods, one_point_each
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import (
     axis_bytes,
     axis_seconds,
     axis_share,

@@ -9,9 +9,9 @@ import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.rows import point_labels
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import GREY, PHASES, axis_seconds, legend_below, words
+from simulator.reporting.figures.data.rows import point_labels
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import GREY, PHASES, axis_seconds, legend_below, words
 from simulator.units import show_time
 
 if TYPE_CHECKING:

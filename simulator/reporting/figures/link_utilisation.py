@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_seconds, intensities, share
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import axis_seconds, intensities, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

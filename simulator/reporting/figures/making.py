@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pandas as pd
 
-from simulator.prediction import Prediction
+from simulator.prediction.run import Prediction
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.selecting import selected
-from simulator.reporting.figures.sources import Source, of_document, of_table, open_source
-from simulator.reporting.figures.style import drawn, save
-from simulator.studies.storage import store, write_text
+from simulator.reporting.figures.data.selecting import selected
+from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
+from simulator.reporting.figures.style.style import drawn, save
+from simulator.studies.sweep.storage import store, write_text
 
 if TYPE_CHECKING:
-    from simulator.reporting.picture import Picture
+    from simulator.reporting.figures.style.picture import Picture
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""

@@ -8,8 +8,8 @@ import pandas as pd
 from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import GREY, axis_seconds, axis_share, log_ticks, looks, share
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import GREY, axis_seconds, axis_share, log_ticks, looks, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

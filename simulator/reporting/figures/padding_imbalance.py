@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.replays import build_up_rows, draw_iterations, panels, unbroken
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import axis_count, axis_number, front, legend_below, looks
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, panels, unbroken
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import axis_count, axis_number, front, legend_below, looks
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

@@ -8,9 +8,9 @@ import pandas as pd
 
 from simulator.errors import shown
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.rows import methods, one_point_each, varied
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import (
+from simulator.reporting.figures.data.rows import methods, one_point_each, varied
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import (
     GREY,
     axis_count,
     axis_number,

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.sources import Source
-from simulator.reporting.figures.style import intensities
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import intensities
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

@@ -10,8 +10,8 @@ import pandas as pd
 
 from simulator.errors import InputError
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.rows import BANDWIDTH, DENSITY, varied
-from simulator.reporting.figures.sources import Source
+from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied
+from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.columns import column_of, said
 from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
 from simulator.reporting.page.parts import Chart, Plot, View

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.reporting.figures.rows import method_name
-from simulator.reporting.figures.style import words
+from simulator.reporting.figures.data.rows import method_name
+from simulator.reporting.figures.style.style import words
 from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Column
 

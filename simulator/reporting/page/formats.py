@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from simulator.reporting.figures.style import share
+from simulator.reporting.figures.style.style import share
 from simulator.units import show_bytes, show_time
 
 

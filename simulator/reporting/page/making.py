@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem
-from simulator.reporting.figures.sources import KINDS, Source
-from simulator.reporting.page.build_up_page import build_up_page
-from simulator.reporting.page.calibration_page import calibration_page
+from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.page.formats import cell, sort_key
+from simulator.reporting.page.pages.build_up_page import build_up_page
+from simulator.reporting.page.pages.calibration_page import calibration_page
+from simulator.reporting.page.pages.run_page import run_page
+from simulator.reporting.page.pages.sweep_page import sweep_page
+from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
-from simulator.reporting.page.run_page import run_page
-from simulator.reporting.page.sweep_page import sweep_page
-from simulator.reporting.page.validation_page import validation_page
-from simulator.scenario import versions
-from simulator.studies.storage import write_text
+from simulator.scenario.versions import versions
+from simulator.studies.sweep.storage import write_text
 
 if TYPE_CHECKING:
     import jinja2

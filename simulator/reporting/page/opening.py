@@ -17,7 +17,7 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import find
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
-from simulator.reporting.figures.sources import Source, open_source
+from simulator.reporting.figures.data.sources import Source, open_source
 
 _NETWORK: Any = Annotated[Fabric, MemberOf(Fabric)]
 
@@ -59,10 +59,10 @@ def _ran(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
     """A scenario's prediction, with the comparison that it asks for, stored as `sparsim run --out` stores it."""
     from dataclasses import replace
 
-    from simulator.prediction import run
-    from simulator.scenario import load, load_versus
-    from simulator.studies.comparison import compare
-    from simulator.studies.storage import store
+    from simulator.prediction.run import run
+    from simulator.scenario.reading import load, load_versus
+    from simulator.studies.compare.comparison import compare
+    from simulator.studies.sweep.storage import store
 
     scenario = load(place, overrides)
     prediction = run(scenario)

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN
-from simulator.reporting.figures.rows import method_name, methods, varied
-from simulator.reporting.figures.style import GREY, PHASES, looks, words
+from simulator.reporting.figures.data.rows import method_name, methods, varied
+from simulator.reporting.figures.style.style import GREY, PHASES, looks, words
 from simulator.reporting.page.columns import OUTCOMES, column_of
 from simulator.reporting.page.parts import Column, Points
 from simulator.reporting.page.plots import values

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.style import looks, share
+from simulator.reporting.figures.style.style import looks, share
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, SHARE, axis, hover, layout, marks, rule, text, wrapped
 

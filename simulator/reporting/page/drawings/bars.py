@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN
-from simulator.reporting.figures.style import GREY, PHASES, words
+from simulator.reporting.figures.style.style import GREY, PHASES, words
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, layout, values, wrapped
 from simulator.units import show_time

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.style import Look, looks
+from simulator.reporting.figures.style.style import Look, looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import BYTES, SECONDS, SHARE, SIZE, axis, hover, layout, line, marks
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.replays import recorded_runs
-from simulator.reporting.figures.style import looks
+from simulator.reporting.figures.data.replays import recorded_runs
+from simulator.reporting.figures.style.style import looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import (
     BYTES,

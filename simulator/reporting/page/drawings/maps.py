@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.break_even_map import DENSE
-from simulator.reporting.figures.style import intensities, looks, short_bits, tinted
+from simulator.reporting.figures.style.style import intensities, looks, short_bits, tinted
 from simulator.reporting.figures.traffic_matrix import workers_first
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, axis, layout, text, values

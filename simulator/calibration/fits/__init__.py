@@ -1,0 +1,1 @@
+"""Fits: curve families, robust regression, selection by held-out error."""

@@ -1,0 +1,1 @@
+"""The clock: compute and communication streams of one iteration after the other, on SimPy."""

@@ -1,0 +1,240 @@
+"""One iteration of one job: a compute stream and a communication stream that wait for each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import simpy
+
+from simulator.engine.clock.spans import slowest_spans, worker_spans
+from simulator.engine.clock.streams import Live, Slowed, serial
+from simulator.engine.plan.plan import Plan
+from simulator.engine.rounds.network import Network
+from simulator.models.curves import Floats
+from simulator.models.timeline import Iteration, covered
+
+Process = Generator[simpy.Event, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How the workers differ in one iteration: compute factors (p,) and standard normal draws of the selection (p,)."""
+
+    compute: Floats
+    selection: Floats
+
+
+ALIKE = Draws(np.ones(1), np.zeros(1))
+"""All workers alike: one stands for all."""
+
+
+def front(compute: Floats, selection: Floats) -> npt.NDArray[np.int64]:
+    """Workers whom no other one exceeds in both draws: whoever is slowest at any time is among them."""
+    order = np.lexsort((-selection, -compute))
+    ahead = np.maximum.accumulate(selection[order])
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = selection[order][1:] > ahead[:-1]
+    return order[keep]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer of a gated forward pass: when each worker reaches it and is through, (w,); when its parameters are there.
+
+    Between them, from the later of reached and needed on: combine, update, forward.
+    """
+
+    reached: Floats
+    needed: float
+    combine: float
+    update: float
+    end: Floats
+
+
+EVERYONE = slice(None)
+
+
+class Job:
+    """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker."""
+
+    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
+        self.plan, self.work, self.env, self.network = plan, plan.work, env, network
+        self.gaps: list[tuple[float, float]] = []
+        self.drawn: Draws | None = None
+
+    def iterate(self, draws: Draws) -> Process:
+        """Compute, exchange, combine, update; the process's value is the Iteration."""
+        base = self.env.now
+        mean: Floats | None = None
+        if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._straight(draws):
+            every, few = draws, front(draws.compute, draws.selection)
+            mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
+            draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
+        self.segments = self._segments(draws)
+        self.factor = draws.compute * self.plan.pace
+        self.slowdown = slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
+        # A collective starts when the slowest has come.
+        ready = self.segments[:, 2::2].max(axis=0).tolist()
+        if slowdown or self.plan.live:
+            live = Live(self.plan, self.env, self.network)
+            slowest = Slowed(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
+            yield from live.run(ready, slowest)
+            self.done_at, self.busy = live.done_at, live.busy
+            if slowest is not None:
+                self.segments = self.segments * slowest.stretch()
+        else:
+            self.done_at, self.busy = serial(self.plan, ready)
+        self.mean = self.segments.mean(axis=0) if mean is None else mean
+        iteration = self._gated() if self.plan.scheduler.gated else self._barrier()
+        iteration.start = base
+        yield self.env.timeout(max(0.0, base + iteration.time - self.env.now))
+        return iteration
+
+    @cached_property
+    def everyone(self) -> Floats:
+        """`segments` of every worker, also where only the foremost were followed."""
+        return self.segments if self.drawn is None else self._segments(self.drawn)
+
+    def _straight(self, draws: Draws) -> bool:
+        """Whether every time is linear in a worker's two draws, so that only the foremost can be the slowest."""
+        selection, spread = self.plan.selection, self.plan.selection_spread
+        alike = len(draws.compute) > 2 and len(self.plan.pace) == 1
+        return alike and bool((float(draws.selection.min()) * spread >= -selection / 2).all())
+
+    def _segments(self, draws: Draws) -> Floats:
+        """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
+
+        Without overlap all of backward comes first; forward is empty where it stands at the iteration's end. Columns
+        are cumulated seconds.
+        """
+        work, factor = self.work, draws.compute[:, None] * self.plan.pace[:, None]
+        backward = work.backward * factor
+        selection, spread = self.plan.selection, self.plan.selection_spread
+        # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
+        select = np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
+        if not self.plan.overlap:
+            backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
+        parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
+        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.forward * factor
+        parts[:, 1::2] = backward
+        parts[:, 2::2] = select
+        return np.cumsum(parts, axis=1)
+
+    def _barrier(self) -> Iteration:
+        """The end where all wait for all: buckets are combined in order as they arrive, then comes the update.
+
+        The terms are means over workers and sum to the iteration's seconds.
+        """
+        work, at = self.work, self.segments
+        mean = self.mean
+        parts = np.diff(mean)
+        computed = now = float(at[:, -1].max())
+        for done, combine in zip(self.done_at, work.combine.tolist(), strict=True):
+            if done > now:
+                self.gaps.append((now, done))
+                now = done
+            now += combine
+        inside = self._kernels_inside(self.gaps)
+        breakdown = {
+            "forward": float(mean[0]) - work.input_time,
+            "backward": float(parts[::2].sum()),
+            "selection": float(parts[1::2].sum()),
+            "communication_exposed": math.fsum(stop - start for start, stop in self.gaps) - inside,
+            "combine": float(work.combine.sum()) + inside,
+            "update": work.update,
+            "idle": work.input_time + computed - float(mean[-1]),
+        }
+        return self._iteration(now + work.update, breakdown)
+
+    def _gated(self) -> Iteration:
+        """The end where every layer waits for its own parameters: the next forward pass, from the first layer on.
+
+        Before a layer runs, the buckets that it is the first to need are combined and updated. All workers start the
+        iteration together, so with random differences the slowest of each iteration counts.
+        """
+        work, at = self.work, self.segments
+        clock = at[:, -1] + work.input_time
+        # Until the slowest has computed, all wait for it rather than for the wires.
+        computed = float(clock.max())
+        gaps, inside, waited = np.zeros(len(clock)), 0.0, np.zeros(len(clock))
+        for step in self.forward_pass():
+            late = np.maximum(step.needed - step.reached, 0.0)
+            if late.any():
+                gaps += late
+                waited += np.clip(min(step.needed, computed) - step.reached, 0.0, None)
+                slowest = float(step.reached.max())
+                self.gaps.append((slowest, max(slowest, step.needed)))
+                inside += self._kernels_inside(self.gaps[-1:])
+            clock = step.end
+        spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
+        backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
+        time, own = float(clock.max()), float(clock.mean())
+        exposed, alone = float(gaps.mean()), float(waited.mean())
+        inside = min(inside, exposed - alone)
+        combine = float(work.per_layer(work.combine).sum())
+        terms = {"backward": backward, "selection": selection, "combine": combine, "update": work.update}
+        forward = own - exposed - work.input_time - math.fsum(terms.values())
+        breakdown = {
+            **terms,
+            "forward": forward,
+            "communication_exposed": exposed - alone - inside,
+            "combine": combine + inside,
+            "idle": work.input_time + alone + time - own,
+        }
+        return self._iteration(time, breakdown)
+
+    def forward_pass(self, rows: slice = EVERYONE) -> Iterator[Layer]:
+        """The gated forward pass at the iteration's end, layer by layer, of some of the segments' rows."""
+        work, at, factor = self.work, self.segments[rows], self.factor
+        if len(factor) > 1:
+            factor = factor[rows]
+        combine, update = work.per_layer(work.combine), work.update_shares()
+        needed = work.needed_at(self.done_at)
+        clock = at[:, -1] + work.input_time
+        for layer, forward in enumerate(work.layer_forward.tolist()):
+            reached = clock
+            updated = np.maximum(clock, needed[layer]) + combine[layer] + update[layer]
+            own = forward * factor
+            clock = updated + (self._slowed(updated, own, self.slowdown) if self.slowdown else own)
+            yield Layer(reached, float(needed[layer]), float(combine[layer]), float(update[layer]), clock)
+
+    def _slowed(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
+        """How long compute takes that runs slower while a collective is under way."""
+        made = np.empty(len(start))
+        for index, (begin, nominal) in enumerate(
+            zip(start.tolist(), np.broadcast_to(seconds, start.shape), strict=True)
+        ):
+            clock, left = begin, float(nominal)
+            for low, high, _, _, collective in self.busy:
+                if not collective or high <= clock:
+                    continue
+                if low > clock:
+                    free = min(left, low - clock)
+                    clock, left = clock + free, left - free
+                if left <= 0:
+                    break
+                progress = min(left, (high - clock) / (1 + slowdown))
+                clock, left = clock + progress * (1 + slowdown), left - progress
+            made[index] = clock + left - begin
+        return made
+
+    def _kernels_inside(self, gaps: Sequence[tuple[float, float]]) -> float:
+        """Seconds of waiting in which a kernel of an exchange ran."""
+        kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
+        return math.fsum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
+
+    def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
+        at, self.time = self.segments, time
+        busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
+        # Only exchanges that are many at a time can overlap.
+        total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
+        ready = at[:, 2::2]
+        waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
+        spans, spans_of = partial(slowest_spans, self), partial(worker_spans, self)
+        return Iteration(time, breakdown, total, waiting, spans, spans_of, lambda: self.everyone[:, -1])

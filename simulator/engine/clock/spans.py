@@ -1,0 +1,140 @@
+"""The spans of an iteration that has been simulated: made when they are asked for, from what the job remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from simulator.engine.clock.streams import Busy
+from simulator.models.timeline import Span, merged
+
+if TYPE_CHECKING:
+    from simulator.engine.clock.job import Job
+
+WAIT_DATA = "waiting for data"
+WAIT_SLOWEST = "waiting for the slowest worker"
+WAIT_NETWORK = "waiting for communication"
+KERNELS = "kernels of an exchange"
+
+
+def worker_spans(job: Job, worker: int) -> list[Span]:
+    """One worker's spans: its compute stream from the iteration's start to its end without a gap, and the exchanges.
+
+    Averaged over all workers, the compute stream's seconds of each term are the iteration's breakdown.
+    """
+    row = worker if len(job.everyone) > 1 else 0
+    spans = list(_computed(job, row))
+    spans += _forward_pass(job, row) if job.plan.scheduler.gated else _to_the_end(job, row)
+    return [span for span in spans if span.end > span.start] + [_span(item) for item in job.busy]
+
+
+def _computed(job: Job, row: int) -> Iterator[Span]:
+    """Up to the last bucket's selection: forward (where it stands first), then backward and selection by turns."""
+    ends = job.everyone[row].tolist()
+    loaded = 0.0 if job.plan.scheduler.gated else job.work.input_time
+    yield Span("compute", WAIT_DATA, 0.0, loaded, term="idle")
+    yield Span("compute", "forward", loaded, ends[0], term="forward")
+    for column, (start, end) in enumerate(pairwise(ends)):
+        label = "selection" if column % 2 else "backward"
+        yield Span("compute", label, start, end, column // 2, label)
+
+
+def _to_the_end(job: Job, row: int) -> Iterator[Span]:
+    """The end where all wait for all: the slowest, then bucket after bucket, then the update."""
+    work = job.work
+    own, now = float(job.everyone[row, -1]), float(job.segments[:, -1].max())
+    kernels = _kernels(job)
+    yield Span("compute", WAIT_SLOWEST, own, now, term="idle")
+    for index, (done, combine) in enumerate(zip(job.done_at, work.combine.tolist(), strict=True)):
+        yield from _wait(now, done, index, kernels)
+        now = max(now, done)
+        yield Span("compute", "combine", now, now + combine, index, "combine")
+        now += combine
+    yield Span("compute", "update", now, now + work.update, term="update")
+
+
+def _forward_pass(job: Job, row: int) -> Iterator[Span]:
+    """The end where every layer waits for its own parameters, and then for the slowest worker's last layer.
+
+    Of a wait, all until the slowest has computed is for that one. Kernels of exchanges count where the slowest waits,
+    as in the breakdown.
+    """
+    at, work, kernels = job.segments, job.work, _kernels(job)
+    computed = float(at[:, -1].max()) + work.input_time
+    counted = [(max(low, start), min(high, stop)) for low, high in job.gaps for start, stop in kernels]
+    counted = [(low, high) for low, high in counted if high > low]
+    now = float(at[row, -1])
+    yield Span("compute", WAIT_DATA, now, now + work.input_time, term="idle")
+    for layer, step in enumerate(job.forward_pass(slice(row, row + 1))):
+        reached, end = float(step.reached[0]), float(step.end[0])
+        alone = min(max(reached, min(step.needed, computed)), max(reached, step.needed))
+        yield Span("compute", WAIT_SLOWEST, reached, alone, term="idle", layer=layer)
+        yield from _wait(alone, step.needed, -1, counted, layer)
+        began = max(reached, step.needed)
+        updated = began + step.combine
+        yield Span("compute", "combine", began, updated, term="combine", layer=layer)
+        yield Span("compute", "update", updated, updated + step.update, term="update", layer=layer)
+        yield Span("compute", "forward", updated + step.update, end, term="forward", layer=layer)
+        now = end
+    yield Span("compute", WAIT_SLOWEST, now, job.time, term="idle")
+
+
+def _wait(
+    start: float, stop: float, bucket: int, kernels: Sequence[tuple[float, float]], layer: int = -1
+) -> Iterator[Span]:
+    """A wait for an exchange, cut where one of its kernels runs on the GPU."""
+    now = start
+    for began, ended in kernels:
+        low, high = max(began, start), min(ended, stop)
+        if high > low:
+            yield Span("compute", WAIT_NETWORK, now, low, bucket, "communication_exposed", layer)
+            yield Span("compute", KERNELS, low, high, bucket, "combine", layer)
+            now = high
+    yield Span("compute", WAIT_NETWORK, now, stop, bucket, "communication_exposed", layer)
+
+
+def _kernels(job: Job) -> list[tuple[float, float]]:
+    """When kernels of exchanges run, overlaps counted once."""
+    return merged((start, end) for start, end, _, _, collective in job.busy if not collective)
+
+
+def slowest_spans(job: Job) -> list[Span]:
+    """Spans of the slowest worker at each point, and the exchanges."""
+    slowest = [0.0, *job.segments.max(axis=0).tolist()]
+    spans = []
+    for column, (start, end) in enumerate(pairwise(slowest)):
+        if end > start:
+            label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
+            spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))
+    now = slowest[-1]
+    if job.plan.scheduler.gated:
+        spans.extend(_own_pace(job, now))
+    else:
+        for index, (done, combine) in enumerate(zip(job.done_at, job.work.combine.tolist(), strict=True)):
+            now = max(now, done)
+            if combine:
+                spans.append(Span("compute", "combine", now, now + combine, index))
+            now += combine
+        spans.append(Span("compute", "update", now, now + job.work.update))
+    spans.extend(_span(item) for item in job.busy)
+    return spans
+
+
+def _own_pace(job: Job, now: float) -> list[Span]:
+    """The next forward pass of a worker with the profile's own pace, layer by layer."""
+    work, spans = job.work, []
+    combine, update, needed = work.per_layer(work.combine), work.update_shares(), work.needed_at(job.done_at)
+    now += work.input_time
+    for layer, forward in enumerate(work.layer_forward.tolist()):
+        now = max(now, needed[layer])
+        for label, seconds in (("combine", combine[layer]), ("update", update[layer]), ("forward", forward)):
+            if seconds:
+                spans.append(Span("compute", label, now, now + seconds))
+            now += seconds
+    return spans
+
+
+def _span(item: Busy) -> Span:
+    start, end, label, index, collective = item
+    return Span("communication" if collective else "exchange kernel", label, start, end, index)

@@ -1,0 +1,68 @@
+"""The setup of a job: the parts of a scenario that an iteration is planned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simulator.engine.plan.conditions import IDLE, Conditions
+from simulator.engine.plan.pricing import Fidelity
+from simulator.fabrics.base import Fabric
+from simulator.models.exchange import (
+    Layout,
+    Selection,
+)
+from simulator.models.hardware import Gpu, Runtime
+from simulator.models.layers import Workload
+from simulator.models.overlap import Overlap
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.topologies.base import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class OtherGpu:
+    """Nodes with another GPU: its kernels, and how much longer forward and backward take there."""
+
+    gpu: Gpu
+    nodes: tuple[int, ...]
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The parts of a scenario that one iteration is planned from.
+
+    `selections`, one per bucket, come from a replay; without them the closed form gives them, with `concentration` for
+    the overlap law. `orders`: those in which single workers issue their collectives, where it is not that of readiness.
+    """
+
+    workload: Workload
+    nodes: int
+    gpus_per_node: int
+    gpu: Gpu
+    fabric: Fabric
+    runtime: Runtime
+    topology: Topology
+    sparsifier: Sparsifier
+    scheduler: Scheduler
+    concentration: Overlap
+    selections: tuple[Selection, ...] | None = None
+    fidelity: Fidelity = "auto"
+    others: tuple[OtherGpu, ...] = ()
+    conditions: Conditions = IDLE
+    orders: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout:
+        """Who takes part."""
+        return self.topology.layout(self.nodes, self.gpus_per_node)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another job on the cluster: its setup, the nodes that it runs on, and when it starts, in seconds."""
+
+    setup: Setup
+    nodes: tuple[int, ...]
+    start: float

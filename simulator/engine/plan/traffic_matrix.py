@@ -1,0 +1,38 @@
+"""Who sends how much to whom: the rounds of a plan, summed over pairs of places."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.engine.plan.pricing import Wires, on_the_wire
+from simulator.models.exchange import Communication
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def traffic_between(
+    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], wires: Wires, live: bool
+) -> csr_array:
+    """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration.
+
+    `uses` are pairs (slot of the bucket, place in `steps`) and `live` is as for `price`: its traffic, by sender, is
+    what the rows of this matrix sum to.
+    """
+    from scipy.sparse import coo_array, csr_array  # heavy, and only for who asks
+
+    places = wires.wiring.layout.places
+    matrix = csr_array((places, places))
+    # Only where exchanges meet on the links do a bucket's messages depend on its slot.
+    counts = Counter(uses if live else [(0, place) for _, place in uses])
+    for (slot, place), times in counts.items():
+        rounds = [item for phase in on_the_wire(steps[place], slot, wires, protocol=live) for item in phase]
+        if rounds:
+            source, destination = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
+            nbytes = np.concatenate([times * item.repeat * item.nbytes[0] for item in rounds])
+            matrix = matrix + coo_array((nbytes, (source, destination)), shape=(places, places)).tocsr()
+    return matrix

@@ -1,0 +1,101 @@
+"""Where the fold is exact: no message ever waits for another worker's on a link that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from simulator.engine.rounds.classes import MessageClass, classify, structure
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Round, Route
+from simulator.models.wiring import Wiring
+
+_SAME = 1e-9
+
+
+def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
+    """Why `fold` would not be exact for these rounds alone on the wires, started together; empty where it is.
+
+    `src`, `dst` and `route` are those of all rounds (at least one), in their order. Exact is: every link serves one
+    place and leads over one distance, or it serves places that are alike and so move in step; and no link between them
+    is short.
+    """
+    if wiring.incast is not None and not _one_to_one(route.last, src):
+        return "several senders meet at one NIC, whose bandwidth depends on their number"
+    once = _once(rounds, route.first) and _once(rounds, route.last)
+    apart = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
+    if not (apart and once):
+        shared = _unlike(rounds, wiring) if wiring.burst is None else "messages share the token bucket of a link"
+        if shared:
+            return shared
+    if not _one_to_one(route.last, route.latency):
+        return "messages reach a link with different start-ups, so that they can overtake"
+    if wiring.burst is not None and len(np.unique(wiring.capacity[np.concatenate([route.first, route.last])])) > 1:
+        return "links with token buckets differ in bandwidth"
+    return _narrow(rounds, wiring, src, route)
+
+
+def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
+    """Whether every link has one owner only."""
+    owner = np.empty(int(links.max()) + 1, dtype=owners.dtype)
+    owner[links] = owners
+    return bool((owner[links] == owners).all())
+
+
+def _once(rounds: Sequence[Round], links: Ints) -> bool:
+    """Whether no round uses a link twice."""
+    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
+    return bool(np.bincount(number * (int(links.max()) + 1) + links).max() <= 1)
+
+
+def _unlike(rounds: Sequence[Round], wiring: Wiring) -> str:
+    """A link on which messages meet that are not alike by symmetry."""
+    shapes = list(dict.fromkeys(structure(rounds, row)[0] for row in range(len(rounds[0].nbytes))))
+    for shape in shapes:
+        made = classify([shape], wiring.route, np.zeros(len(wiring.node)), wiring.capacity)
+        for end in ("out", "into"):
+            owner: dict[int, int] = {}
+            for classes, _ in made.programmes[shape].rounds:
+                seen: dict[int, MessageClass] = {}
+                for item in classes:
+                    place, link = getattr(item, end)
+                    if seen.setdefault(link, item) is not item or owner.setdefault(link, place) != place:
+                        name = wiring.names[int(np.flatnonzero(made.of_link == link)[0])]
+                        return f"messages of different workers meet on {name}"
+    return ""
+
+
+def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) -> str:
+    """A link between the ends that does not carry all that may cross it at once."""
+    if route.middle is None or not (route.middle >= 0).any():
+        return ""
+    rate = np.minimum(_shares(rounds, wiring, route.first), _shares(rounds, wiring, route.last))
+    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
+    links, messages = [], []
+    inner = np.unique(route.middle[route.middle >= 0])
+    for column in (route.first, *route.middle.T):
+        on = np.flatnonzero(np.isin(column, inner))
+        links.append(column[on])
+        messages.append(on)
+    link, message = np.concatenate(links), np.concatenate(messages)
+    # A place sends what is of one round at once, and one round after the other, so that only its fastest counts.
+    keys, back = np.unique(np.stack([link, src[message], number[message]]), axis=1, return_inverse=True)
+    at_once = np.bincount(back.ravel(), weights=rate[message])
+    ends, place = np.unique(keys[:2], axis=1, return_inverse=True)
+    fastest = np.zeros(ends.shape[1])
+    np.maximum.at(fastest, place.ravel(), at_once)
+    total = np.bincount(ends[0], weights=fastest, minlength=len(wiring.capacity))
+    over = np.flatnonzero(total > wiring.capacity * (1 + _SAME))
+    return f"more may cross {wiring.names[int(over[0])]} than it carries" if len(over) else ""
+
+
+def _shares(rounds: Sequence[Round], wiring: Wiring, links: Ints) -> Floats:
+    """Bytes/s of each message if its round shares `links` evenly."""
+    bounds = np.cumsum([0, *(len(item.src) for item in rounds)])
+    made = np.empty(len(links))
+    for low, high in pairwise(bounds.tolist()):
+        part = links[low:high]
+        made[low:high] = wiring.capacity[part] / np.bincount(part)[part]
+    return made

@@ -1,0 +1,1 @@
+"""Prediction: a scenario runs, and becomes a result document."""

@@ -1,0 +1,152 @@
+"""The result document: counted iterations and what they rest on, under the keys that scripts rely on."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.pricing import PRIMITIVE
+from simulator.models.curves import Floats
+from simulator.models.timeline import BREAKDOWN, Iteration
+from simulator.prediction.evidence import Evidence, interval, warnings_of
+from simulator.prediction.recorded import Recorded
+from simulator.scenario.scenario import Scenario
+from simulator.scenario.versions import versions
+
+_LISTED = 16
+"""Links that are listed."""
+_PRIMITIVES = frozenset(PRIMITIVE.values())
+
+
+class Counted:
+    """Figures of the counted iterations, and the last of these; all of them where they are kept.
+
+    `times` and `breakdown` are for after the last one.
+    """
+
+    def __init__(self) -> None:
+        self.of = {name: array("d") for name in ("time", "communication_total", "waiting", *BREAKDOWN)}
+        self.last: Iteration
+        self.kept: list[Iteration] = []
+
+    def add(self, item: Iteration, keep: bool) -> None:
+        """Count one more."""
+        for name, value in self.of.items():
+            value.append(item.breakdown[name] if name in item.breakdown else getattr(item, name))
+        self.last = item
+        if keep:
+            self.kept.append(item)
+
+    def mean(self, name: str) -> float:
+        """Mean over the counted iterations."""
+        return math.fsum(self.of[name]) / len(self.of[name])
+
+    @cached_property
+    def times(self) -> Floats:
+        """Seconds of each counted iteration."""
+        return np.array(self.of["time"])
+
+    @cached_property
+    def breakdown(self) -> dict[str, float]:
+        """Mean seconds of each term."""
+        return {term: self.mean(term) for term in BREAKDOWN}
+
+
+def document_of(
+    scenario: Scenario, plan: Plan, counted: Counted, evidence: Sequence[Evidence], found: Recorded
+) -> dict[str, Any]:
+    """The result document of a scenario; `found`: what its trace gave."""
+    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
+    times, breakdown = counted.times, counted.breakdown
+    time = float(times.mean())
+    return {
+        "scenario": scenario.name,
+        "digest": scenario.digest,
+        "versions": versions(),
+        "seed": scenario.seed,
+        "workers": workers,
+        "iteration_time_s": time,
+        "iteration_time_interval_s": interval(times, evidence),
+        "throughput_samples_per_s": workers * batch / time if time else None,
+        "scaling_efficiency": plan.single_gpu_time / time if time else None,
+        "breakdown_s": breakdown,
+        "communication_total_s": counted.mean("communication_total"),
+        "traffic": _traffic(plan, time, workers),
+        "density": plan.work.density,
+        "fidelity": _fidelity(scenario, plan),
+        "calibration": [item.shown() for item in evidence],
+        "warnings": [*warnings_of(scenario, plan, evidence), *([found.warning] if found.warning else [])],
+        "idle_s": {
+            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
+            "data_loading": plan.work.input_time,
+        },
+        "links": _links(plan, time),
+        "collectives": [
+            {"primitive": primitive, "algorithm": algorithm, "calls": calls}
+            for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
+        ],
+        "density_over_iterations": [dict(row) for row in found.rows],
+        "waiting_s": counted.mean("waiting"),
+    }
+
+
+def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
+    traffic, wiring = plan.prices.traffic, plan.wiring
+    sent = traffic.sent[:workers]
+    busiest = int(np.argmax(traffic.links / wiring.capacity))
+    nbytes = float(traffic.links[busiest])
+    used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
+    return {
+        "sent_bytes_per_worker": float(sent.mean()),
+        "sent_bytes_per_worker_max": float(sent.max()),
+        "total_bytes": float(traffic.sent.sum()),
+        "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
+    }
+
+
+def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
+    if scenario.cluster.workers == 1:
+        return {"tier": "fold", "reason": "one worker: nothing is exchanged"}
+    prices = plan.prices
+    tier = "flows" if plan.flowing or prices.flowed else "fold"
+    if scenario.other_jobs:
+        reason = "other jobs share the links"
+    elif plan.live and plan.surroundings.changes:
+        reason = "links change while exchanges are under way"
+    elif plan.live:
+        reason = "many exchanges at once share the links"
+        reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
+    elif scenario.fidelity == "flows":
+        reason = "as asked; one exchange at a time"
+    elif prices.obstacles:
+        reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
+    else:
+        reason = "one exchange at a time, and no message waits for another worker's on a link"
+    names = sorted({label for _, label in prices.algorithms})
+    reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
+    if scenario.cluster.network.protocols and any(primitive in _PRIMITIVES for primitive, _ in prices.algorithms):
+        reason += ", protocol by payload: " + ", ".join(
+            f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
+        )
+    return {"tier": tier, "reason": reason}
+
+
+def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
+    """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
+    traffic, wiring = plan.prices.traffic, plan.wiring
+    use = traffic.links / wiring.capacity
+    order = [int(i) for i in np.argsort(-use, kind="stable")[:_LISTED] if use[i] > 0]
+    return [
+        {
+            "name": wiring.names[i],
+            "bytes": float(traffic.links[i]),
+            "utilisation": float(use[i]) / time if time else 0.0,
+        }
+        for i in order
+    ]

@@ -1,0 +1,1 @@
+"""What figures are drawn from: results on disk, as tidy rows."""

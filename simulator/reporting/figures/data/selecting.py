@@ -1,0 +1,57 @@
+"""Some rows of a sweep, by what was varied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.reporting.figures.data.sources import Source
+
+
+def selected(source: Source, conditions: Mapping[str, Any]) -> Source:
+    """The source with only those rows that have the values given, by column; nothing else but a sweep has rows.
+
+    A column may be called without its unit; a quantity may have one (`10 Gbit/s`). Raises InputError for a column that
+    is not there, or where no row is left.
+    """
+    if not conditions:
+        return source
+    table = source.table
+    if source.kind != "sweep":
+        raise InputError(Problem("--where", "a sweep", f"{source.place}, which is none"))
+    for key, value in conditions.items():
+        column = _column(table, key)
+        kept = _alike(table[column], value)
+        if not kept.any():
+            known = ", ".join(str(item) for item in table[column].drop_duplicates().head(12))
+            raise InputError(
+                Problem(f"--where {key}", "a value that is in the sweep", shown(value), f"there are {known}")
+            )
+        table = table[kept]
+    return replace(source, table=table.reset_index(drop=True))
+
+
+def _column(table: pd.DataFrame, key: str) -> str:
+    for suffix in ("", "_bytes_per_s", "_bytes", "_s"):
+        if key + suffix in table:
+            return key + suffix
+    raise InputError(Problem("--where", "a column of the sweep", repr(key), nearest(key, map(str, table.columns))))
+
+
+def _alike(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:
+    if not pd.api.types.is_numeric_dtype(values):
+        return values.astype("string").eq(str(wanted)).fillna(False).astype(bool)
+    from simulator.units import TABLES, parse
+
+    for dimension in ("", *TABLES):
+        try:
+            number = float(wanted) if not dimension else parse(str(wanted), dimension)
+        except (TypeError, ValueError):
+            continue
+        return pd.Series(np.isclose(values.astype(float), number, rtol=1e-6), index=values.index)
+    return pd.Series(False, index=values.index)

@@ -1,0 +1,1 @@
+"""Pages: one file for each kind of result."""

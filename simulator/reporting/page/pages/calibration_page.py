@@ -1,0 +1,133 @@
+"""The page of a calibration: a GPU, a network or a runtime, with what its numbers rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from simulator.fabrics.base import Fabric
+from simulator.models.hardware import Gpu, Runtime
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.page.charts import chart_of
+from simulator.reporting.page.drawings.curves import collective_curves
+from simulator.reporting.page.formats import bandwidth, cell
+from simulator.reporting.page.parts import Chart, Column, Page, Table, View
+from simulator.scenario.versions import versions
+from simulator.units import show_time
+
+_HELD_OUT = "held-out error (MAPE)"
+_NOTE = "Held-out error: mean absolute relative error on measurements that the fit did not see; – where none is known."
+
+
+def calibration_page(source: Source) -> Page:
+    """The page of a GPU, network or runtime."""
+    config = source.document
+    if isinstance(config, Gpu):
+        return _gpu(source, config)
+    return _network(source, config) if isinstance(config, Fabric) else _runtime(source, config)
+
+
+def _provenance(config: Any) -> list[tuple[str, str]]:
+    said = [(key, str(getattr(config, key, ""))) for key in ("device", "software", "source")]
+    return [(key, value) for key, value in said if value] + [("versions", f"sparsim {versions()['sparsim']}")]
+
+
+def _unknown(names: list[str]) -> list[str]:
+    return [f"no held-out error is stated for {', '.join(names)}"] if names else []
+
+
+def _gpu(source: Source, gpu: Gpu) -> Page:
+    columns = (
+        Column("kernel", "kernel"),
+        Column("curve", "curve"),
+        Column("low", "smallest size measured", "count"),
+        Column("high", "largest size measured", "count"),
+        Column("spread", "spread between workers", "share"),
+        Column("mape", _HELD_OUT, "share"),
+        Column("source", "source"),
+    )
+    rows = [
+        [
+            kernel, curve.curve, *(curve.range or (None, None)), curve.spread or None, curve.held_out_mape,
+            " ".join(curve.source.split()),
+        ]
+        for kernel, curve in gpu.kernels.items()
+    ]  # fmt: skip
+    chart = chart_of("cost_curves", source)
+    glance = [("kernels with a curve", str(len(rows)))]
+    if gpu.memory_bandwidth:
+        glance.append(("memory bandwidth", f"{gpu.memory_bandwidth / 1e9:.4g} GB/s"))
+    unstated = [kernel for kernel, curve in gpu.kernels.items() if curve.held_out_mape is None]
+    return Page(
+        title=gpu.name,
+        subtitle="a calibration: what kernels cost on a GPU",
+        glance=glance,
+        warnings=_unknown(unstated),
+        charts=[chart] if chart is not None else [],
+        tables=[Table("Kernels", columns, rows, _NOTE)],
+        provenance=_provenance(gpu),
+    )
+
+
+def _network(source: Source, network: Fabric) -> Page:
+    glance = [
+        ("bandwidth of a NIC and direction", bandwidth(network.bandwidth)),
+        ("latency of a message", show_time(network.latency)),
+        ("held-out error of the link law", cell("share", network.held_out_mape)),
+    ]
+    if network.intra_node is not None:
+        glance.append(("inside a node", bandwidth(network.intra_node.bandwidth)))
+    columns = (
+        Column("primitive", "primitive"),
+        Column("topology", "topology"),
+        Column("workers", "workers", "count"),
+        Column("gpus_per_node", "GPUs per node", "count"),
+        Column("points", "points", "count"),
+        Column("mape", _HELD_OUT, "share"),
+        Column("source", "source"),
+    )
+    rows = [
+        [
+            item.primitive, item.topology, item.workers, item.gpus_per_node, len(item.points), item.held_out_mape,
+            " ".join(item.source.split()),
+        ]
+        for item in network.measured
+    ]  # fmt: skip
+    unstated = [item.id for item in network.measured if item.held_out_mape is None]
+    return Page(
+        title=network.name or source.place,
+        subtitle=f"a calibration: a network ({network.kind})",
+        glance=glance,
+        warnings=_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
+        charts=list(_collectives(network)),
+        tables=[Table("Measured collectives", columns, rows, _NOTE)] if rows else [],
+        provenance=_provenance(network),
+    )
+
+
+def _collectives(network: Fabric) -> Iterator[Chart]:
+    rows = [
+        {"curve": item.id, "bytes": nbytes, "time_s": seconds}
+        for item in network.measured
+        for nbytes, seconds in item.points
+    ]
+    if rows:
+        question = "How long does a collective take, by its payload?"
+        plot = collective_curves(pd.DataFrame(rows))
+        yield Chart("collective_curves", "Measured collectives", question, (View((), plot),))
+
+
+def _runtime(source: Source, runtime: Runtime) -> Page:
+    columns = (Column("term", "term"), Column("value", "value"))
+    given = runtime.model_dump(mode="json", exclude={"name", "source", "held_out_mape"})
+    rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]
+    return Page(
+        title=runtime.name,
+        subtitle="a calibration: what the training framework adds",
+        glance=[("held-out error of whole iterations", cell("share", runtime.held_out_mape))],
+        warnings=_unknown(["the terms"] if runtime.held_out_mape is None else []),
+        tables=[Table("Terms", columns, rows)],
+        provenance=_provenance(runtime),
+    )

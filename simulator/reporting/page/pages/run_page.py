@@ -1,0 +1,134 @@
+"""The page of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from simulator.models.timeline import BREAKDOWN
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.style import words
+from simulator.reporting.page.charts import chart_of
+from simulator.reporting.page.formats import cell
+from simulator.reporting.page.parts import Column, Page, Table
+from simulator.units import show_bytes, show_time
+
+CALIBRATION = (
+    Column("what", "what"),
+    Column("id", "curve or law"),
+    Column("held_out_mape", "held-out error (MAPE)", "share"),
+    Column("in_range", "inside its measured range", "yes"),
+)
+_FIGURES = ("iteration_breakdown", "link_utilisation", "traffic_matrix")
+
+
+def run_page(source: Source) -> Page:
+    """A run at a glance, where its time goes, what it sends, and what the prediction rests on."""
+    document: dict[str, Any] = source.document
+    comparison = document.get("comparison")
+    charts = [chart_of(kind, source) for kind in _FIGURES]
+    return Page(
+        title=str(document["scenario"]),
+        subtitle=str(document.get("question") or "one run"),
+        answer=str(comparison["answer"]) if comparison else "",
+        glance=list(_glance(document)),
+        warnings=document["warnings"],
+        charts=[chart for chart in charts if chart is not None],
+        tables=list(_tables(document)),
+        provenance=provenance(document),
+        texts=list(_texts(source)),
+    )
+
+
+def provenance(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """Fidelity, digest, seed and versions of a document that states them."""
+    rows = []
+    if "fidelity" in document:
+        rows.append(("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"))
+    rows += [(key, str(document[key])) for key in ("digest", "seed") if key in document]
+    versions = document.get("versions") or {}
+    return rows + (
+        [("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))] * bool(versions)
+    )
+
+
+def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    low, high = document["iteration_time_interval_s"]
+    yield "iteration time", show_time(document["iteration_time_s"])
+    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none: no error is stated"
+    comparison = document.get("comparison")
+    if comparison:
+        yield str(comparison["baseline"]), show_time(comparison["baseline_iteration_time_s"])
+    yield "workers", f"{document['workers']:,}"
+    if document["throughput_samples_per_s"] is not None:
+        yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
+        yield "scaling efficiency", cell("share", document["scaling_efficiency"])
+    yield "sent per worker and iteration", show_bytes(document["traffic"]["sent_bytes_per_worker"])
+    density = document["density"]
+    if density["target"] < 1:
+        yield "build-up", f"{density['build_up']:.3g}"
+
+
+def _tables(document: dict[str, Any]) -> Iterator[Table]:
+    yield _terms(document)
+    yield Table(
+        "What the prediction rests on",
+        CALIBRATION,
+        [[item[column.key] for column in CALIBRATION] for item in document["calibration"]],
+        "Held-out error: mean absolute relative error on measurements that the fit did not see; – where none is known.",
+    )
+    columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
+    links = document.get("links") or []
+    note = "Bytes of this job in one iteration, and the share of the link's capacity that this is."
+    if links:
+        yield Table("Busiest links", columns, [[row[column.key] for column in columns] for row in links], note)
+    yield _density(document["density"])
+    recorded = document.get("density_over_iterations") or []
+    if recorded:
+        yield _iterations(recorded)
+
+
+def _terms(document: dict[str, Any]) -> Table:
+    comparison, whole = document.get("comparison"), document["iteration_time_s"]
+    columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
+    rows: list[list[Any]] = [
+        [words(phase), document["breakdown_s"][phase], document["breakdown_s"][phase] / whole if whole else None]
+        for phase in BREAKDOWN
+    ]
+    rows.append(["sum", whole, 1.0 if whole else None])
+    if comparison:
+        columns += [Column("other", str(comparison["baseline"]), "time"), Column("difference", "difference", "time")]
+        others = [comparison["baseline_breakdown_s"][phase] for phase in BREAKDOWN]
+        for row, other in zip(rows, [*others, comparison["baseline_iteration_time_s"]], strict=True):
+            # Terms that differ by rounding alone do not differ.
+            change = row[1] - other
+            row += [other, change if abs(change) > 1e-12 * max(row[1], other) else 0.0]
+    return Table("Terms of the iteration", columns, rows)
+
+
+def _density(density: dict[str, Any]) -> Table:
+    said = {
+        "target": ("target density", "percent", "what the method is asked to send"),
+        "selected": ("selected density", "percent", "what one worker selects, mean over workers"),
+        "aggregated": ("aggregated density", "percent", "what is summed in the end"),
+        "build_up": ("build-up", "number", "aggregated over selected"),
+        "padding": ("padding", "number", "carried by a padded gather, over what was selected"),
+    }
+    columns = (Column("name", "quantity"), Column("value", "value"), Column("about", "what it is"))
+    rows = [[name, cell(kind, density[key]), about] for key, (name, kind, about) in said.items()]
+    return Table("Density", columns, rows)
+
+
+def _iterations(recorded: Sequence[dict[str, Any]]) -> Table:
+    kinds = {"iteration": "count", "selected": "percent", "aggregated": "percent"}
+    columns = [Column(key, key.replace("_", " "), kinds.get(key, "number")) for key in recorded[0]]
+    rows = [[row[column.key] for column in columns] for row in recorded]
+    return Table("Density over the recorded iterations", columns, rows)
+
+
+def _texts(source: Source) -> Iterator[tuple[str, str]]:
+    scenario = source.scenario()
+    if scenario:
+        from simulator.studies.sweep.storage import as_yaml
+
+        yield "The scenario, fully resolved", as_yaml(scenario)

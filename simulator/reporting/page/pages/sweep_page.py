@@ -1,0 +1,107 @@
+"""The page of a sweep."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+
+from simulator.reporting.figures.data.rows import point_labels, varied
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.page.charts import sweep_charts
+from simulator.reporting.page.columns import column_of, said
+from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.page.points import constants, points_of
+from simulator.units import show_time
+
+_FAILED = 50
+
+
+def sweep_page(source: Source) -> Page:
+    """Figures with what they leave open to choose, all points to filter and sort, and what they rest on."""
+    table, manifest = source.table, _manifest(source)
+    best = int(table["iteration_time_s"].to_numpy().argmin()) if len(table) else None
+    keys = [name for name in varied(table) if table[name].nunique(dropna=False) > 1]
+    glance = [("points", f"{len(table):,}")]
+    if manifest.get("failed"):
+        glance.append(("failed", f"{manifest['failed']:,}"))
+    if best is not None:
+        glance.append(("shortest iteration", show_time(table["iteration_time_s"].iloc[best])))
+        glance.append(("longest iteration", show_time(table["iteration_time_s"].max())))
+    tables = [_varied(table, keys), *_evidence(table)]
+    failures = _failures(source) if manifest.get("failed") else None
+    return Page(
+        title=str(manifest.get("sweep") or source.place),
+        subtitle=f"a sweep over {', '.join(column_of(name).label for name in keys) or 'nothing'}",
+        answer=f"The shortest iteration: {point_labels(table)[best]}" if best is not None and keys else "",
+        glance=glance,
+        warnings=_warnings(table),
+        charts=list(sweep_charts(source)),
+        points=points_of(table) if len(table) else None,
+        tables=tables + ([failures] if failures else []),
+        provenance=_provenance(table, manifest),
+    )
+
+
+def _manifest(source: Source) -> dict[str, Any]:
+    path = source.folder / "manifest.json" if source.folder is not None else None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+    except (OSError, ValueError):
+        return {}  # what it says is a courtesy: the rows stand for themselves
+    return found if isinstance(found, dict) else {}
+
+
+def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
+    rows = []
+    for name in keys:
+        held = table[name].dropna().drop_duplicates()
+        numbers = pd.api.types.is_numeric_dtype(held)
+        shown = [said(name, value) for value in (held.sort_values() if numbers else held)]
+        rows.append([name, len(shown), ", ".join(shown[:40]) + (", ..." if len(shown) > 40 else "")])
+    return Table("What was varied", (Column("key", "key"), Column("n", "values", "count"), Column("v", "")), rows)
+
+
+def _counted(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
+    """The entries of a column of texts joined by semicolons, each with its number of points."""
+    found: dict[str, int] = {}
+    for text, count in table[name].dropna().value_counts(sort=False).items() if name in table else ():
+        for entry in filter(None, str(text).split("; ")):
+            found[entry] = found.get(entry, 0) + int(count)
+    return sorted(found.items())
+
+
+def _warnings(table: pd.DataFrame) -> list[str]:
+    return [f"{entry} ({count:,} of {len(table):,} points)" for entry, count in _counted(table, "warnings")]
+
+
+def _evidence(table: pd.DataFrame) -> list[Table]:
+    columns = (Column("what", "curve or law, with its held-out error (MAPE)"), Column("points", "points", "count"))
+    rows = [list(entry) for entry in _counted(table, "calibration")]
+    return [Table("What the predictions rest on", columns, rows)] if rows else []
+
+
+def _failures(source: Source) -> Table | None:
+    """Messages of the points that failed, each with its number of points."""
+    path = source.folder / "results.parquet" if source.folder is not None else None
+    if path is None or not path.is_file():
+        return None
+    found = pd.read_parquet(path, columns=["error"])["error"].dropna().value_counts(sort=False)
+    rows = [[str(message), int(count)] for message, count in list(found.items())[:_FAILED]]
+    return Table("Points that failed", (Column("message", "message"), Column("n", "points", "count")), rows)
+
+
+def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    same = constants(table)
+    rows = []
+    if "fidelity.tier" in table:
+        tiers = table["fidelity.tier"].value_counts(sort=False)
+        rows.append(("fidelity", ", ".join(f"{tier}: {count:,} points" for tier, count in sorted(tiers.items()))))
+    if "sweep_digest" in manifest:
+        rows.append(("digest of the sweep", str(manifest["sweep_digest"])))
+    rows.append(("digest of each point", "in the table of points; a point's scenario and the engine's version make it"))
+    versions = {name.removeprefix("versions."): value for name, value in same.items() if name.startswith("versions.")}
+    if versions:
+        rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
+    return rows

@@ -1,0 +1,91 @@
+"""The page of a validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.page.charts import alternatives
+from simulator.reporting.page.formats import cell
+from simulator.reporting.page.pages.run_page import provenance
+from simulator.reporting.page.parts import Column, Page, Table
+from simulator.units import counted
+
+_ERRORS = (
+    Column("group", "set-up"),
+    Column("n", "rows", "count"),
+    Column("mape", "MAPE", "share", "mean absolute relative error"),
+    Column("median_ape", "median", "share", "median absolute relative error"),
+    Column("p95_ape", "95th percentile", "share"),
+    Column("max_ape", "largest", "share"),
+    Column("bias", "bias", "error", "mean signed relative error"),
+    Column("coverage", "inside the interval", "share", "share of measured values inside the 90 % interval"),
+)
+_ROWS = (
+    Column("group", "set-up"),
+    Column("scenario", "scenario"),
+    Column("quantity", "quantity"),
+    Column("measured", "measured", "time"),
+    Column("predicted", "predicted", "time"),
+    Column("signed_error", "error", "error", "predicted / measured - 1"),
+    Column("baseline_signed_error", "error of the trivial sum", "error", "the same for what needs no simulator"),
+    Column("used_in_fit", "used in fit", "yes", "a term of the model was fitted to it: no prediction"),
+    Column("warnings", "warnings", "text"),
+    Column("digest", "digest", "text", "identity of the resolved scenario"),
+)
+_QUANTITIES = "quantity"
+
+
+def validation_page(source: Source) -> Page:
+    """Errors overall and by set-up, the figure for each quantity, and every row."""
+    document: dict[str, Any] = source.document
+    rows, overall = document["rows"], document["overall"]
+    whole = document.get("iterations", overall)
+    quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows))
+    chart = alternatives(
+        "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}
+    )
+    fitted = sum(bool(row["used_in_fit"]) for row in rows)
+    groups = [{"group": name, **errors} for name, errors in document["groups"].items()]
+    groups += [{"group": "whole iterations", **whole}, {"group": "overall", **overall}]
+    shown = [column for column in _ROWS if any(column.key in row for row in rows)]
+    return Page(
+        title="Predicted against measured",
+        subtitle=f"a validation: {len(rows)} measured values in {len(document['groups'])} set-ups",
+        glance=[
+            ("whole iterations, mean absolute error", cell("share", whole["mape"])),
+            ("median", cell("share", whole["median_ape"])),
+            ("95th percentile", cell("share", whole["p95_ape"])),
+            ("bias", cell("error", whole["bias"])),
+            ("of them predicted", f"{whole['n']}"),
+            ("predictions in all", f"{overall['n']}"),
+            ("used in fitting, not counted", f"{fitted}"),
+        ],
+        warnings=_warnings(rows),
+        charts=[chart] if chart is not None else [],
+        tables=[
+            Table("Errors by set-up", _ERRORS, [[item.get(column.key) for column in _ERRORS] for item in groups],
+                  "Rows that were used in fitting are not counted."),
+            Table("Every measured value", shown, [[_value(row, column.key) for column in shown] for row in rows],
+                  choose=("group", "quantity")),
+        ],
+        provenance=provenance(document),
+    )  # fmt: skip
+
+
+def _value(row: dict[str, Any], key: str) -> Any:
+    value = row.get(key)
+    if key == "digest" and value:
+        return str(value)[:12]
+    if key == "quantity":
+        return str(value).replace("_", " ")
+    return len(value) if isinstance(value, list) else value
+
+
+def _warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """Each warning once, with its number of scenarios."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        for warning in row.get("warnings") or ():
+            found.setdefault(warning, set()).add(row["scenario"])
+    return [f"{warning} ({counted(len(names), 'scenario')})" for warning, names in found.items()]

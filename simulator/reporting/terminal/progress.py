@@ -1,0 +1,62 @@
+"""How a long study goes: a bar on a terminal, a line every few seconds elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from simulator.studies.sweep.sweep import Progress
+
+LINE_SECONDS = 5.0
+
+
+@contextmanager
+def shown_progress() -> Iterator[Callable[[Progress], None]]:
+    """Something that is told how a sweep goes, and shows it."""
+    if not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bars
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None)
+
+        def show(progress: Progress) -> None:
+            done = progress.reused + progress.evaluated
+            bars.update(task, total=progress.total, completed=done, description=pace(progress))
+
+        yield show
+
+
+class _Lines:
+    """A line every few seconds."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() - self.last >= LINE_SECONDS:
+            self.last = time.monotonic()
+            done = progress.reused + progress.evaluated
+            print(f"{done} of {progress.total} points, {pace(progress)}", file=sys.stderr, flush=True)
+
+
+def pace(progress: Progress) -> str:
+    """Rate, time left and failures, in words.
+
+    >>> pace(Progress(total=100, evaluated=20, failed=1, seconds=10.0))
+    '2.0 per second, 0:40 left, 1 failed'
+    """
+    parts = [f"{progress.rate:.3g} per second" if progress.rate >= 10 else f"{progress.rate:.1f} per second"]
+    if progress.remaining is not None:
+        seconds = round(progress.remaining)
+        hours, minutes = seconds // 3600, seconds // 60 % 60
+        parts.append((f"{hours}:{minutes:02}" if hours else f"{minutes}") + f":{seconds % 60:02} left")
+    if progress.failed:
+        parts.append(f"{progress.failed} failed")
+    return ", ".join(parts)

@@ -1,0 +1,1 @@
+"""Timelines: tracks, counters and arrows of an iteration, for Perfetto."""

@@ -1,0 +1,69 @@
+"""What every stage of every exchange puts on the wires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from simulator.engine.plan.kernels import Kernel
+from simulator.engine.plan.plan import Plan, Stage
+from simulator.engine.plan.pricing import Wires, carried, on_the_wire
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+from simulator.scenario.scenario import Scenario
+from simulator.topologies.base import Rounds
+
+
+@dataclass(frozen=True)
+class StageTraffic:
+    """Bytes of stages: all that their messages carry together, and over each of `links` (k,), the busiest ones."""
+
+    scenario: Scenario
+    plan: Plan
+    links: Ints
+    _known: dict[tuple[int, int], tuple[float, Floats]] = field(default_factory=dict)
+
+    def of(self, bucket: int, place: int) -> tuple[float, Floats]:
+        """Bytes that are sent in the `place`-th stage of a bucket's exchange, and those over each of the links (k,)."""
+        if not self.plan.live:
+            item = self._chains[bucket][place]
+            return self._nothing if isinstance(item, Kernel) else self._steps[item]
+        if (bucket, place) not in self._known:
+            self._known[bucket, place] = self._reduced([self._stages[bucket][place].rounds or []])
+        return self._known[bucket, place]
+
+    @cached_property
+    def _chains(self) -> list[tuple[Kernel | int, ...]]:
+        work = self.plan.work
+        return [(*chain, *half) for chain, half in zip(work.chains, work.halves, strict=True)]
+
+    @cached_property
+    def _stages(self) -> list[list[Stage]]:
+        return [[*first, *second] for first, second in zip(self.plan.exchanges, self.plan.second_halves, strict=True)]
+
+    @cached_property
+    def _steps(self) -> list[tuple[float, Floats]]:
+        """Every kind of communication once: where exchanges follow each other, buckets share them."""
+        plan, scenario = self.plan, self.scenario
+        wires = Wires(scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.surroundings)
+        return [self._reduced(on_the_wire(step, 0, wires, protocol=False)) for step in plan.work.steps]
+
+    @property
+    def _nothing(self) -> tuple[float, Floats]:
+        return 0.0, np.zeros(len(self.links))
+
+    def _reduced(self, phases: list[Rounds]) -> tuple[float, Floats]:
+        total, links = self._nothing
+        for rounds in phases:
+            traffic = carried(rounds, self.plan.wiring)
+            total, links = total + float(traffic.sent.sum()), links + traffic.links[self.links]
+        return total, links
+
+
+def busiest_links(plan: Plan, count: int) -> Ints:
+    """The links that are asked for the largest share of what they can carry, the busiest first (k,)."""
+    use = plan.prices.traffic.links / plan.wiring.capacity
+    order = np.argsort(-use, kind="stable")[:count]
+    return order[use[order] > 0]

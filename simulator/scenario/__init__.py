@@ -1,0 +1,1 @@
+"""What a person writes: the scenario, its cluster and parts, with the place of every mistake."""

@@ -1,0 +1,126 @@
+"""What there is: families, kinds and parameters, and the JSON Schemas of everything that a person writes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from simulator.component import Component, MemberOf, discover
+from simulator.fabrics.base import Fabric
+from simulator.models.hardware import Gpu, Runtime
+from simulator.models.layers import Workload
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.topologies.base import Topology
+
+FAMILIES: tuple[type[Component], ...] = (Sparsifier, Topology, Scheduler, Fabric)
+
+
+def kinds() -> dict[str, list[dict[str, Any]]]:
+    """Every family's kinds with their first docstring line and parameters."""
+    return {
+        base.family: [
+            {"kind": kind, "summary": member.summary(), "parameters": _parameters(member)}
+            for kind, member in discover(base).items()
+        ]
+        for base in FAMILIES
+    }
+
+
+def _parameters(member: type[Component]) -> list[dict[str, Any]]:
+    properties = member.model_json_schema()["properties"] if member.model_fields else {}
+    return [
+        {
+            "name": name,
+            "required": field.is_required(),
+            "default": None if field.is_required() else default_of(field),
+            "schema": {key: value for key, value in properties[name].items() if key != "default"},
+        }
+        for name, field in member.model_fields.items()
+    ]
+
+
+def default_of(field: FieldInfo) -> Any:
+    """A default as it would stand in YAML, with its unit."""
+    annotation: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    return TypeAdapter(annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """JSON Schemas (draft 2020-12) of a scenario, of a sweep and of each kind of config file."""
+    targets: dict[str, TypeAdapter[Any]] = {
+        "scenario": TypeAdapter(Scenario),
+        "workload": TypeAdapter(Workload),
+        "gpu": TypeAdapter(Gpu),
+        "network": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
+        "runtime": TypeAdapter(Runtime),
+    }
+    made = {name: adapter.json_schema(mode="validation") for name, adapter in targets.items()}
+    return made | {"sweep": _sweep(made["scenario"])}
+
+
+def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a sweep file: its base is a scenario or a name, and may leave out what is varied.
+
+    What a scenario may hold is looked up in scenario.json beside it.
+    """
+    cluster = scenario["$defs"]["Cluster"]
+    base = _partial("scenario.json#", scenario)
+    base["properties"]["cluster"] = _partial("scenario.json#/$defs/Cluster", cluster)
+    end = {"type": ["number", "string"]}
+    spread = {
+        "type": "object",
+        "description": "A range; both ends are in it, `points` values in all.",
+        "additionalProperties": False,
+        "required": ["from", "to", "points"],
+        "properties": {
+            "from": end,
+            "to": end,
+            "scale": {"enum": ["linear", "log"], "default": "linear"},
+            "points": {"type": "integer", "minimum": 2},
+        },
+    }
+    axes = {
+        "type": "object",
+        "description": "Dotted keys of the scenario, each with its values.",
+        "minProperties": 1,
+        "additionalProperties": {"anyOf": [{"type": "array", "minItems": 1}, spread]},
+    }
+    properties = {
+        "name": {"type": "string"},
+        "question": {"type": "string"},
+        "base": {
+            "description": "The scenario that every point starts from, or its name.",
+            "anyOf": [
+                {"type": "string"},
+                base,
+            ],
+        },
+        "vary": axes | {"description": "Every combination of these values is a point."},
+        "zip": {"type": "array", "items": axes, "description": "Lists of one length that go together."},
+        "skip": {
+            "type": "array",
+            "description": "Points are left out that meet all conditions of an entry: a value, a list, or comparisons.",
+            "items": {"type": "object", "minProperties": 1},
+        },
+    }
+    return {
+        "title": "Sweep",
+        "description": "A scenario and the keys that are varied.",
+        "type": "object",
+        "required": ["base"],
+        "anyOf": [{"required": ["vary"]}, {"required": ["zip"]}],
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def _partial(place: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A mapping of the same keys, none required: what one needs may be varied, and so be missing from it."""
+    properties: dict[str, Any] = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
+    for name in schema["required"]:
+        properties[name] = {"anyOf": [properties[name], {"type": "object"}]}
+    return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -1,0 +1,141 @@
+"""The cluster: machines, wires, software, and how they differ from what they should be."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from simulator.component import MemberOf, Spec, expected
+from simulator.fabrics.base import Fabric
+from simulator.models.hardware import Gpu, Runtime
+from simulator.scenario.named_parts import Named
+from simulator.units import BytesPerSecond, Ratio, Seconds
+
+MAX_WORKERS = 2**17
+
+
+class Stragglers(Spec):
+    """How workers differ: random jitter of every worker's compute, and workers that are always slow.
+
+    `jitter` is the standard deviation of a worker's forward and backward from iteration to iteration, relative to its
+    mean; `distribution` its shape: `normal` (cut at a tenth of the mean), `lognormal`, `uniform`, or `exponential` (a
+    tail on top of a floor, as from interrupts).
+
+    - `slow`: workers that are always slower.
+    """
+
+    class Slow(Spec):
+        """One worker whose compute takes `factor` times as long.
+
+        - `worker`: counted from 0, node by node.
+        """
+
+        worker: int = Field(ge=0)
+        factor: float = Field(gt=0, le=1000)
+
+    jitter: Ratio = 0.0
+    distribution: Literal["normal", "lognormal", "uniform", "exponential"] = "normal"
+    slow: tuple[Slow, ...] = ()
+
+
+class LinkCondition(Spec):
+    """Links that carry less: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
+
+    `factor` of the bandwidth is left (0: none) from `start` to `until`, in seconds of an iteration (default:
+    throughout). A link that fails over is two of these: down, then at the backup's bandwidth.
+    """
+
+    link: str = Field(min_length=1)
+    factor: float = Field(ge=0, le=1)
+    start: Seconds = 0.0
+    until: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.until is not None and self.until <= self.start:
+            raise expected("`until` after `start`", f"{self.start:g} s to {self.until:g} s")
+        return self
+
+
+class BackgroundTraffic(Spec):
+    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly.
+
+    - `source`: node that sends, counted from 0.
+    - `destination`: node that receives.
+    """
+
+    source: int = Field(ge=0)
+    destination: int = Field(ge=0)
+    bandwidth: BytesPerSecond
+
+    @model_validator(mode="after")
+    def _two_nodes(self) -> Self:
+        if self.source == self.destination:
+            raise expected("two different nodes", f"{self.source} twice")
+        return self
+
+
+class OtherGpus(Spec):
+    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`.
+
+    - `nodes`: counted from 0.
+    - `gpu`: what stands there, a config's name or inline.
+    """
+
+    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    gpu: Annotated[Gpu, Named("gpus")]
+    factor: float = Field(gt=0, le=1000)
+
+
+class Cluster(Spec):
+    """The machines: nodes of GPUs, what joins them, and the software that runs on them.
+
+    - `nodes`: machines.
+    - `gpus_per_node`: workers of each; a worker is one GPU.
+    - `gpu`: what kernels cost, a config's name or inline.
+    - `network`: the fabric between and inside the nodes, a config's name or inline.
+    - `runtime`: what the training software adds, a config's name or inline.
+    - `stragglers`: how workers differ.
+    - `links`: links that are slow or fail.
+    - `background`: traffic of others.
+    - `other_gpus`: nodes with another GPU.
+    """
+
+    nodes: int = Field(ge=1, le=MAX_WORKERS)
+    gpus_per_node: int = Field(default=1, ge=1, le=1024)
+    gpu: Annotated[Gpu, Named("gpus")]
+    network: Annotated[Fabric, MemberOf(Fabric), Named("networks")]
+    runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
+    stragglers: Stragglers = Stragglers()
+    links: tuple[LinkCondition, ...] = ()
+    background: tuple[BackgroundTraffic, ...] = ()
+    other_gpus: tuple[OtherGpus, ...] = ()
+
+    @property
+    def workers(self) -> int:
+        """GPUs in all, p."""
+        return self.nodes * self.gpus_per_node
+
+    @model_validator(mode="after")
+    def _named_exist(self) -> Self:
+        self.refuse_absent()
+        return self
+
+    def refuse_absent(self) -> None:
+        """Raise an expected-error where workers or nodes are named that are not there."""
+        if self.workers > MAX_WORKERS:
+            raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))
+        outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]
+        if outside:
+            raise expected(f"slow workers below {self.workers}", str(outside), "workers count from 0")
+        named = [node for item in self.other_gpus for node in item.nodes]
+        if len(set(named)) < len(named):
+            raise expected("every node once in other_gpus", str(sorted(named)))
+        named += [node for item in self.background for node in (item.source, item.destination)]
+        absent = sorted({node for node in named if node >= self.nodes})
+        if absent:
+            raise expected(f"nodes below {self.nodes}", str(absent), "nodes count from 0")

@@ -1,0 +1,143 @@
+"""Parts that may be given by name: the file is read and takes the name's place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
+from pydantic_core import PydanticCustomError, core_schema
+
+from simulator.component import MemberOf, Spec, expected
+from simulator.errors import InputError, Problem, shown
+from simulator.fabrics.base import Fabric
+from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import TRACE_FILE, find, missing
+from simulator.loading.problems import problems_of
+from simulator.models.hardware import Gpu, Runtime
+from simulator.models.layers import MAX_BATCH, Workload
+from simulator.scenario.layer_table import read_layers
+from simulator.units import Seconds
+
+
+class Named:
+    """Annotation of a field that may be given by name: the file is read and takes the name's place."""
+
+    def __init__(self, subfolder: str) -> None:
+        self.subfolder = subfolder
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        def validate(value: Any, info: ValidationInfo) -> Any:
+            return load_named(value, self.subfolder, info) if isinstance(value, str) else value
+
+        return core_schema.with_info_before_validator_function(validate, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
+    """Read a named config; its mapping, with the layers of a workload read from their CSV file.
+
+    Raises an input-error that carries every problem with its place in that file.
+    """
+    near = (info.context or {}).get("near")
+    path = find(name, near)
+    if path is None:
+        problem = missing(name, "", subfolder).problems[0]
+        raise expected(problem.expected, problem.got, problem.hint)
+    try:
+        document = read_document(path)
+        data = document.data
+        if path.name == TRACE_FILE and subfolder == "workloads":
+            data = _recorded(document, path.parent)
+        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
+            data = {**data, "layers": _layers(data["layers"], path.parent, document)}
+        target = _TARGETS[subfolder]
+        return target(data, {"units_required": True, "near": path.parent}, document)
+    except InputError as error:
+        raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+
+
+def _recorded(document: Document, folder: Path) -> dict[str, Any]:
+    """A recorded trace as a workload: its layers with their times, and where its gradients are."""
+    about = document.data if isinstance(document.data, dict) else {}
+    absent = [key for key in ("model", "batch_size") if key not in about]
+    if absent:
+        raise InputError(
+            Problem(document.where(()), "a trace with `model` and `batch_size`", f"no {', '.join(absent)}")
+        )
+    return {
+        "name": about["model"],
+        "batch_size": about["batch_size"],
+        "device": about.get("device", ""),
+        "source": about.get("source", ""),
+        "gradients": str(folder),
+        "layers": _layers("layers.csv", folder, document),
+    }
+
+
+def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:
+    path = folder / name
+    if not os.path.isfile(path):
+        where = f"{document.where(('layers',))}: layers"
+        raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
+    return read_layers(path)
+
+
+def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Document], Any]:
+    def validate(data: Any, context: dict[str, Any], document: Document) -> Any:
+        try:
+            return adapter.validate_python(data, context=context)
+        except ValidationError as error:
+            raise InputError(problems_of(error, document)) from None
+
+    return validate
+
+
+class WorkloadSource(Spec):
+    """A named workload at another batch size, or with the step that one GPU was measured to take.
+
+    - `trace`: a config's name, or the folder of a recorded trace.
+    - `batch_size`: samples per worker and step; times change in proportion.
+    - `compute_time`: the measured step of one GPU: forward, backward and update.
+    - `input_time`: seconds that a step waits for its data.
+    """
+
+    trace: str
+    batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
+    compute_time: Seconds | None = None
+    input_time: Seconds = 0.0
+
+
+def workload_of(value: Any, info: ValidationInfo) -> Any:
+    """A workload from what stands in a file: a named one rescaled, or one whose layers are in a CSV."""
+    if isinstance(value, dict) and "trace" in value:
+        source = WorkloadSource.model_validate(value, context=info.context)
+        workload = load_named(source.trace, "workloads", info)
+        if source.batch_size is not None:
+            workload = workload.rescaled(source.batch_size)
+        return workload.model_copy(update={"compute_time": source.compute_time, "input_time": source.input_time})
+    if isinstance(value, dict) and isinstance(value.get("layers"), str):
+        near = (info.context or {}).get("near") or Path()
+        if not os.path.isfile(near / value["layers"]):
+            raise expected("layers in a CSV file beside this one", shown(value["layers"]))
+        return {**value, "layers": read_layers(near / value["layers"])}
+    return value
+
+
+_TARGETS = {
+    "workloads": _validated(TypeAdapter(Workload)),
+    "gpus": _validated(TypeAdapter(Gpu)),
+    "networks": _validated(TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])),
+    "runtimes": _validated(TypeAdapter(Runtime)),
+}

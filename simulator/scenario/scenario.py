@@ -1,0 +1,194 @@
+"""A scenario: one question, as a person writes it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    model_validator,
+)
+
+from simulator.component import MemberOf, Spec, expected
+from simulator.models.hardware import Runtime
+from simulator.models.layers import Workload
+from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
+from simulator.scenario.cluster import Cluster
+from simulator.scenario.named_parts import Named, WorkloadSource, workload_of
+from simulator.scenario.versions import engine_version
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.topologies.base import Topology
+from simulator.units import Seconds
+
+
+class Measured(Spec):
+    """What was measured on this set-up; read by `validate`. `used_in_fit`: it served to fit a constant.
+
+    Seconds of one iteration, or of a phase of it:
+
+    - `iteration_time`: the whole.
+    - `forward`: forward pass.
+    - `backward`: backward pass.
+    - `selection`: everything on the GPU before a gradient is sent.
+    - `communication`: all exchanges, hidden or not.
+    - `combine`: adding up what arrived.
+    - `update`: the optimiser.
+    - `source`: where the figure was published.
+    """
+
+    iteration_time: Seconds | None = None
+    forward: Seconds | None = None
+    backward: Seconds | None = None
+    selection: Seconds | None = None
+    communication: Seconds | None = None
+    combine: Seconds | None = None
+    update: Seconds | None = None
+    source: str
+    used_in_fit: bool | tuple[str, ...] = False
+
+
+class OtherJob(Spec):
+    """Another job beside this one: on GPUs of its own on some of the cluster's nodes, over the same wires.
+
+    It iterates without end from `start` on, on the cluster's kind of GPU.
+
+    - `nodes`: of the cluster, counted from 0.
+    - `gpus_per_node`: that this job has there.
+    - `workload`: what it trains.
+    - `topology`: how its workers pass gradients on.
+    - `sparsifier`: what of a gradient it sends.
+    - `scheduler`: when.
+    - `runtime`: its software.
+    """
+
+    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    gpus_per_node: int = Field(default=1, ge=1, le=1024)
+    workload: Annotated[
+        Workload,
+        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        Named("workloads"),
+    ]
+    topology: Annotated[Topology, MemberOf(Topology)]
+    sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
+    scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
+    runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
+    start: Seconds = 0.0
+
+
+class CollectiveOrder(Spec):
+    """The order in which one worker issues its buckets' collectives, by number in backward order from 0.
+
+    - `worker`: counted from 0.
+    - `buckets`: every bucket once.
+    """
+
+    worker: int = Field(ge=0)
+    buckets: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+
+
+class Mixture(Spec):
+    """The overlap law as a mixture of scales with a core that all select; `sparsim trace fit` prints both.
+
+    - `spread`: standard deviation of the logarithm of the coordinates' scales; small is near independence.
+    - `core`: share of one worker's selection that every worker selects.
+    """
+
+    spread: float = Field(gt=0, le=8)
+    core: float = Field(ge=0, le=1)
+
+
+class Scenario(Spec):
+    """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
+
+    `versus` names what `run` compares with, as dotted keys and the values they take instead.
+
+    - `name`: what it is called; not part of its identity.
+    - `workload`: what is trained: a config's name, a recorded trace's folder, a mapping with `trace`, or a
+      workload inline.
+    - `cluster`: the machines, what joins them, and their software.
+    - `topology`: how workers pass on what they send.
+    - `sparsifier`: what is sent of a gradient; `dense` sends all of it.
+    - `scheduler`: when gradients travel, and which travel together.
+    - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, workers choose
+      independently.
+    - `overlap_mixture`: the overlap law as a mixture of scales, in its place.
+    - `iterations`: iterations that are averaged, where workers differ at random.
+    - `warmup`: iterations before those, left out.
+    - `seed`: of every random draw; the same seed gives the same result.
+    - `fidelity`: `fold` (closed, exact where messages do not meet), `flows` (fair sharing of links), or `auto`:
+      fold where it is exact.
+    - `other_jobs`: jobs beside this one, on the same wires.
+    - `collective_order`: workers that issue their collectives in an order of their own.
+    - `measured`: what was measured on this set-up, for `sparsim validate`.
+    - `question`: the question that `sparsim run` prints above its answer.
+    """
+
+    name: str = "unnamed"
+    workload: Annotated[
+        Workload,
+        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        Named("workloads"),
+    ]
+    cluster: Cluster
+    topology: Annotated[Topology, MemberOf(Topology)]
+    sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
+    scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
+    overlap_concentration: float | None = Field(default=None, ge=0)
+    overlap_mixture: Mixture | None = None
+    iterations: int = Field(default=20, ge=1, le=100_000)
+    warmup: int = Field(default=2, ge=0, le=100_000)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    fidelity: Literal["auto", "fold", "flows"] = "auto"
+    other_jobs: tuple[OtherJob, ...] = ()
+    collective_order: tuple[CollectiveOrder, ...] = ()
+    measured: Measured | None = None
+    question: str = ""
+    versus: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _others_fit(self) -> Self:
+        self.refuse_unfit()
+        return self
+
+    def refuse_unfit(self) -> None:
+        """Raise an expected-error where what stands beside the job does not fit the cluster, or the fidelity."""
+        absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
+        if absent:
+            raise expected(f"nodes of other jobs below {self.cluster.nodes}", str(absent), "nodes count from 0")
+        workers = [item.worker for item in self.collective_order if item.worker >= self.cluster.workers]
+        if workers:
+            raise expected(f"workers below {self.cluster.workers}", str(workers), "workers count from 0")
+        if self.fidelity == "fold" and (self.other_jobs or self.cluster.background):
+            raise expected("fidelity auto or flows", "fold", "traffic of others can only be shared with by flows")
+        changing = [item.link for item in self.cluster.links if item.start or item.until is not None or not item.factor]
+        if self.fidelity == "fold" and changing:
+            raise expected("fidelity auto or flows", "fold", f"{changing[0]} changes while messages are under way")
+        twice = [item.worker for item in self.collective_order]
+        if len(set(twice)) < len(twice):
+            raise expected("every worker once in collective_order", str(sorted(twice)))
+
+    @property
+    def concentration(self) -> Overlap:
+        """The overlap law; independence unless one is stated."""
+        if self.overlap_mixture is not None:
+            return ScaleMixture(self.overlap_mixture.spread, self.overlap_mixture.core)
+        return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
+
+    def resolved(self) -> dict[str, Any]:
+        """Every key with its value, names replaced by what they name: enough to build the scenario again."""
+        return self.model_dump(mode="json")
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
+        parts = {"workload": self.workload, "gpu": self.cluster.gpu, "network": self.cluster.network}
+        parts |= {"runtime": self.cluster.runtime}
+        inert = {"name", "measured", "question", "versus"}
+        exclude = {key: True for key in (*inert, "workload")} | {"cluster": {"gpu", "network", "runtime"}}
+        inputs = self.model_dump(mode="json", exclude=exclude)
+        known = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
+        return hashlib.sha256(json.dumps({**known, **inputs}, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Advice: candidates, search, ranking, break-even points, and the reasons."""

@@ -1,0 +1,1 @@
+"""Comparisons: what differs between two runs or two sweeps."""

@@ -1,0 +1,105 @@
+"""Results that are there already, and scenarios that are run for them: what two things are compared by."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.errors import InputError, Problem, shown
+from simulator.loading.documents import MAX_BYTES, read_document
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NEEDED = ("scenario", "digest", "iteration_time_s", "iteration_time_interval_s", "breakdown_s", "traffic", "density")
+_ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim run --out` or `sparsim sweep --out`"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """One run: its result document, and the resolved scenario where it is known."""
+
+    place: str
+    document: dict[str, Any]
+    inputs: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
+    """A sweep: one row a point, the keys that vary (columns), and what its manifest says."""
+
+    place: str
+    table: pd.DataFrame
+    keys: tuple[str, ...]
+    manifest: dict[str, Any]
+
+
+def opened(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
+    """The outcome behind a name: read where it is a folder or a JSON file, run where it is a scenario.
+
+    Raises InputError for anything else, and for `overrides` of what has been run already.
+    """
+    path = Path(place)
+    stored = path.is_dir() or (path.suffix == ".json" and path.is_file())
+    if stored and overrides:
+        hint = "what has been run can't be changed; give the scenario instead"
+        raise InputError(Problem(place, "a scenario where keys are set", "a stored result", hint))
+    if path.is_dir() and (path / "result.json").is_file():
+        return RunOutcome(place, _document(path / "result.json"), _scenario(path / "scenario.yaml"))
+    if path.is_dir():
+        return _sweep(place, path)
+    if stored:
+        return RunOutcome(place, _document(path), None)
+    scenario = load(place, overrides)
+    given = "".join(f" --set {item}" for item in overrides)
+    return RunOutcome(place + given, run(scenario).document, scenario.resolved())
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(Problem(str(path), f"at most {MAX_BYTES} bytes", f"{path.stat().st_size} bytes"))
+        made = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}:{error.colno}"
+        raise InputError(Problem(where, "JSON as `sparsim run --json` prints it", error.msg)) from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InputError(Problem(str(path), "JSON as `sparsim run --json` prints it", "something else")) from None
+    absent = [key for key in _NEEDED if key not in made] if isinstance(made, dict) else list(_NEEDED)
+    if absent:
+        raise InputError(Problem(str(path), "a result of `sparsim run`", f"no {', '.join(absent)}"))
+    return dict(made)
+
+
+def _scenario(path: Path) -> dict[str, Any] | None:
+    if not path.is_file():
+        return None
+    data = read_document(path).data
+    if not isinstance(data, dict):
+        raise InputError(Problem(str(path), "a scenario: a mapping", shown(data)))
+    return data
+
+
+def _sweep(place: str, folder: Path) -> SweepOutcome:
+    import pandas as pd
+
+    path = folder / "results.parquet"
+    if not path.is_file():
+        parts = any(folder.glob("results-*.parquet"))
+        hint = "these are shards: the same sweep without --shard joins them" if parts else ""
+        raise InputError(Problem(place, _ACCEPTED, "a folder with neither result.json nor results.parquet", hint))
+    try:
+        table = pd.read_parquet(path)
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # pyarrow's and json's errors are ValueErrors
+        raise InputError(Problem(str(folder), "results of `sparsim sweep`", shown(str(error)))) from None
+    columns = list(table.columns)
+    if not {"digest", "error"} <= set(columns):  # a sweep all of whose points failed has no more
+        raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {shown(columns)}"))
+    return SweepOutcome(place, table, tuple(columns[: columns.index("digest")]), manifest)

@@ -1,0 +1,1 @@
+"""Explanations: terms, counterfactuals, the critical path, and sensitivities."""

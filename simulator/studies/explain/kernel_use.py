@@ -1,0 +1,90 @@
+"""What the kernels of one iteration cost: calls, elements, seconds, and the law behind each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from simulator.engine.plan.plan import Plan
+from simulator.models.curves import Affine, Curve, NLogN
+from simulator.models.exchange import Compute
+from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
+from simulator.scenario.scenario import Scenario
+from simulator.units import show_time
+
+STAGES = ("selection", "exchange", "combine", "update")
+
+
+def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
+    """Rows per stage: before an exchange, inside it, after it, and of the update; one row for each kernel.
+
+    A row has `runs` of the kernel over `elements` in all, `calls` of the framework, `seconds`, `per_call_s` (of a run),
+    the `law` in words, what it is `bound_by` (GPU or host), and the curve's `held_out_mape` and whether sizes were
+    `in_range`.
+    """
+    gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
+    used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
+    workers = scenario.cluster.workers
+    for bucket, selection in zip(work.buckets, work.selections, strict=True):
+        if workers == 1:
+            break
+        method = scenario.sparsifier.at_density(bucket.density)
+        used["selection"] += method.compute(selection, bucket, workers)
+        steps = method.exchange(selection, bucket, workers, scenario.topology.style)
+        last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
+        used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
+        used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
+    calls = runtime.update_calls * len(scenario.workload.layers)
+    used["update"] = [Compute("update", tuple(scenario.workload.numels), calls, "combine")]
+    return {stage: _rows(items, gpu, runtime) for stage, items in used.items()}
+
+
+def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str, Any]]:
+    grouped: dict[str, list[Compute]] = {}
+    for item in items:
+        if item.elements:
+            grouped.setdefault(item.kernel, []).append(item)
+    return sorted((_row(kernel, group, gpu, runtime) for kernel, group in grouped.items()), key=lambda r: -r["seconds"])
+
+
+def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[str, Any]:
+    on_gpu, on_host = [], []
+    for item in group:
+        sizes = np.array(item.elements)
+        on_gpu.append(0.0 if kernel == "host_merge" else float(gpu.kernel_time(kernel, sizes).sum()))
+        merged = float(sizes.sum()) * runtime.host_element
+        on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
+    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
+    elements = np.concatenate([item.elements for item in group])
+    curve = gpu.curve(kernel)
+    return {
+        "kernel": kernel,
+        "runs": len(elements),
+        "calls": sum(item.calls for item in group),
+        "elements": float(elements.sum()),
+        "seconds": seconds,
+        "per_call_s": seconds / len(elements),
+        "bound_by": "host" if math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
+        "law": _law(kernel, gpu, curve),
+        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
+        "held_out_mape": curve.held_out_mape if curve is not None else None,
+        "in_range": curve.in_range(elements) if curve is not None else None,
+    }
+
+
+def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
+    """How a kernel's seconds come from its elements, in words."""
+    if gpu.ideal:
+        return "free: the GPU is ideal"
+    if kernel == "host_merge":
+        return "host seconds per merged element"
+    if isinstance(curve, Affine):
+        return f"{show_time(curve.intercept)} + {show_time(curve.slope)} n"
+    if isinstance(curve, NLogN):
+        return f"{show_time(curve.intercept)} + {show_time(curve.coefficient)} n log2 n"
+    if curve is not None:
+        return f"measured, {len(curve.points)} points"
+    return f"{KERNEL_TRAFFIC[kernel]:g} bytes of GPU memory traffic per element"

@@ -1,0 +1,1 @@
+"""Sweeps: many runs over a grid, stored safely."""

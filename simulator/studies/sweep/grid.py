@@ -1,0 +1,253 @@
+"""The grid of a sweep: which keys vary, over which values, and which points are left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.loading.documents import Document, Path_
+from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
+from simulator.units import SI
+
+MAX_POINTS = 250_000
+MAX_VALUES = 2 * MAX_POINTS
+KEYS = ("name", "question", "base", "vary", "zip", "skip")
+_RANGE = ("from", "to", "scale", "points")
+_SCALES = ("linear", "log")
+_MOST = 1e30
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One varied key: its values as they are written, and where each stands in the sweep file."""
+
+    key: str
+    values: tuple[Any, ...]
+    places: tuple[Path_, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The key, cut at its dots."""
+        return tuple(self.key.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Every combination of the dimensions' entries: a varied key is a dimension, and so is a group that goes together.
+
+    Points are numbered from 0, the last dimension fastest; `left_out` (size,) marks the skipped ones.
+    """
+
+    dimensions: tuple[tuple[Axis, ...], ...]
+    left_out: np.ndarray
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All varied keys in the order they are written."""
+        return tuple(chain.from_iterable(self.dimensions))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Entries of each dimension."""
+        return tuple(len(dimension[0].values) for dimension in self.dimensions)
+
+    def numbers(self) -> list[int]:
+        """The points that are not skipped, in order."""
+        return [int(number) for number in np.flatnonzero(~self.left_out)]
+
+    def choice(self, number: int) -> tuple[int, ...]:
+        """Which of its values each axis takes at a point."""
+        picked: list[int] = []
+        for size in reversed(self.shape):
+            number, place = divmod(number, size)
+            picked.append(place)
+        return tuple(
+            place for place, dimension in zip(reversed(picked), self.dimensions, strict=True) for _ in dimension
+        )
+
+
+def read_grid(document: Document, near: Path) -> Grid:
+    """The grid of a sweep file. Raises InputError with every problem found, each with its place."""
+    return _Reader(document, near).grid()
+
+
+class _Reader:
+    """Reads `vary`, `zip` and `skip`, and gathers what is wrong."""
+
+    def __init__(self, document: Document, near: Path) -> None:
+        self.document, self.near = document, near
+        self.problems: list[Problem] = []
+        self.seen: set[str] = set()
+        self.made = 0
+
+    def grid(self) -> Grid:
+        data = self.document.data
+        if not isinstance(data, dict):
+            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", shown(data)))
+        for key in data:
+            if key not in KEYS:
+                self._wrong((key,), "a known key", f"'{key}'", nearest(str(key), KEYS))
+        dimensions: list[tuple[Axis, ...]] = [(axis,) for axis in self._axes(data.get("vary", {}), ("vary",))]
+        dimensions += self._zipped(data.get("zip", []))
+        if "base" not in data:
+            self._wrong((), "a `base`: a scenario or its name", "nothing", name="base")
+        if not dimensions and not self.problems:
+            self._wrong((), "keys to `vary` or to `zip`", "none", name="vary")
+        size = math.prod(len(dimension[0].values) for dimension in dimensions)
+        if size > MAX_POINTS:
+            self._wrong(("vary",), f"at most {MAX_POINTS:,} points", f"{size:,}", "sweep one part after the other")
+        if self.problems:
+            raise InputError(self.problems)
+        left_out = self._skipped(data.get("skip", []), Grid(tuple(dimensions), np.zeros(size, dtype=bool)))
+        if not self.problems and left_out.all():
+            self._wrong(("skip",), "at least one point that is not skipped", "none")
+        if self.problems:
+            raise InputError(self.problems)
+        return Grid(tuple(dimensions), left_out)
+
+    def _wrong(self, path: Path_, what: str, got: str, hint: str = "", name: str = "") -> None:
+        where = self.document.where(path)
+        label = name or ".".join(str(part) for part in path)
+        self.problems.append(Problem(f"{where}: {label}" if label else where, what, got, hint))
+
+    def _axes(self, given: Any, path: Path_) -> Iterator[Axis]:
+        if not isinstance(given, dict):
+            self._wrong(path, "a mapping from dotted keys to values", shown(given))
+            return
+        for key, values in given.items():
+            at = (*path, key)
+            if not all(str(key).split(".")):
+                self._wrong(at, "a dotted key such as cluster.nodes", shown(key))
+            elif key in self.seen:
+                self._wrong(at, "each key once", f"'{key}' again")
+            else:
+                self.seen.add(key)
+                listed, places = self._values(values, at)
+                if listed:
+                    yield Axis(key, tuple(listed), tuple(places))
+
+    def _zipped(self, given: Any) -> Iterator[tuple[Axis, ...]]:
+        if not isinstance(given, list):
+            self._wrong(("zip",), "a list of mappings whose lists go together", shown(given))
+            return
+        for number, group in enumerate(given):
+            axes = tuple(self._axes(group, ("zip", number)))
+            lengths = {axis.key: len(axis.values) for axis in axes}
+            if len(set(lengths.values())) > 1:
+                counts = ", ".join(f"{key} {count}" for key, count in lengths.items())
+                self._wrong(("zip", number), "lists of one length", counts)
+            elif axes:
+                yield axes
+
+    def _values(self, given: Any, path: Path_) -> tuple[list[Any], list[Path_]]:
+        """Values of one key, and their places; none where they can't be read."""
+        if isinstance(given, dict) and ("from" in given or "to" in given):
+            listed = self._range(given, path)
+            return listed, [path] * len(listed)
+        if not isinstance(given, list | tuple) or not given:
+            self._wrong(path, "a list of values, or {from, to, scale, points}", shown(given))
+            return [], []
+        return list(given), [(*path, place) for place in range(len(given))]
+
+    def _range(self, given: Mapping[str, Any], path: Path_) -> list[Any]:
+        found = len(self.problems)
+        for key in given:
+            if key not in _RANGE:
+                self._wrong((*path, key), "a known key", f"'{key}'", nearest(str(key), _RANGE))
+        ends = []
+        for key in ("from", "to"):
+            end = number_of(given.get(key))
+            if end is None:
+                got = shown(given[key]) if key in given else "nothing"
+                self._wrong((*path, key), "a number or a quantity with its unit", got)
+            else:
+                ends.append(end)
+        scale, points = given.get("scale", "linear"), given.get("points")
+        if scale not in _SCALES:
+            self._wrong((*path, "scale"), "linear or log", shown(scale))
+        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MAX_POINTS:
+            got = "nothing" if points is None else shown(points)
+            self._wrong((*path, "points"), f"a whole number from 2 to {MAX_POINTS:,}", got)
+        if len(ends) == 2:
+            self._check_ends(given, ends, scale == "log", path)
+        if len(self.problems) == found:
+            self.made += int(points or 0)
+            if self.made > MAX_VALUES:
+                self._wrong(path, f"at most {MAX_VALUES:,} values of all ranges together", f"{self.made:,}")
+        if len(self.problems) > found:
+            return []
+        whole = all(isinstance(given[key], int) for key in ("from", "to"))
+        unit = next((SI[dimension] for _, dimension in ends if dimension), "")
+        made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
+        return [f"{value!r} {unit}" for value in made] if unit else made
+
+    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: Path_) -> None:
+        """Both ends in units of one kind, and so that steps between them can be counted."""
+        got, least = f"{given['from']} and {given['to']}", min(ends)[0]
+        if len({dimension for value, dimension in ends if value or dimension}) > 1:
+            self._wrong(path, "both ends in units of one kind", got)
+        if log and least <= 0:
+            self._wrong(path, "both ends above 0, for a log scale", got)
+        if max(abs(end) for end, _ in ends) > _MOST or (log and 0 < least < 1 / _MOST):
+            self._wrong(path, f"ends from {1 / _MOST:g} to {_MOST:g}", got)
+
+    def _skipped(self, given: Any, grid: Grid) -> np.ndarray:
+        """Which points (size,) match every condition of one of the entries."""
+        left_out = np.zeros(grid.shape, dtype=bool)
+        if not isinstance(given, list):
+            self._wrong(("skip",), "a list of mappings from dotted keys to values", shown(given))
+            given = []
+        for number, entry in enumerate(given):
+            if not isinstance(entry, dict) or not entry:
+                self._wrong(("skip", number), "a mapping from dotted keys to values", shown(entry))
+                continue
+            match = np.ones(grid.shape, dtype=bool)
+            for key, condition in entry.items():
+                match &= self._matching(key, condition, ("skip", number, key), grid)
+            left_out |= match
+        return left_out.ravel()
+
+    def _matching(self, key: str, condition: Any, path: Path_, grid: Grid) -> np.ndarray:
+        """Where one condition holds, in a shape that goes with the grid's."""
+        held: list[tuple[int, int, Axis]] = []
+        for number, dimension in enumerate(grid.dimensions):
+            held += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
+        if not held:
+            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", nearest(key, self.seen))
+            return np.zeros(1, dtype=bool)
+        if not self._readable(condition, path):
+            return np.zeros(1, dtype=bool)
+        _, number, axis = max(held, key=lambda item: item[0])
+        rest = key[len(axis.key) + 1 :].split(".") if key != axis.key else []
+        shape = [1] * len(grid.shape)
+        shape[number] = len(axis.values)
+        values = [part_of(value, rest, self.near) for value in axis.values]
+        return np.array([matches(value, condition) for value in values]).reshape(shape)
+
+    def _readable(self, condition: Any, path: Path_) -> bool:
+        found = len(self.problems)
+        if is_comparison(condition):
+            for word, operand in condition.items():
+                if word in COMPARE and number_of(operand) is None:
+                    self._wrong((*path, word), "a number or a quantity with its unit", shown(operand))
+                elif word not in COMPARE and word != NOT:
+                    self._wrong((*path, word), "a known comparison", f"'{word}'", nearest(word, [*COMPARE, NOT]))
+        return len(self.problems) == found
+
+
+def _spread(first: float, last: float, points: int, log: bool, whole: bool) -> list[Any]:
+    """`points` values from `first` to `last`, to 12 digits; whole numbers where both ends were and they are."""
+    steps = [place / (points - 1) for place in range(points)]
+    if log:
+        made = [first * (last / first) ** step for step in steps]
+    else:
+        made = [first + (last - first) * step for step in steps]
+    made = [first, *(float(f"{value:.12g}") for value in made[1:-1]), last]
+    return [int(value) if whole and value == int(value) else value for value in made]

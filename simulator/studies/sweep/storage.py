@@ -1,0 +1,107 @@
+"""Results on disk: written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.engine.plan.plan import Plan
+from simulator.errors import InputError, Problem
+from simulator.models.timeline import LinkUse
+from simulator.prediction.run import Prediction
+
+_PAIRS = 100_000
+
+
+def store(folder: Path, prediction: Prediction) -> None:
+    """Write `result.json` and the resolved `scenario.yaml`; `traffic.csv` where something is sent; `links.csv` where
+    links were shared as exchanges went.
+
+    Raises InputError where the folder can't be written.
+    """
+    scenario, document = prediction.scenario, prediction.document
+    if prediction.iteration.link_use is not None:
+        write_text(folder / "links.csv", link_table(prediction.plan, prediction.iteration.link_use()))
+    if prediction.plan.prices.traffic.sent.any():
+        write_text(folder / "traffic.csv", traffic_table(prediction))
+    write_text(folder / "scenario.yaml", f"# digest {scenario.digest}\n{as_yaml(scenario.resolved())}")
+    write_text(folder / "result.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def traffic_table(prediction: Prediction) -> str:
+    """Who sends how much to whom in an iteration: `source,destination,bytes`, pairs that exchange nothing left out.
+
+    Places are workers and servers; where that makes more than 100,000 pairs, they are the nodes these stand on.
+    """
+    import pandas as pd
+
+    plan, matrix = prediction.plan, prediction.plan.traffic_between()
+    workers, places = plan.wiring.layout.workers, matrix.shape[0]
+    names = [f"worker {place}" if place < workers else f"server {place - workers}" for place in range(places)]
+    pairs = matrix.tocoo()
+    source, destination = pairs.coords
+    if pairs.nnz > _PAIRS:
+        node = plan.wiring.layout.placement().node
+        names = [f"node {number}" for number in range(int(node.max()) + 1)]
+        source, destination = node[source], node[destination]
+    rows = pd.DataFrame({"source": source, "destination": destination, "bytes": pairs.data})
+    rows = rows[rows["bytes"] > 0].groupby(["source", "destination"], as_index=False).sum()
+    label = np.array(names)
+    rows = rows.assign(source=label[rows["source"]], destination=label[rows["destination"]])
+    return str(rows.to_csv(index=False))
+
+
+def link_table(plan: Plan, use: LinkUse) -> str:
+    """What every link that carried something carried over time: `time_s,link,bytes_per_s,utilisation`.
+
+    A row holds from its time on until the link's next one; times are those of the network, from the first iteration.
+    """
+    import pandas as pd
+
+    wiring, frames = plan.wiring, []
+    for column in range(use.rates.shape[1]):
+        rates = use.rates[:, column]
+        # Rows where nothing changed say nothing.
+        kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
+        if not rates.any():
+            continue
+        for link in np.flatnonzero(use.of_link == column).tolist():
+            share = rates[kept] / float(wiring.capacity[link])
+            rows = {"time_s": use.times[kept], "link": wiring.names[link], "bytes_per_s": rates[kept]}
+            frames.append(pd.DataFrame({**rows, "utilisation": share}))
+    table = pd.concat(frames) if frames else pd.DataFrame(columns=["time_s", "link", "bytes_per_s", "utilisation"])
+    return str(table.to_csv(index=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically: a reader sees the old one or the new one, never a part."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises InputError where that can't be done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None
+
+
+def as_yaml(data: Any) -> str:
+    """A resolved scenario as YAML that `run` reads again: quantities carry their SI unit."""
+    import yaml
+
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)

@@ -1,0 +1,252 @@
+"""Sweeps: every point of a grid, each on disk as soon as it is finished, and one tidy table in the end.
+
+A sweep file names a `base` scenario and the keys that `vary`:
+
+    base: quickstart
+    vary:
+      sparsifier: [topk, {kind: dgc, warmup: [25 %]}]
+      sparsifier.density: {from: 0.01 %, to: 50 %, scale: log, points: 13}
+      cluster.network.bandwidth: [1 Gbit/s, 10 Gbit/s]
+    zip:
+      - {cluster.nodes: [1, 2, 8], cluster.gpus_per_node: [1, 4, 4]}
+    skip:
+      - {sparsifier: dgc, sparsifier.density: {above: 10 %}}
+
+Rows stand in the order of the file, the last key fastest; keys under `zip` come after those under `vary`. A point that
+meets all conditions of one entry of `skip` is left out; a condition is a value, a list of them, or comparisons
+(`above`, `at_least`, `below`, `at_most`, `not`). A key below a kind that varies too is left out for kinds that do not
+have it. Names are looked up as in the base: beside it, in ./configs, in the package.
+
+The folder holds `points.jsonl` (see `journal`), `manifest.json`, and in the end `results.parquet` and `results.csv`:
+the varied keys first, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
+result document's own keys (see `rows`), last `error`. They depend on the points alone: not on when, how often
+interrupted or by whom they were evaluated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.errors import InputError, Problem, SparsimError, shown
+from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find, missing
+from simulator.scenario.versions import versions
+from simulator.studies.sweep.executors import Executor, Here, Outcome, Processes
+from simulator.studies.sweep.journal import Journal
+from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.storage import write_text
+from simulator.studies.sweep.sweep_plan import Plan, Shard, planned
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a sweep is: distinct points in all, reused, evaluated now, of these failed; seconds since the start."""
+
+    total: int
+    reused: int = 0
+    evaluated: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Points evaluated per second."""
+        return self.evaluated / self.seconds if self.seconds else 0.0
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds that are left at this rate; None before the first point."""
+        left = self.total - self.reused - self.evaluated
+        return left / self.rate if self.rate else None
+
+
+class Failed(SparsimError):
+    """A point failed, and the sweep was asked to stop at the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep made: the table, the manifest that is on disk, and how many points failed."""
+
+    table: pd.DataFrame
+    manifest: dict[str, Any]
+    failed: int
+
+
+def sweep(
+    source: str | Path | Mapping[str, Any], out: str | Path | None = None, workers: int | None = None
+) -> pd.DataFrame:
+    """Evaluate a sweep file, or a mapping of the same form; one row a point, in SI.
+
+    `out`: the folder that keeps what is finished, so that the same call goes on where it was interrupted; `workers`:
+    processes (default: one per core; 1: this one). Points that fail have an `error`. Raises InputError for bad input.
+    """
+    if out is not None:
+        return run_sweep(source, Path(out), workers=workers).table
+    with tempfile.TemporaryDirectory() as folder:
+        return run_sweep(source, Path(folder), workers=workers).table
+
+
+def run_sweep(
+    source: str | Path | Mapping[str, Any],
+    out: Path,
+    *,
+    base: str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    shard: Shard | None = None,
+    fail_fast: bool = False,
+    observe: Callable[[Progress], None] | None = None,
+) -> Swept:
+    """Evaluate a sweep into the folder `out`, with what is there already reused.
+
+    `base`: the scenario that is varied in the place of the file's own; `cluster`: the address of a Dask scheduler whose
+    workers evaluate; `shard` (i, n): the i-th of n parts alone, i from 1, in files with that part's name; `fail_fast`:
+    stop at the first point that fails; `observe` is told how it goes.
+
+    Raises InputError for bad input or a folder in use, Failed with `fail_fast`, SparsimError where evaluating breaks
+    down. What is finished stays on disk whatever is raised.
+    """
+    document, near = _opened(source)
+    if base is not None:
+        document = _based(document, base)
+    points = Points(document, near, strict=not isinstance(source, Mapping))
+    executor, plan = _executor(workers, cluster), planned(points, shard)
+    part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
+    with Journal(out, part) as journal:
+        todo = [[n for n in group if not journal.finished(plan.digests[n])] for group in plan.groups]
+        todo = [group for group in todo if group]
+        manifest = _manifest(document, points, plan, shard)
+        manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
+        _write(out / f"manifest{part}.json", manifest)
+        progress = Progress(plan.distinct, manifest["reused"])
+        if observe is not None:
+            observe(progress)
+        if fail_fast and plan.broken:
+            raise Failed(next(iter(plan.broken.values())))
+        _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
+        made = _written(out, part, points, plan, journal)
+        failed = int(made["error"].notna().sum())
+        manifest |= {"evaluated": progress.evaluated, "failed": failed, "finished": _now()}
+        _write(out / f"manifest{part}.json", manifest)
+    return Swept(made, manifest, failed)
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Where outcomes go: into the journal first, then into the count."""
+
+    plan: Plan
+    journal: Journal
+    progress: Progress
+    fail_fast: bool
+    observe: Callable[[Progress], None] | None
+    began: float = field(default_factory=time.monotonic)
+
+    def take(self, batch: Sequence[Outcome]) -> None:
+        """Keep outcomes. Raises SparsimError for one of another version, Failed for one that failed, if so asked."""
+        for outcome in batch:
+            if outcome.digest != self.plan.digests[outcome.number]:
+                raise SparsimError(f"point {outcome.number} was evaluated by another version of sparsim")
+        self.journal.add([(outcome.digest, outcome.body) for outcome in batch])
+        errors = [outcome.error for outcome in batch if outcome.error is not None]
+        progress = self.progress
+        progress.evaluated += len(batch)
+        progress.failed += len(errors)
+        progress.seconds = time.monotonic() - self.began
+        if self.observe is not None:
+            self.observe(progress)
+        if errors and self.fail_fast:
+            raise Failed(errors[0])
+
+
+def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]], sink: _Sink) -> None:
+    """Have the points evaluated; whatever happens, nobody is left behind evaluating."""
+    if todo:
+        with closing(executor.run(points, todo)) as outcomes:
+            for batch in outcomes:
+                sink.take(batch)
+
+
+def _written(out: Path, part: str, points: Points, plan: Plan, journal: Journal) -> pd.DataFrame:
+    """The table of all rows, in memory and on disk."""
+    from simulator.studies.sweep.row_table import table, write_table  # pandas: once there is something to write
+
+    choices = [points.grid.choice(number) for number in plan.rows]
+    varied: dict[str, list[Any]] = {}
+    for place in range(len(points.axes)):
+        name, values = points.column(place)
+        varied[name] = [values[choice[place]] for choice in choices]
+    made = table(varied, (_row(number, plan, journal) for number in plan.rows))
+    write_table(out, f"results{part}", made)
+    return made
+
+
+def _row(number: int, plan: Plan, journal: Journal) -> dict[str, Any]:
+    if number in plan.broken:
+        return {"digest": None, "error": plan.broken[number]}
+    digest = plan.digests[number]
+    row = journal.row(digest)
+    return {"digest": digest, "error": journal.error(digest)} if row is None else row
+
+
+def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
+    if isinstance(source, Mapping):
+        return Document("sweep", dict(source), {}), Path()
+    found = find(str(source), None, "scenarios/sweeps") or find(str(source), None, "scenarios")
+    if found is None:
+        raise missing(str(source), "sweep", "", "scenarios/sweeps")
+    return read_document(found), found.parent
+
+
+def _based(document: Document, base: str | Path) -> Document:
+    """The sweep over another scenario. Raises InputError where there is none of that name."""
+    found = find(str(base), None, "scenarios")
+    if found is None:
+        raise missing(str(base), "--base", "", "scenarios")
+    return replace(document, data={**document.data, "base": str(found.resolve())})
+
+
+def _executor(workers: int | None, cluster: str | None) -> Executor:
+    if cluster is not None:
+        from simulator.studies.sweep.dask_executor import OnCluster
+
+        return OnCluster(cluster)
+    count = (os.cpu_count() or 1) if workers is None else workers
+    if count < 1:
+        raise InputError(Problem("workers", "at least 1", shown(workers)))
+    return Here() if count == 1 else Processes(count)
+
+
+def _manifest(document: Document, points: Points, plan: Plan, shard: Shard | None) -> dict[str, Any]:
+    content = json.dumps(document.data, sort_keys=True, default=str)
+    return {
+        "sweep": points.name,
+        "sweep_digest": hashlib.sha256(content.encode()).hexdigest(),
+        "versions": versions(),
+        "shard": None if shard is None else f"{shard[0]}/{shard[1]}",
+        "points": len(plan.rows),
+        "distinct": plan.distinct,
+        "skipped": int(points.grid.left_out.sum()),
+    }
+
+
+def _write(path: Path, manifest: dict[str, Any]) -> None:
+    write_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

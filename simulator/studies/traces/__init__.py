@@ -1,0 +1,1 @@
+"""Gradient traces: what they show, and traces made from a description."""

@@ -1,0 +1,110 @@
+"""Generated gradient traces, from a spec or like a recorded one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from simulator.errors import InputError, Problem
+from simulator.loading.documents import read_document
+from simulator.loading.problems import problems_of
+from simulator.models.gradients import Block
+from simulator.models.layers import Layer
+from simulator.studies.traces.trace_study import folder_of
+from simulator.traces.format.trace import Trace, TraceSpec
+from simulator.traces.format.writer import TraceWriter
+from simulator.traces.synthetic import Synthetic, blocks
+
+
+def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
+    """Write a generated trace, from a spec file or fitted to a recorded trace. Raises InputError for bad input."""
+    if (spec is None) == (like is None):
+        raise InputError(Problem("trace synthesize", "either a spec or --like", "both" if spec else "neither"))
+    if like is not None:
+        generator = fitted(folder_of(like))
+    else:
+        document = read_document(Path(str(spec)))
+        try:
+            generator = Synthetic.model_validate(document.data, context={"units_required": True})
+        except ValidationError as error:
+            raise InputError(problems_of(error, document)) from None
+    layers = [Layer(name=f"layer {i}", numel=layer.numel) for i, layer in enumerate(generator.layers)]
+    about = {
+        "model": f"synthetic, seed {generator.seed}",
+        "framework": "sparsim",
+        "source": generator.model_dump_json(),
+    }
+    description = TraceSpec(format=1, workers=generator.workers, iterations=(0,), **about)
+    rng = np.random.default_rng([generator.seed, len(layers)])
+    columns: np.ndarray | None = None
+    with TraceWriter(out, description, layers) as writer:
+        for block in blocks(generator):
+            if columns is None:
+                columns, weight = _sampled(block, sample, rng)
+            writer.append(
+                replace(
+                    block,
+                    values=block.values[:, columns],
+                    piece=block.piece[columns],
+                    coordinate=block.coordinate[columns],
+                    weight=weight,
+                )
+            )
+
+
+def _sampled(block: Block, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of a uniform sample of every layer, at least 64 of each, and what each column stands for."""
+    columns, weights = [], []
+    for unit, n in block.units("layer"):
+        count = min(n, max(64, round(share * n)))
+        columns.append(unit.start + np.sort(rng.choice(n, size=count, replace=False)))
+        weights.append(np.full(count, n / count))
+    return np.concatenate(columns), np.concatenate(weights)
+
+
+def fitted(folder: Path) -> Synthetic:
+    """A generator with each layer's scale, tail and hot coordinates, and the correlation and drift, of a trace.
+
+    Scale: standard deviation. Tail, by excess kurtosis: Gaussian below 1, Laplace below 4, else Student's t with
+    4 + 6/kurtosis degrees of freedom. Correlation of workers: from the variance of their mean. Hot coordinates: mean
+    square over workers and iterations 16 times the median or more. Drift: between the first and the last iteration.
+    """
+    from scipy import stats
+
+    trace = Trace.open(folder)
+    held = list(trace.blocks())
+    values = np.stack([block.values for block in held]).astype(float)
+    n = trace.spec.workers
+    power = np.square(values)
+    shared = float(np.square(values.mean(axis=1)).sum() * n / max(power.mean(axis=1).sum(), 1e-300))
+    correlation = min(1.0, max(0.0, (shared - 1) / (n - 1))) if n > 1 else 0.0
+    layers = []
+    for unit, numel in held[0].units("layer"):
+        mean_square = power[:, :, unit].mean(axis=(0, 1))
+        usual = float(np.median(mean_square)) or float(mean_square.mean()) or 1e-30
+        hot = mean_square > 16 * usual
+        ordinary = values[:, :, unit][:, :, ~hot] if not hot.all() else values[:, :, unit]
+        kurtosis = float(stats.kurtosis(ordinary, axis=None)) if ordinary.std() else 0.0
+        tail = "gaussian" if kurtosis < 1 else "laplace" if kurtosis < 4 else "student_t"
+        strength = float(np.sqrt(mean_square[hot].mean() / usual)) if hot.any() else 1.0
+        layer: dict[str, Any] = {"numel": numel, "scale": max(float(ordinary.std()), 1e-30), "tail": tail}
+        layer |= {"hot_share": float(hot.mean()), "hot_strength": min(strength, 1e6)}
+        if tail == "student_t":
+            layer["degrees_of_freedom"] = 4 + 6 / kurtosis
+        layers.append(layer)
+    first, last = (float(np.sqrt(power[i].mean())) for i in (0, -1))
+    span = max(1, trace.spec.iterations[-1] - trace.spec.iterations[0])
+    drift = (last / first) ** (1000 / span) if first and last else 1.0
+    return Synthetic.model_validate(
+        {
+            "layers": layers,
+            "workers": n,
+            "iterations": len(trace.spec.iterations),
+            "correlation": correlation,
+            "drift": min(1e6, max(1e-6, drift)),
+        }
+    )

@@ -1,0 +1,161 @@
+"""What a gradient trace shows: how gradients are distributed, and how selections build up over workers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from simulator.component import build
+from simulator.engine.replay import added, replay_trace, replayed_unions
+from simulator.errors import InputError, Problem, nearest
+from simulator.loading.documents import parse_document
+from simulator.loading.finding import TRACE_FILE, find, known_traces
+from simulator.models.exchange import Bucket
+from simulator.models.gradients import Block, Values
+from simulator.models.overlap import union_density
+from simulator.sparsifiers.base import Sparsifier
+from simulator.traces.format.trace import Trace
+from simulator.traces.overlap_fit import fit_concentration, fit_mixture
+
+BINS = 41
+WIDTH = 5.0
+"""Histograms cover this many standard deviations on either side."""
+
+
+def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
+    """What a trace holds, and per layer the distribution of u = gradient + residual under layer-wise Top-k.
+
+    At the last iteration of every recorded run: standard deviation, excess kurtosis (0 for a Gaussian, 3 for a
+    Laplace), Kolmogorov distance to the fitted Gaussian, which GaussianK relies on, and a histogram in standard
+    deviations. Raises InputError for a damaged trace.
+    """
+    trace = Trace.open(Path(folder))
+    method = build(Sparsifier, {"kind": "topk", "density": density})
+    layers: list[dict[str, Any]] = []
+    for number, run in enumerate(trace.spec.runs()):
+        u, block = _last_u(trace, number, method)
+        for place, layer in enumerate(trace.layers):
+            values = u[:, block.piece == place].astype(float).ravel()
+            about = {"iteration": run[1], "layer": layer.name, "numel": layer.numel}
+            layers.append({**about, **_distribution(values)})
+    return {**trace.spec.model_dump(mode="json"), "density": density, "layers": layers}
+
+
+def _last_u(trace: Trace, run: int, method: Any) -> tuple[Values, Block]:
+    """u of every worker at the last iteration of a run, with its block."""
+    residual = trace.residuals(run)
+    state: dict[str, Any] | None = None if residual is None else {"residual": residual}
+    for block in trace.blocks(block=run):
+        state, _, u, _ = method.select(state or method.start(block), block)
+    return u, block
+
+
+def _distribution(values: np.ndarray) -> dict[str, Any]:
+    from scipy import stats
+
+    mean, deviation = float(values.mean()), float(values.std())
+    if not deviation:
+        return {"std": 0.0, "excess_kurtosis": None, "gaussian_distance": None, "histogram": []}
+    scaled = (values - mean) / deviation
+    counts, _ = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH))
+    return {
+        "std": deviation,
+        "excess_kurtosis": float(stats.kurtosis(scaled)),
+        "gaussian_distance": float(stats.kstest(scaled, "norm").statistic),
+        "histogram": (counts / len(values)).tolist(),
+    }
+
+
+def build_up(
+    folder: str | Path, methods: Sequence[dict[str, Any] | str], workers: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
+
+    `independent`: what workers that choose independently would aggregate. Raises InputError for a damaged trace or more
+    workers than it recorded.
+    """
+    trace = Trace.open(Path(folder))
+    recorded = trace.spec.workers
+    counts = list(workers) or [2**i for i in range(recorded.bit_length())]
+    if max(counts) > recorded:
+        raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
+    bucket = _whole(trace)
+    rows = []
+    for wanted in methods:
+        method = cast(Sparsifier, build(Sparsifier, wanted))
+        for count in counts:
+            for steps in replay_trace(method, [bucket], trace, count):
+                row = added(steps).row()
+                independent = union_density(row["selected"], count)
+                rows.append({"method": label(method), "workers": count, **row, "independent": independent})
+    return rows
+
+
+def _whole(trace: Trace) -> Bucket:
+    """One bucket of all tensors, in forward order."""
+    return Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+
+
+def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
+    """Laws of gradient build-up fitted on few workers and held against more, for Top-k with error feedback.
+
+    Unions are those that the trace measured on all coordinates, where it did at this density, and otherwise the
+    replay's on the sampled ones; both are means over iterations. `overlap_concentration` and
+    `overlap_mixture` are what a scenario takes, one or the other.
+    `rows`: per number of workers the union, each law's figure and its signed error, and whether it was fitted.
+    """
+    trace = Trace.open(Path(folder))
+    measured = trace.union_points(granularity, True, density)
+    if measured:
+        counts = sorted(set.intersection(*(set(points) for points in measured.values())))
+        points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
+    else:
+        method = cast(Sparsifier, build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity}))
+        points = replayed_unions(method, [_whole(trace)], trace)
+    known = {n: value for n, value in points.items() if n <= fitted_on}
+    concentration, mixture = fit_concentration(known), fit_mixture(known)
+    rows = []
+    for n, value in points.items():
+        laws = {
+            "beta_binomial": union_density(points[1], n, concentration),
+            "mixture": union_density(points[1], n, mixture),
+        }
+        errors = {f"{name}_error": law / value - 1 for name, law in laws.items()}
+        rows.append({"workers": n, "union": value, **laws, **errors, "used_in_fit": n <= fitted_on})
+    return {
+        "source": "union.csv" if measured else "replay",
+        "density": density,
+        "granularity": granularity,
+        "overlap_concentration": concentration if np.isfinite(concentration) else None,
+        "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
+        "rows": rows,
+    }
+
+
+DEFAULT_METHODS: tuple[dict[str, Any], ...] = (
+    {"kind": "topk", "density": 0.01},
+    {"kind": "topk", "density": 0.01, "granularity": "model"},
+)
+
+
+def parsed_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
+    """Methods given as YAML on the command line; Top-k by layer and over the whole model where none are."""
+    return [parse_document(text, "--method").data for text in texts] or list(DEFAULT_METHODS)
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a trace given by path or by name. Raises InputError where there is none."""
+    found = find(name, None)
+    if found is None or found.name != TRACE_FILE:
+        hint = nearest(name, known_traces())
+        raise InputError(Problem(name, f"a trace folder with {TRACE_FILE}", "none", hint if "mean" in hint else ""))
+    return found.parent
+
+
+def label(method: Sparsifier) -> str:
+    """Kind, density and granularity of a method, for tables and legends."""
+    parts = [getattr(method, name, None) for name in ("density", "granularity")]
+    return " ".join([method.kind, *(f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part)])

@@ -1,0 +1,1 @@
+"""Validation: predicted against measured, the error of the model, and fits of runtime constants."""

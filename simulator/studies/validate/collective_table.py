@@ -1,0 +1,152 @@
+"""Tables of measured collectives over TCP, each row predicted from link rate, bucket and ping-pong alone."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from simulator.engine.plan.pricing import Prices, Wires, alone
+from simulator.errors import InputError, Problem, nearest, shown
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
+from simulator.topologies.base import Topology
+from simulator.topologies.parameter_server import ParameterServer
+from simulator.topologies.recursive_doubling import RecursiveDoubling
+from simulator.topologies.ring import Ring
+from simulator.topologies.tree import Tree
+
+NAME = "collectives.csv"
+
+ETHERNET_BYTES = 14
+"""Header of an Ethernet frame (IEEE 802.3), which a shaper counts; preamble, check sequence and gap it does not."""
+TCP_BYTES = 20 + 20 + 12
+"""Headers of IPv4 (RFC 791) and TCP (RFC 9293) with its time stamps option (RFC 7323, padded), part of the MTU."""
+
+ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
+    "ring_all_reduce": (Ring(), AllReduce),
+    "recursive_doubling_all_reduce": (RecursiveDoubling(), AllReduce),
+    "tree_all_reduce": (Tree(), AllReduce),
+    "parameter_server": (ParameterServer(), lambda nbytes: PushPull(nbytes, nbytes)),
+    "ring_all_gather": (Ring(), AllGather),
+    "tree_broadcast": (Tree(), Broadcast),
+    "broadcast_at_once": (Tree(children="at_once"), Broadcast),
+    "gloo_all_reduce": (Ring(), AllReduce),
+    "gloo_broadcast": (Tree(children="at_once"), Broadcast),
+}
+"""What each name in the column `collective` stands for: a topology, and the step from bytes."""
+
+
+class Row(BaseModel):
+    """One measured collective: bytes of each rank's vector (of its share in a gather), on links shaped alike.
+
+    `link_rate_bit_per_s` and `burst_bytes` are the shaper's, headers counted; `half_round_trip_s` is that of 4 bytes.
+    Further columns say where the row comes from, and are not read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    collective: str
+    workers: int = Field(ge=2, le=1024)
+    message_bytes: float = Field(gt=0)
+    link_rate_bit_per_s: float = Field(gt=0)
+    burst_bytes: float = Field(ge=0)
+    mtu_bytes: int = Field(gt=TCP_BYTES)
+    half_round_trip_s: float = Field(ge=0)
+    median_s: float = Field(gt=0)
+
+
+def goodput(link_rate: float, mtu: int, both_ways: bool = False) -> float:
+    """Bytes/s of payload over TCP on a link of `link_rate` bit/s: link_rate/8 (MTU - 52)/(MTU + 14).
+
+    With traffic `both_ways` a link also carries the acknowledgements of what comes the other way, 66 bytes for every
+    second full segment (RFC 9293, 3.8.6.3): link_rate/8 (MTU - 52)/(MTU + 14 + 33).
+
+    >>> round(goodput(100e6, 9000)), round(goodput(100e6, 9000, both_ways=True))
+    (12408476, 12363214)
+    """
+    acknowledgement = (ETHERNET_BYTES + TCP_BYTES) / 2 if both_ways else 0
+    return link_rate / 8 * (mtu - TCP_BYTES) / (mtu + ETHERNET_BYTES + acknowledgement)
+
+
+def payload_share(mtu: int) -> float:
+    """Share of a full frame's bytes, as a shaper counts them, that is payload of TCP."""
+    return (mtu - TCP_BYTES) / (mtu + ETHERNET_BYTES)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a table. Raises InputError with every cell that cannot be read, by its line and column."""
+    rows: list[Row] = []
+    problems: list[Problem] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            absent = [name for name in Row.model_fields if name not in (reader.fieldnames or [])]
+            if absent:
+                raise InputError(Problem(f"{path}:1", f"columns {', '.join(Row.model_fields)}", f"no {absent}"))
+            for cells in reader:
+                rows += _row(cells, f"{path}:{reader.line_num}", problems)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
+    if problems or not rows:
+        raise InputError(problems or Problem(str(path), "at least one row", "none"))
+    return rows
+
+
+def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[Row]:
+    """One row, or none and what is wrong with it."""
+    try:
+        row = Row.model_validate({key: value for key, value in cells.items() if key in Row.model_fields})
+    except ValidationError as error:
+        for item in error.errors():
+            what = item["msg"].removeprefix("Input should be ")
+            problems.append(Problem(f"{where}: {item['loc'][0]}", what, shown(item["input"])))
+        return []
+    if row.collective not in ALGORITHMS:
+        what = f"one of {', '.join(ALGORITHMS)}"
+        problems.append(Problem(f"{where}: collective", what, row.collective, nearest(row.collective, ALGORITHMS)))
+    return [row]
+
+
+def predict(row: Row) -> tuple[Prices, Wires, bool]:
+    """A row's exchange priced, nothing fitted; the wires, and whether flows were used because the fold is not exact."""
+    topology, step = ALGORITHMS[row.collective]
+    exchange, layout = step(row.message_bytes), topology.layout(row.workers, 1)
+    both_ways = all(
+        set(item.src.tolist()) == set(item.dst.tolist())
+        for phase in topology.rounds(exchange, layout)
+        for item in phase
+    )
+    bandwidth = goodput(row.link_rate_bit_per_s, row.mtu_bytes, both_ways)
+    burst = row.burst_bytes * payload_share(row.mtu_bytes)
+    fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
+    wires = Wires(topology, fabric, fabric.wire(layout))
+    prices, flowed = alone(exchange, wires)
+    return prices, wires, flowed
+
+
+def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
+    """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
+    for row in read(path):
+        prices, wires, _ = predict(row)
+        predicted = float(prices.seconds[0])
+        busiest = float(np.max(prices.traffic.links / wires.wiring.capacity))
+        size, rate = row.message_bytes / 2**10, row.link_rate_bit_per_s / 1e6
+        yield {
+            "scenario": f"{row.collective}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
+            "group": group,
+            "quantity": "collective",
+            "measured": row.median_s,
+            "predicted": predicted,
+            "interval": None,
+            "stated_interval": None,
+            "digest": None,
+            "warnings": [],
+            "signed_error": predicted / row.median_s - 1,
+            "baseline_signed_error": busiest / row.median_s - 1,
+            "used_in_fit": False,
+        }

@@ -1,0 +1,62 @@
+"""The model's own error: what is left where every curve, law and term has had its say."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.prediction.evidence import DEVIATION, NORMAL_95, ModelError
+
+_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. Mean absolute relative error of whole
+# iterations beyond the stated errors of curves, laws and terms: from all set-ups, and from all but one.
+"""
+ONE_DEVIATION = 0.6827
+"""Share of a normal distribution within one standard deviation."""
+
+
+def fit_model_error(rows: Sequence[Mapping[str, Any]]) -> ModelError:
+    """The error that puts 68.27 % of measured iterations within one standard deviation of their prediction.
+
+    `rows`: rows of `validate` that no constant was fitted to, with `stated_interval`, the interval from stated errors
+    alone, from two set-ups (`group`) or more. Each set-up counts the same, however many rows it has. A scale and not a
+    90 % quantile: a few rows that are far off would make that quantile the error of everything.
+    """
+    needed: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        needed[str(row["group"])].append(_needed(row))
+    without = {name: _scale({key: each for key, each in needed.items() if key != name}) for name in sorted(needed)}
+    return ModelError(sum(map(len, needed.values())), _scale(needed), without)
+
+
+def model_error_yaml(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The file that predictions take the model's error from. Raises InputError below two set-ups."""
+    counted = [row for row in rows if row["stated_interval"] is not None and not row["used_in_fit"]]
+    groups = {row["group"] for row in counted}
+    if len(groups) < 2:
+        hint = "the error is judged on set-ups that it was not taken from; a folder of scenarios is one"
+        raise InputError(Problem("validate --model-error", "whole iterations from two set-ups", str(len(groups)), hint))
+    found = fit_model_error(counted)
+    without = "".join(f"  {name}: {value:.5f}\n" for name, value in found.without.items())
+    return f"{_HEAD}rows: {found.rows}\nerror: {found.error:.5f}\nwithout:\n{without}"
+
+
+def _needed(row: Mapping[str, Any]) -> float:
+    """The error with which the measured value is one standard deviation off; 0 where the stated ones do."""
+    predicted, (low, high) = float(row["predicted"]), row["stated_interval"]
+    off = float(row["measured"]) - predicted
+    stated = (high - predicted if off > 0 else predicted - low) / NORMAL_95
+    return math.sqrt(max(0.0, off**2 - stated**2)) / (DEVIATION * predicted)
+
+
+def _scale(needed: Mapping[str, Sequence[float]]) -> float:
+    """Smallest error that is enough for ONE_DEVIATION of the rows, each weighted by one over its set-up's rows."""
+    values = np.array([value for each in needed.values() for value in each])
+    weights = np.array([1 / (len(each) * len(needed)) for each in needed.values() for _ in each])
+    order = np.argsort(values, kind="stable")
+    enough = np.cumsum(weights[order]) >= ONE_DEVIATION - 1e-12
+    return float(values[order][np.argmax(enough)])

@@ -1,0 +1,186 @@
+"""Predicted against measured: every scenario that says what was measured, and every table of collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.loading.finding import find
+from simulator.prediction.evidence import interval, model_error
+from simulator.prediction.run import Prediction, run
+from simulator.scenario.reading import load
+from simulator.scenario.scenario import Measured, Scenario
+from simulator.scenario.versions import versions
+from simulator.studies.validate.collective_table import NAME as TABLE
+from simulator.studies.validate.collective_table import table_rows
+
+QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
+DEFAULT = "validation"
+
+
+def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
+    """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
+
+    A table of measured collectives (`collectives.csv`) counts as a row per line of it.
+
+    Returns `rows`, errors in `groups`, of whole `iterations` and `overall`, and `versions`; rows that were used in
+    fitting are listed but not counted. Raises InputError with every problem of every file.
+    """
+    rows: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    for path in scenario_files(places):
+        try:
+            scenario = load(path)
+            if scenario.measured is not None:
+                rows.extend(_rows(scenario, scenario.measured, path.parent.name))
+        except InputError as error:
+            problems.extend(error.problems)
+    for path in table_files(places):
+        try:
+            rows.extend(table_rows(path, path.absolute().parent.name))
+        except InputError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise InputError(problems)
+    if not rows:
+        names = ", ".join(str(place) for place in places) or DEFAULT
+        raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
+    counted = [row for row in rows if not row["used_in_fit"]]
+    groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
+    whole = [row for row in counted if row["quantity"] == "iteration_time"]
+    return {
+        "rows": rows,
+        "groups": groups,
+        "iterations": _errors(whole),
+        "overall": _errors(counted),
+        "versions": versions(),
+    }
+
+
+def scenario_files(places: Sequence[str | Path]) -> list[Path]:
+    """Scenario files of the given files and folders, in order; without any, those that ship with the package.
+
+    Tables (`.csv`) are left out. Raises InputError for what is not there.
+    """
+    files: list[Path] = []
+    for place in places or [_shipped()]:
+        path = Path(place)
+        if path.is_dir():
+            files.extend(sorted(path.rglob("*.yaml"), key=_natural))
+            continue
+        if path.suffix == ".csv" and path.is_file():
+            continue
+        found = find(str(place), None, "scenarios")
+        if found is None:
+            raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
+        files.append(found)
+    return files
+
+
+def table_files(places: Sequence[str | Path]) -> list[Path]:
+    """Tables of measured collectives among the given files and in the given folders, in order (default: shipped)."""
+    found: list[Path] = []
+    for path in map(Path, places or [_shipped()]):
+        if path.is_dir():
+            found.extend(sorted(path.rglob(TABLE)))
+        elif path.suffix == ".csv" and path.is_file():
+            found.append(path)
+    return found
+
+
+def _shipped() -> Path:
+    package = Path(__file__).parents[2]
+    for root in (Path("scenarios"), package / "scenarios", package.parent / "scenarios"):
+        if (root / DEFAULT).is_dir():
+            return root / DEFAULT
+    raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
+
+
+def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
+    parts = path.stem.split("-")
+    return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
+def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[str, Any]]:
+    prediction = run(scenario)
+    stated, judged = _intervals(prediction, group)
+    for quantity in QUANTITIES:
+        value = getattr(measured, quantity)
+        if value is None:
+            continue
+        predicted = _predicted(quantity, prediction)
+        whole = quantity == "iteration_time"
+        baseline = trivial_sum(prediction) if whole else None
+        yield {
+            "scenario": scenario.name,
+            "group": group,
+            "quantity": quantity,
+            "measured": value,
+            "predicted": predicted,
+            "interval": judged if whole else None,
+            "stated_interval": stated if whole else None,
+            "signed_error": predicted / value - 1,
+            "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
+            "used_in_fit": _used(measured, quantity),
+            "digest": scenario.digest,
+            "warnings": prediction.document["warnings"],
+        }
+
+
+def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[float]]:
+    """[p5, p95] from stated errors alone, and with the model's own, taken from other set-ups than the one it judges."""
+    stated = [item for item in prediction.evidence if item.what != "model"]
+    own = [item for item in prediction.evidence if item.what == "model"]
+    error = model_error()
+    if error is not None:
+        own = [replace(item, held_out_mape=error.without.get(group, error.error)) for item in own]
+    return interval(prediction.times, stated), interval(prediction.times, [*stated, *own])
+
+
+def _used(measured: Measured, quantity: str) -> bool:
+    return measured.used_in_fit if isinstance(measured.used_in_fit, bool) else quantity in measured.used_in_fit
+
+
+def _predicted(quantity: str, prediction: Prediction) -> float:
+    breakdown = prediction.document["breakdown_s"]
+    if quantity == "iteration_time":
+        return float(prediction.document["iteration_time_s"])
+    if quantity == "communication":
+        # A timer around a collective also sees the wait for the slowest worker.
+        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.work.input_time)
+    return float(breakdown[quantity])
+
+
+def trivial_sum(prediction: Prediction) -> float:
+    """What needs no simulator: single-GPU time, kernels and the busiest link's bytes at full rate, added up."""
+    plan, document = prediction.plan, prediction.document
+    link = document["traffic"]["busiest_link"]
+    rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
+    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"]
+    return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
+
+
+def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions.
+
+    `coverage`: share of the rows with an interval whose measured value lies inside.
+    """
+    signed = np.array([row["signed_error"] for row in rows])
+    if not len(signed):
+        return {"n": 0} | dict.fromkeys(("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage"))
+    absolute = np.abs(signed)
+    inside = [low <= row["measured"] <= high for row in rows if row["interval"] for low, high in [row["interval"]]]
+    return {
+        "n": len(rows),
+        "mape": float(absolute.mean()),
+        "median_ape": float(np.median(absolute)),
+        "p95_ape": float(np.percentile(absolute, 95)),
+        "max_ape": float(absolute.max()),
+        "bias": float(signed.mean()),
+        "coverage": float(np.mean(inside)) if inside else None,
+    }

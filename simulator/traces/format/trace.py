@@ -1,0 +1,220 @@
+"""The trace format: a folder with recorded gradients of every worker, opened, checked and streamed."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from simulator.component import Spec, expected
+from simulator.errors import InputError, Problem
+from simulator.models.gradients import Block, Values
+from simulator.models.layers import MAX_BATCH, Layer
+from simulator.traces.format.tables import Keys, Table
+from simulator.traces.format.texts import UnionPoint, read_layers, read_spec, read_unions
+
+FILES = ("trace.yaml", "layers.csv", "gradients.parquet")
+"""The files that every trace has."""
+
+
+MAX_TRACE_WORKERS = 4096
+Number = Annotated[int, Field(ge=0, lt=2**31)]
+"""Of an iteration: they are stored as int32."""
+Edge = Annotated[int, Field(ge=0, lt=2**62)]
+Scale = Annotated[float, Field(gt=0, le=1e30)]
+_LEAST_SCALE = 1e-30
+
+
+class TraceSpec(Spec):
+    """What trace.yaml says: where the gradients come from, which iterations, and by how much they are scaled.
+
+    `blocks`: first and last of each run of consecutive iterations (default: the runs in `iterations`), which is what
+    replay with error feedback goes over. Stored values are gradients times `gradient_scale`, residuals times
+    `residual_scale`, so that small ones survive float16.
+    """
+
+    format: Literal[1]
+    model: str = ""
+    framework: str = ""
+    device: str = ""
+    batch_size: int = Field(default=1, ge=1, le=MAX_BATCH)
+    workers: int = Field(ge=1, le=MAX_TRACE_WORKERS)
+    date: datetime.date | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+    iterations: tuple[Number, ...] = Field(min_length=1)
+    blocks: tuple[tuple[Edge, Edge], ...] = ()
+    loss: dict[int, float] = Field(default_factory=dict)
+    data_licence: str = ""
+    source: str = ""
+    gradient_scale: Scale = 1.0
+    residual_scale: Scale = 1.0
+    sampling: str = ""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TraceSpec:
+        if any(b <= a for a, b in pairwise(self.iterations)) or self.iterations[0] < 0:
+            raise expected("increasing iterations from 0 up", "others", "each iteration is recorded once")
+        if min(self.gradient_scale, self.residual_scale) < _LEAST_SCALE:
+            raise expected(f"scales of at least {_LEAST_SCALE:g}", "a smaller one")
+        recorded, last = set(self.iterations), -1
+        for first, end in self.blocks:
+            span = range(first, end + 1)
+            if first <= last or not 0 < len(span) <= len(recorded) or not recorded.issuperset(span):
+                hint = "a block is [first, last] of consecutive recorded iterations, in order"
+                raise expected("blocks of recorded iterations", f"[{first}, {end}]", hint)
+            last = end
+        return self
+
+    def runs(self) -> tuple[tuple[int, int], ...]:
+        """The blocks, or the runs of consecutive iterations where none are stated."""
+        if self.blocks:
+            return self.blocks
+        breaks = [i for i in range(1, len(self.iterations)) if self.iterations[i] != self.iterations[i - 1] + 1]
+        starts, ends = [0, *breaks], [*breaks, len(self.iterations)]
+        return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in zip(starts, ends, strict=True))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A checked trace folder.
+
+    gradients.parquet: columns iteration, layer, coordinate (position in the layer), weight (elements that the
+    coordinate stands for) and w0, w1, ... (one per worker; float16, 32 or 64), sorted by iteration, layer, coordinate,
+    the same coordinates in every iteration. layers.csv: name, numel, optionally forward_s, backward_s and shape
+    (`64x3x7x7`), in forward order. Optional: residuals.parquet, what each worker had left behind at the start of each
+    block (columns block, layer, coordinate, w0, ...), and union.csv, measured unions of Top-k selections.
+    """
+
+    folder: Path
+    spec: TraceSpec
+    layers: tuple[Layer, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    keys: Keys
+    unions: tuple[UnionPoint, ...] = ()
+
+    @classmethod
+    def open(cls, folder: Path | str) -> Trace:
+        """Read a trace's description and check all of its files, one iteration in memory at a time.
+
+        Raises InputError with everything that is wrong, each with file, row and column.
+        """
+        folder = Path(folder)
+        missing = [name for name in FILES if not (folder / name).is_file()]
+        if missing:
+            what, got = f"a trace folder with {', '.join(FILES)}", f"no {', '.join(missing)}"
+            raise InputError(Problem(str(folder), what, got))
+        problems: list[Problem] = []
+        spec = read_spec(folder / FILES[0], TraceSpec, problems)
+        layers, shapes = read_layers(folder / FILES[1], problems)
+        unsound = bool(problems)
+        unions = read_unions(folder / "union.csv", problems)
+        if spec is None or unsound:
+            raise InputError(problems)
+        numels = [layer.numel for layer in layers]
+        keys = Table(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
+        residuals = Table(folder / "residuals.parquet", "block", spec.workers)
+        if keys is not None and residuals.path.exists():
+            residuals.check(range(len(spec.runs())), numels, keys, problems)
+        if problems or keys is None:
+            raise InputError(problems)
+        return cls(folder, spec, layers, shapes, keys, unions)
+
+    @property
+    def numels(self) -> tuple[int, ...]:
+        """Elements of each layer."""
+        return tuple(layer.numel for layer in self.layers)
+
+    def blocks(
+        self, workers: int | Sequence[int] | None = None, whole_model: bool = True, block: int | None = None
+    ) -> Iterator[Block]:
+        """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
+
+        `workers`: the first so many, or those listed. `block`: only the iterations of one of the trace's blocks.
+        `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
+        `Block.iteration` counts from 0.
+        """
+        chosen = self._workers(workers)
+        spans = self.spec.runs() if block is None else (self._run(block),)
+        table = Table(self.folder / FILES[2], "iteration", self.spec.workers)
+        offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
+        count = 0
+        wanted = range(spans[0][0], spans[-1][1] + 1)
+        places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
+        m = len(self.keys.layer)
+        for iteration, row, rows in table.groups(chosen, wanted, range(places[0] * m, (places[-1] + 1) * m)):
+            if not any(first <= iteration <= last for first, last in spans):
+                continue
+            if len(rows) != m:
+                raise table.replaced(row)
+            whole = Block(
+                values=_values(rows, chosen, self.spec.gradient_scale, table.path),
+                piece=self.keys.layer,
+                coordinate=self.keys.coordinate + offsets[self.keys.layer],
+                weight=self.keys.weight,
+                numels=self.numels,
+                iteration=count,
+                shapes=self.shapes,
+            )
+            count += 1
+            if whole_model:
+                yield whole
+            else:
+                yield from (whole.part((i,), 0, (n,)) for i, n in enumerate(self.numels))
+
+    def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
+        """What each worker had left behind when a block starts, (n, m); None where the trace has none."""
+        path, chosen = self.folder / "residuals.parquet", self._workers(workers)
+        self._run(block)
+        if not path.exists():
+            return None
+        table = Table(path, "block", self.spec.workers)
+        _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
+        if rows is None or len(rows) != len(self.keys.layer):
+            raise table.replaced(row)
+        return _values(rows, chosen, self.spec.residual_scale, path)
+
+    def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
+        """Measured unions by iteration: share of coordinates that at least one of n workers selected, by n."""
+        points: dict[int, dict[int, float]] = {}
+        for item in self.unions:
+            if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
+                points.setdefault(item.iteration, {})[item.workers] = item.union_density
+        return points
+
+    def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
+        n = self.spec.workers
+        chosen = tuple(range(n) if workers is None else range(workers) if isinstance(workers, int) else workers)
+        if not chosen or min(chosen) < 0 or max(chosen) >= n:
+            got = f"{workers}" if isinstance(workers, int) else f"{list(chosen)}"
+            raise InputError(Problem(str(self.folder), f"1 to {n} of its workers", got, "the trace has no others"))
+        return chosen
+
+    def _run(self, block: int) -> tuple[int, int]:
+        runs = self.spec.runs()
+        if not 0 <= block < len(runs):
+            raise InputError(Problem(str(self.folder), f"a block from 0 to {len(runs) - 1}", str(block)))
+        return runs[block]
+
+
+def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:
+    values: Values = np.stack([rows[f"w{worker}"].to_numpy().astype(np.float32) for worker in workers])
+    with np.errstate(over="ignore"):
+        values = values / np.float32(scale)
+    if scale < 1 and not np.isfinite(values).all():
+        raise InputError(
+            Problem(str(path), "values that float32 holds when divided by the scale", f"{scale:g} below them")
+        )
+    return values
+
+
+def described(spec: TraceSpec, iterations: Sequence[int]) -> TraceSpec:
+    """The description with the iterations that were written and their runs."""
+    bare = spec.model_copy(update={"iterations": tuple(iterations), "blocks": ()})
+    return bare.model_copy(update={"blocks": bare.runs()})

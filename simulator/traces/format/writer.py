@@ -1,0 +1,131 @@
+"""Writing a trace folder, iteration by iteration."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from simulator.errors import SparsimError
+from simulator.models.gradients import Block, Values
+from simulator.models.layers import Layer
+from simulator.traces.format.texts import UnionPoint
+from simulator.traces.format.trace import FILES, TraceSpec, described
+
+
+class TraceWriter:
+    """Writes the trace format; a context manager, and only a trace that was finished can be opened.
+
+    `spec` describes the trace; its iterations and blocks are replaced by those that are written. `layers` in forward
+    order, as in the whole-model blocks that are appended. Values are stored times `spec.gradient_scale` as `dtype`.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        spec: TraceSpec,
+        layers: Sequence[Layer],
+        dtype: Literal["float16", "float32"] = "float32",
+    ) -> None:
+        self.folder, self.spec, self.layers, self.dtype = Path(folder), spec, tuple(layers), dtype
+        self._iterations: list[int] = []
+        self._files: dict[str, pq.ParquetWriter] = {}
+        self._keys: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._shapes: tuple[tuple[int, ...], ...] = ()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in (*FILES, "residuals.parquet", "union.csv"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def append(self, block: Block, iteration: int | None = None) -> None:
+        """Add one iteration of the whole model; by default its number is the block's.
+
+        Raises SparsimError where it does not follow the last one, or holds other coordinates or workers.
+        """
+        number = block.iteration if iteration is None else iteration
+        offsets = np.concatenate([[0], np.cumsum(block.numels)[:-1]])
+        keys = (block.piece, block.coordinate - offsets[block.piece], block.weight)
+        if self._keys is None:
+            if block.numels != tuple(layer.numel for layer in self.layers):
+                raise SparsimError("a trace's blocks must hold the whole model, layer by layer")
+            self._keys, self._shapes = keys, block.shapes
+        if any(not np.array_equal(a, b) for a, b in zip(keys, self._keys, strict=True)):
+            raise SparsimError(f"iteration {number} holds other coordinates than the first one")
+        if number <= (self._iterations[-1] if self._iterations else -1):
+            raise SparsimError(f"iteration {number} does not follow {self._iterations[-1:] or 0}")
+        self._write("gradients.parquet", "iteration", number, block.values, self.spec.gradient_scale)
+        self._iterations.append(number)
+
+    def residuals(self, block: int, values: Values) -> None:
+        """Add what each worker had left behind at the start of a block, (n, m); blocks in order."""
+        self._write("residuals.parquet", "block", block, values, self.spec.residual_scale)
+
+    def unions(self, points: Iterable[UnionPoint]) -> None:
+        """Write the measured unions."""
+        names = UnionPoint.__slots__
+        with (self.folder / "union.csv").open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(names)
+            for point in points:
+                cells = [getattr(point, name) for name in names]
+                out.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
+
+    def close(self) -> None:
+        """Write layers.csv and, last of all, trace.yaml."""
+        self._close_files()
+        if not self._iterations:
+            raise SparsimError("a trace needs at least one iteration")
+        with (self.folder / FILES[1]).open("w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            shaped = bool(self._shapes)
+            out.writerow(["name", "numel", "dtype", "forward_s", "backward_s", *(["shape"] if shaped else [])])
+            for i, layer in enumerate(self.layers):
+                shape = ["x".join(map(str, self._shapes[i]))] if shaped else []
+                out.writerow([layer.name, layer.numel, "float32", layer.forward, layer.backward, *shape])
+        data = described(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
+        text = yaml.safe_dump(data, sort_keys=False, width=110, default_flow_style=None, allow_unicode=True)
+        (self.folder / FILES[0]).write_text(text, encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._close_files()
+
+    def _close_files(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    def _write(self, name: str, group: str, number: int, values: Values, scale: float) -> None:
+        """Add one row group."""
+        if self._keys is None or values.shape != (self.spec.workers, len(self._keys[0])):
+            raise SparsimError(f"{group} {number}: expected values of {self.spec.workers} workers at every coordinate")
+        with np.errstate(over="ignore"):
+            stored = (values * np.float32(scale)).astype(self.dtype)
+        if not np.isfinite(stored).all():
+            raise SparsimError(f"{group} {number}: values times {scale:g} must be finite as {self.dtype}")
+        layer, coordinate, weight = self._keys
+        columns = {
+            group: np.full(len(layer), number, dtype=np.int32),
+            "layer": layer.astype(np.int32),
+            "coordinate": coordinate.astype(np.int64),
+        }
+        if group == "iteration":
+            columns["weight"] = weight
+        columns |= {f"w{worker}": row for worker, row in enumerate(stored)}
+        table = pa.table(columns)
+        if name not in self._files:
+            self._files[name] = pq.ParquetWriter(self.folder / name, table.schema, compression="zstd")
+        self._files[name].write_table(table)

@@ -1,0 +1,1 @@
+"""Readers of the files of other tools: profilers, NCCL logs, MPI benchmarks."""

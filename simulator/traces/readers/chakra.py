@@ -1,0 +1,197 @@
+"""Chakra execution traces in their JSON forms: what was computed and communicated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from simulator.errors import Problem, shown
+from simulator.traces.readers.kineto_events import ITEMSIZE, MOST_TIME, text_of, whole
+from simulator.traces.readers.streams import json_members
+
+MAX_PROBLEMS = 20
+_MAX_KEYS = 100
+_TYPES = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE", 7: "COMM_COLL_NODE"}
+_KINDS: dict[str, Literal["compute", "collective", "send", "receive"]] = {
+    "COMP_NODE": "compute",
+    "COMM_COLL_NODE": "collective",
+    "COMM_SEND_NODE": "send",
+    "COMM_RECV_NODE": "receive",
+}
+_COLLECTIVES = (
+    "all_reduce",
+    "reduce",
+    "all_gather",
+    "gather",
+    "scatter",
+    "broadcast",
+    "all_to_all",
+    "reduce_scatter",
+    "reduce_scatter",
+    "barrier",
+)
+"""By number of CollectiveCommType (mlcommons/chakra, et_def.proto)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChakraNode:
+    """One node: seconds (0: not recorded), bytes that it communicates, and the nodes that it waits for.
+
+    `collective` is set for collectives; `group` is the number of workers where the trace says so, else 0.
+    """
+
+    id: int
+    name: str
+    kind: Literal["compute", "collective", "send", "receive"]
+    seconds: float
+    collective: str
+    nbytes: int
+    group: int
+    waits_for: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChakraTrace:
+    """The nodes of a trace in the file's order, and what could not be read."""
+
+    nodes: tuple[ChakraNode, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_chakra(path: Path) -> ChakraTrace:
+    """Read a Chakra execution trace as JSON, plain or gzip, one node in memory at a time.
+
+    Three forms: what `chakra_jsonizer` makes of the protobuf (objects one after another, camelCase), the feeder's
+    `workload_graph`, and PyTorch's ExecutionTraceObserver (`nodes` with `attrs`, schema 1.0.2 to 1.1.1), where
+    `record_param_comms` nodes are the collectives and durations stand only after linking with a device trace.
+    Protobuf files (.et) are not read: convert them with chakra_jsonizer. A malformed node is a problem with its number.
+    """
+    problems: list[Problem] = []
+    nodes: list[ChakraNode] = []
+    for count, item in enumerate(_items(path, problems), start=1):
+        try:
+            node = _node(item)
+        except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
+            if len(problems) < MAX_PROBLEMS:
+                problems.append(Problem(f"{path}: node {count}", "a node of a Chakra trace", shown(item)))
+            continue
+        if node is not None:
+            nodes.append(node)
+    if not nodes and not problems:
+        problems.append(Problem(str(path), "a Chakra execution trace in JSON", "no compute or communication nodes"))
+    return ChakraTrace(tuple(nodes), tuple(problems))
+
+
+def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
+    """The nodes, wherever the form has them; the first object of several is metadata, or a node like the others."""
+    first: dict[str, Any] | None = {}
+    for key, item in json_members(path, {"nodes", "workload_graph"}, problems):
+        if key and key not in ("nodes", "workload_graph"):
+            if first is not None and len(first) < _MAX_KEYS:
+                first[key] = item
+            continue
+        if first is not None and "type" in first:
+            yield first
+        first = None
+        yield item
+    if first is not None and "type" in first:
+        yield first
+
+
+def _node(item: dict[str, Any]) -> ChakraNode | None:
+    """The node, or None for metadata, memory and host operations."""
+    if "NodeType" in item:
+        return _fed(item)
+    if "type" in item:
+        return _converted(item)
+    return _observed(item)
+
+
+def _converted(item: dict[str, Any]) -> ChakraNode | None:
+    """A node of the protobuf, as JSON: int64 values are text there, and zeros are left out."""
+    kind = _KINDS.get(_TYPES.get(item["type"], str(item["type"])))
+    if kind is None:
+        return None
+    attributes = {entry["name"]: _only(entry) for entry in item.get("attr", ())}
+    return ChakraNode(
+        id=whole(item.get("id", 0)),
+        name=text_of(item.get("name", "")),
+        kind=kind,
+        seconds=_seconds(item.get("durationMicros", item.get("duration_micros", 0))),
+        collective=_COLLECTIVES[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
+        nbytes=_count(attributes.get("comm_size", 0)),
+        group=0,
+        waits_for=_ids(item, "ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"),
+    )
+
+
+def _fed(item: dict[str, Any]) -> ChakraNode | None:
+    """A node of the feeder's `workload_graph`."""
+    kind = _KINDS.get(_TYPES.get(item["NodeType"], ""))
+    if kind is None:
+        return None
+    return ChakraNode(
+        id=whole(item["Id"]),
+        name=text_of(item.get("Name", "")),
+        kind=kind,
+        seconds=_seconds(item.get("runtime", 0)),
+        collective=_COLLECTIVES[_count(item.get("comm_type", 0))] if kind == "collective" else "",
+        nbytes=_count(item.get("comm_size", 0)),
+        group=0,
+        waits_for=_ids(item, "data_deps"),
+    )
+
+
+def _observed(item: dict[str, Any]) -> ChakraNode | None:
+    """A node of PyTorch's observer: a collective, or a kernel that linking has put beside the host operations."""
+    attributes = {entry["name"]: entry["value"] for entry in item.get("attrs", ())}
+    name, waits_for = text_of(item["name"]), _ids(item, "ctrl_deps")
+    seconds = _seconds(item.get("exclusive_dur") or item.get("inclusive_dur") or 0)
+    if "collective_name" in attributes:
+        most = max(_count(attributes.get(key, 0)) for key in ("in_msg_nelems", "out_msg_nelems"))
+        size = ITEMSIZE.get(str(attributes.get("dtype", "")).strip('"').lower(), 0)
+        group = _count(attributes.get("pg_size", attributes.get("group_size", 0)))
+        collective = _spelled(str(attributes["collective_name"]))
+        return ChakraNode(whole(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
+    if item.get("cat") == "kernel":
+        return ChakraNode(whole(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
+    return None
+
+
+def _only(entry: dict[str, Any]) -> Any:
+    """The value of a protobuf attribute, under whichever of its names."""
+    values = [value for key, value in entry.items() if key not in ("name", "docString", "doc_string")]
+    return values[0] if values else 0
+
+
+def _ids(item: dict[str, Any], *keys: str) -> tuple[int, ...]:
+    found: list[Any] = []
+    for key in keys:
+        ids = item.get(key) or []
+        found += ids if isinstance(ids, list) else [ids]
+    return tuple(whole(number) for number in found)
+
+
+def _seconds(microseconds: Any) -> float:
+    value = float(microseconds)
+    if not 0 <= value <= MOST_TIME:
+        raise ValueError(value)
+    return value * 1e-6
+
+
+def _count(value: Any) -> int:
+    number = whole(value)
+    if number < 0:
+        raise ValueError(number)
+    return number
+
+
+def _spelled(name: str) -> str:
+    """PyTorch's spelling to ours: allreduce_coalesced is all_reduce, _allgather_base all_gather."""
+    plain = name.lower().replace("_", "")
+    for known in sorted(_COLLECTIVES, key=len, reverse=True):
+        if known.replace("_", "") in plain:
+            return known
+    return "unknown"

@@ -1,0 +1,138 @@
+"""Files of other tools as a folder of plain tables, which `sparsim` reads as workloads, measurements and traces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+from simulator.traces.readers.arrays import import_npz
+from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.csv_tables import write_rows
+from simulator.traces.readers.kineto_workload import import_kineto
+from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
+from simulator.traces.readers.osu import read_osu
+
+_COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version", "network")
+
+
+@dataclass(slots=True)
+class Imported:
+    """What an import wrote: rows by file, damaged places, and collectives by kind whose size could not be read."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    unsized: Counter[str] = field(default_factory=Counter)
+
+
+def import_file(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    """Read `file` of a `kind` in IMPORTERS into tables in folder `out`. Raises InputError where nothing is in it."""
+    return IMPORTERS[kind](file, out, batch_size, workers)
+
+
+def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    import_npz(file, out, batch_size)
+    return Imported()
+
+
+def _kineto(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    trace = import_kineto(file, out, batch_size)
+    rows = {"gradient_ready.csv": len(trace.gradients), "collectives.csv": len(trace.collectives)}
+    return Imported(rows, list(trace.problems), _unsized((k.collective, k.nbytes) for k in trace.collectives))
+
+
+def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    trace = read_chakra(file)
+    made = Imported(problems=list(trace.problems))
+    _some(trace.nodes, file, made)
+    made.unsized = _unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
+    nodes = (
+        (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
+        for node in trace.nodes
+    )
+    _put(out, made, "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes)
+    collectives = (
+        (node.collective, node.nbytes, node.group or workers or "", node.seconds or "")
+        for node in trace.nodes
+        if node.kind == "collective"
+    )
+    _put(out, made, "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives)
+    return made
+
+
+def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    log = read_nccl_log(file)
+    made = Imported(problems=list(log.problems))
+    _some(log.tests, file, made)
+    rows = (
+        (
+            *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
+            *(test.topology, test.version, test.network),
+            *("" if seconds is None else seconds for seconds in (row.out_of_place, row.in_place)),
+        )
+        for test in log.tests
+        for row in test.rows
+    )
+    _put(out, made, "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows)
+    return made
+
+
+def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    read = read_osu(file)
+    made = Imported(problems=list(read.problems))
+    _some(read.tables, file, made)
+    if workers is None:
+        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not say it"))
+    rows = (
+        (table.primitive, table.payload(row.nbytes, workers), workers, table.version, row.seconds)
+        for table in read.tables
+        for row in table.rows
+    )
+    _put(out, made, "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows)
+    return made
+
+
+def _nccl_tuning(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+    log = read_nccl_tuning(file)
+    made = Imported(problems=list(log.problems))
+    _some((*log.cells, *log.choices), file, made)
+    cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in log.cells)
+    _put(out, made, "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells)
+    choices = (
+        (c.primitive, c.nbytes, c.algorithm, c.protocol, "" if c.seconds is None else c.seconds, c.channels or "")
+        for c in log.choices
+    )
+    heading = ("collective", "nbytes", "algorithm", "protocol", "time_s", "channels")
+    _put(out, made, "choices.csv", heading, choices)
+    return made
+
+
+IMPORTERS = {
+    "npz": _npz,
+    "kineto": _kineto,
+    "chakra": _chakra,
+    "nccl-tests": _nccl_tests,
+    "osu": _osu,
+    "nccl-tuning": _nccl_tuning,
+}
+
+
+def _some(found: tuple[object, ...], file: Path, made: Imported) -> None:
+    """Raises InputError where nothing was found."""
+    if not found:
+        raise InputError(made.problems or Problem(str(file), "something to import", "nothing"))
+
+
+def _put(out: Path, made: Imported, name: str, heading: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        made.rows[name] = write_rows(out / name, heading, rows)
+    except OSError as error:
+        raise InputError(Problem(str(out / name), "a file that can be written", error.strerror or "an error")) from None
+
+
+def _unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:
+    return Counter(kind for kind, nbytes in collectives if not nbytes)

@@ -1,0 +1,150 @@
+"""What NCCL itself expects and chooses: the tables and lines of NCCL_DEBUG_SUBSYS=TUNING."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.errors import Problem, shown
+from simulator.traces.readers.streams import is_whole, numbered_lines
+
+MAX_PROBLEMS = 100
+"""Problems after which the rest of a file is not looked at."""
+_BODY = re.compile(r"NCCL INFO\s+(.*)$")
+_CELL = re.compile(r"\s*(-?\d+(?:\.\d+)?)/\s*(-?\d+(?:\.\d+)?)\s*")
+_CHOICE = re.compile(
+    r"(?:(\w+): )?\b([0-9]{1,18}) Bytes -> Algo (\w+) proto (\w+)"
+    r"(?: time (-?\d+(?:\.\d+)?))?(?:.*channel\{Lo\.\.Hi\}=\{([0-9]{1,6})\.\.([0-9]{1,6})\})?"
+)
+_FUNCTIONS = {
+    "Broadcast": "broadcast",
+    "Reduce": "reduce",
+    "AllGather": "all_gather",
+    "ReduceScatter": "reduce_scatter",
+    "AllReduce": "all_reduce",
+}
+ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
+"""NCCL's numbers of its algorithms, as its logs before 2.24 print them (src/include/nccl_common.h)."""
+PROTOCOLS = ("ll", "ll128", "simple")
+
+
+@dataclass(frozen=True, slots=True)
+class TuningCell:
+    """One cell of the table: start-up seconds and payload bytes per second that NCCL expects; 0: never chosen."""
+
+    primitive: str
+    algorithm: str
+    protocol: str
+    latency: float
+    bandwidth: float
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TuningChoice:
+    """What NCCL chose for one call: bytes, algorithm, protocol, its expected seconds and channels where it says so."""
+
+    primitive: str
+    nbytes: int
+    algorithm: str
+    protocol: str
+    seconds: float | None
+    channels: int | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class TuningLog:
+    """Cells of every table and choices of every call, in the file's order, and what could not be read."""
+
+    cells: tuple[TuningCell, ...]
+    choices: tuple[TuningChoice, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_nccl_tuning(path: Path) -> TuningLog:
+    """Read the lines that NCCL 2.7 to 2.27 writes with NCCL_DEBUG=INFO and TUNING among NCCL_DEBUG_SUBSYS.
+
+    A table has one heading (`Latency/AlgBw | Tree/ LL | ...`, before 2.14) or two (`Algorithm | ...` above
+    `Protocol | ...`), and a row `latency us/bandwidth GB/s` per collective. A row that does not fit its heading is a
+    problem with file and line. Raises InputError where the file can't be read.
+    """
+    problems: list[Problem] = []
+    cells: list[TuningCell] = []
+    choices: list[TuningChoice] = []
+    heading, columns = list[str](), list[tuple[str, str]]()
+    for number, line in numbered_lines(path, problems):
+        found = _BODY.search(line)
+        if found is None:
+            continue
+        if len(problems) >= MAX_PROBLEMS:
+            break
+        name, *rest = (part.strip() for part in found[1].rstrip("| ").split("|"))
+        if name == "Latency/AlgBw":
+            columns = [_pair(part) for part in rest]
+        elif name == "Algorithm":
+            heading = [_word(part) for part in rest]
+        elif name == "Protocol" and heading:
+            each, odd = divmod(len(rest), len(heading))
+            columns = [(heading[place // each], _word(part)) for place, part in enumerate(rest)] if not odd else []
+            if not columns:
+                what = f"as many protocols for each of {len(heading)} algorithms"
+                problems.append(Problem(f"{path}:{number}", what, shown(found[1].strip())))
+        elif name in _FUNCTIONS and rest and columns:
+            made = _cells(_FUNCTIONS[name], rest, columns, number)
+            if isinstance(made, str):
+                problems.append(Problem(f"{path}:{number}", made, shown(found[1].strip())))
+            else:
+                cells += made
+        elif choice := _CHOICE.search(found[1]):
+            choices.append(_choice(choice, number))
+    if not cells and not choices and not problems:
+        hint = "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
+        problems.append(Problem(str(path), "NCCL's TUNING tables", "none of their lines", hint))
+    return TuningLog(tuple(cells), tuple(choices), tuple(problems))
+
+
+def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], line: int) -> list[TuningCell] | str:
+    """The cells of one row, or what should have stood there."""
+    matches = [_CELL.fullmatch(text) for text in texts]
+    if len(texts) != len(columns) or not all(matches):
+        return f"{len(columns)} cells of latency/bandwidth"
+    made = []
+    for (algorithm, protocol), match in zip(columns, matches, strict=True):
+        latency, bandwidth = (float(match[i]) for i in (1, 2)) if match else (math.nan, math.nan)
+        if not (0 <= latency < math.inf and 0 <= bandwidth < math.inf):
+            return "latencies and bandwidths of 0 or more"
+        made.append(TuningCell(primitive, algorithm, protocol, latency * 1e-6, bandwidth * 1e9, line))
+    return made
+
+
+def _choice(match: re.Match[str], line: int) -> TuningChoice:
+    name, nbytes, algorithm, protocol, time, low, high = match.groups()
+    return TuningChoice(
+        _FUNCTIONS.get(name or "", ""),
+        int(nbytes),
+        _numbered(algorithm, ALGORITHMS),
+        _numbered(protocol, PROTOCOLS),
+        None if time is None else float(time) * 1e-6,
+        None if low is None else int(high) - int(low) + 1,
+        line,
+    )
+
+
+def _numbered(text: str, names: tuple[str, ...]) -> str:
+    """A name from what older logs print as a number."""
+    return names[int(text)] if is_whole(text) and int(text) < len(names) else _word(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    algorithm, _, protocol = text.partition("/")
+    return _word(algorithm), _word(protocol)
+
+
+def _word(text: str) -> str:
+    """NCCL's spelling to ours: CollNetDirect is collnet_direct, LL128 ll128, NVLSTree nvls_tree."""
+    known = {"collnet": "collnet_direct"} | {name.replace("_", ""): name for name in ALGORITHMS}
+    plain = text.strip().replace("_", "").lower()
+    return known.get(plain, plain)

@@ -1,0 +1,120 @@
+"""Tables of the OSU micro-benchmarks for MPI."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.errors import Problem, shown
+from simulator.traces.readers.streams import is_whole, numbered_lines
+
+MAX_PROBLEMS = 100
+"""Problems after which the rest of a file is not looked at."""
+_TITLE = re.compile(r"^#\s*OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
+_COLUMNS = re.compile(r"(?:Avg |Min |Max )?Latency\s*\(us\)|Bandwidth \(MB/s\)|MB/s|Messages/s|Iterations")
+_HEADING = re.compile(r"^#\s*Size\b")
+_LATENCY = re.compile(r"(?:Avg )?Latency\s*\(us\)")
+_PRIMITIVES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "reduce-scatter": "reduce_scatter",
+    "broadcast": "broadcast",
+    "bcast": "broadcast",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OsuRow:
+    """One size: bytes as the benchmark counts them, and the mean seconds of one call over all ranks."""
+
+    nbytes: int
+    seconds: float
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class OsuTable:
+    """One benchmark: its title without version, and its rows. The number of ranks is not in the file."""
+
+    test: str
+    version: str
+    rows: tuple[OsuRow, ...]
+    line: int
+
+    @property
+    def primitive(self) -> str:
+        """The collective as in `MeasuredCollective`; `point_to_point` for latencies, empty for what is neither."""
+        name = self.test.lower()
+        for word, primitive in _PRIMITIVES.items():
+            if word in name:
+                return primitive
+        return "point_to_point" if "latency" in name and name.split()[-2:] == ["latency", "test"] else ""
+
+    def payload(self, nbytes: int, workers: int) -> int:
+        """Bytes of the whole result: an all-gather's size is that of one rank's part."""
+        return nbytes * workers if self.primitive == "all_gather" else nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class OsuFile:
+    """The tables of a file, and every line that should have been a row and is not."""
+
+    tables: tuple[OsuTable, ...]
+    problems: tuple[Problem, ...]
+
+
+def read_osu(path: Path) -> OsuFile:
+    """Read the output of OSU micro-benchmarks (mvapich.cse.ohio-state.edu/benchmarks, 3 to 7), several in one file.
+
+    Rows of a table must have its heading's columns; each that has not, and a table of bandwidths (they are of windows
+    of messages, so no seconds follow from them), is a problem with file and line. Raises InputError where the file
+    can't be read.
+    """
+    problems: list[Problem] = []
+    tables: list[OsuTable] = []
+    title, version, start, columns, rows = "", "", 1, list[str](), list[OsuRow]()
+
+    def close() -> None:
+        if rows:
+            tables.append(OsuTable(title, version, tuple(rows), start))
+            rows.clear()
+
+    for number, line in numbered_lines(path, problems):
+        if len(problems) >= MAX_PROBLEMS:
+            break
+        if match := _TITLE.match(line):
+            close()
+            title, version, start, columns = match[1], match[2] or "", number, []
+        elif _HEADING.match(line):
+            close()
+            columns = _COLUMNS.findall(line)
+            if not any(_LATENCY.fullmatch(column) for column in columns):
+                problems.append(Problem(f"{path}:{number}", "a table of latencies in us", shown(line)))
+                columns = []
+        elif line.strip() and not line.startswith("#") and title and columns:
+            row = _row(line.split(), columns, number)
+            if isinstance(row, OsuRow):
+                rows.append(row)
+            else:
+                problems.append(Problem(f"{path}:{number}", row, shown(line.strip())))
+    close()
+    if not tables and not problems:
+        problems.append(Problem(str(path), "output of an OSU benchmark", "none of its tables"))
+    return OsuFile(tuple(tables), tuple(problems))
+
+
+def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:
+    """The row, or what should have stood there."""
+    if len(cells) != 1 + len(columns) or not is_whole(cells[0]):
+        return f"a size and {len(columns)} more columns: {', '.join(columns)}"
+    place = next(i for i, column in enumerate(columns) if _LATENCY.fullmatch(column))
+    try:
+        latency = float(cells[1 + place])
+    except ValueError:
+        latency = math.nan
+    if not (math.isfinite(latency) and latency > 0):
+        return f"microseconds above 0 under {columns[place]}"
+    return OsuRow(int(cells[0]), latency * 1e-6, line)

@@ -1,0 +1,257 @@
+"""The command line as a user meets it."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.scenario.catalogue import schemas
+from simulator.scenario.reading import load
+
+
+def sparsim(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "simulator", *arguments], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def test_quickstart_answers_its_question_in_words_and_figures():
+    result = invoke("run", "quickstart")
+    assert result.exit_code == 0
+    assert "Does Top-k 0.1 % pay" in result.output
+    assert re.search(r"\b(Yes|No): with topk 0.001 .* an iteration takes [\d.]+ ms", " ".join(result.output.split()))
+
+
+NOTHING = {
+    "name": "nothing",
+    "workload": {"batch_size": 8, "layers": [{"name": "a", "numel": 1000}]},
+    "cluster": {"nodes": 1, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": "1 GB/s"}},
+    "topology": "ring",
+    "sparsifier": "dense",
+    "scheduler": "wfbp",
+}
+"""One worker without work: its iteration takes no time."""
+
+
+def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
+    path = tmp_path / "nothing.yaml"
+    path.write_text(json.dumps(NOTHING))
+    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    assert lines[1] == "iteration time 0 s (no interval: nothing that it rests on states its error)"
+    assert not [line for line in lines if line.startswith(("throughput", "scaling efficiency"))]
+    assert "forward 0 s 0.0 %" in lines
+    path.write_text(json.dumps(NOTHING | {"versus": {"cluster.nodes": 2}}))
+    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    assert "where the time goes time share against the same with cluster.nodes 2" in lines
+    (answer,) = [line for line in lines if line.startswith("Yes: ")]  # and no question, since none is asked
+    assert "an iteration takes 0 s, faster than the same with cluster.nodes 2 (" in answer
+    assert lines[lines.index(answer) - 1].startswith("sum 0 s ")
+    document = json.loads(invoke("run", str(path), "--json").output)
+    assert document["comparison"]["speed_up"] is None
+
+
+def test_one_worker_is_one_worker():
+    alone = ("--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1")
+    lines = [line.rstrip() for line in invoke("run", "quickstart", *alone).output.splitlines()]
+    assert [line for line in lines if line.startswith("throughput") and line.endswith(" on 1 worker")]
+
+
+def test_run_json_is_one_document_with_the_contract_keys():
+    document = json.loads(invoke("run", "quickstart", "--json").output)
+    assert {
+        "scenario", "digest", "versions", "seed", "workers", "iteration_time_s", "iteration_time_interval_s",
+        "throughput_samples_per_s", "scaling_efficiency", "breakdown_s", "communication_total_s", "traffic", "density",
+        "fidelity", "calibration", "warnings",
+    } <= set(document)  # fmt: skip
+    assert set(document["breakdown_s"]) == {
+        "forward", "backward", "selection", "communication_exposed", "combine", "update", "idle",
+    }  # fmt: skip
+    assert sum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"], rel=1e-9)
+    assert set(document["traffic"]) >= {
+        "sent_bytes_per_worker", "sent_bytes_per_worker_max", "total_bytes", "busiest_link",
+    }  # fmt: skip
+    assert set(document["density"]) >= {"target", "selected", "aggregated", "build_up", "padding"}
+    low, high = document["iteration_time_interval_s"]
+    assert low <= document["iteration_time_s"] <= high
+
+
+def test_overrides_change_the_prediction():
+    slow = json.loads(invoke("run", "quickstart", "--json", "--set", "cluster.network.bandwidth=1 Gbit/s").output)
+    fast = json.loads(invoke("run", "quickstart", "--json").output)
+    assert slow["comparison"]["baseline_iteration_time_s"] > fast["comparison"]["baseline_iteration_time_s"]
+    assert slow["digest"] != fast["digest"]
+
+
+def test_out_stores_what_can_be_run_again(tmp_path):
+    first = json.loads(invoke("run", "quickstart", "--json", "--out", str(tmp_path / "result")).output)
+    stored = json.loads((tmp_path / "result" / "result.json").read_text())
+    assert stored == first
+    again = load(tmp_path / "result" / "scenario.yaml")
+    assert again.digest == first["digest"]
+
+
+def test_check_prints_a_scenario_that_loads_to_the_same_digest(tmp_path):
+    text = invoke("check", "ring_check").output
+    (tmp_path / "again.yaml").write_text(text)
+    assert load(tmp_path / "again.yaml").digest == load("ring_check").digest
+    assert load("ring_check").digest in text
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
+    bad = tmp_path / "bad.yaml"
+    bad.write_text((ROOT / "scenarios" / "ring_check.yaml").read_text().replace("nodes: 8", "nodes: 0"))
+    result = sparsim("run", str(bad))
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    assert re.fullmatch(r".*bad\.yaml:4:3: cluster\.nodes: expected at least 1, got 0\n", result.stderr)
+
+
+def test_input_that_does_not_fit_into_memory_is_one_line_and_exit_code_2(monkeypatch):
+    def none_left(*_):
+        raise MemoryError("Unable to allocate 7.28 TiB")
+
+    monkeypatch.setattr("simulator.scenario.reading.load", none_left)
+    result = invoke("run", "quickstart")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "sparsim: expected input that fits into memory, got Unable to allocate 7.28 TiB: ask for something smaller\n"
+    )
+
+
+def test_check_prints_one_json_document_on_demand():
+    document = json.loads(invoke("check", "ring_check", "--json", "--set", "cluster.nodes=4").stdout)
+    loaded = load("ring_check", ("cluster.nodes=4",))
+    assert document == {"digest": loaded.digest, "scenario": loaded.resolved()}
+
+
+def test_an_unwritable_place_is_said_so(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = sparsim("run", "ring_check", "--out", str(tmp_path / "file" / "inside"))
+    assert result.returncode == 2
+    assert "expected a place that can be written" in result.stderr
+
+
+def test_scenarios_and_configs_are_found_from_any_directory(tmp_path):
+    result = sparsim("run", "quickstart", "--json", cwd=tmp_path)
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["workers"] == 32
+
+
+def test_list_names_every_family_with_summaries():
+    listing = json.loads(invoke("list", "--json").output)
+    assert list(listing) == ["sparsifier", "topology", "scheduler", "fabric"]
+    assert all(item["summary"] for kinds in listing.values() for item in kinds)
+    assert {"dense", "topk", "randomk", "threshold"} <= {item["kind"] for item in listing["sparsifier"]}
+
+
+def test_shipped_schemas_are_up_to_date():
+    for name, schema in schemas().items():
+        assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, "run `sparsim schema`"
+
+
+def test_every_shipped_scenario_fits_the_schema():
+    import jsonschema
+
+    from simulator.loading.documents import read_document
+
+    validator = jsonschema.Draft202012Validator(schemas()["scenario"])
+    files = sorted(path for path in (ROOT / "scenarios").rglob("*.yaml") if path.parent.name != "sweeps")
+    assert len(files) > 40
+    for path in files:
+        errors = [error.message for error in validator.iter_errors(read_document(path).data)]
+        assert not errors, (path, errors[:3])
+
+
+def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():
+    import jsonschema
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
+
+    from simulator.loading.documents import read_document
+    from simulator.studies.sweep.grid import KEYS
+
+    schema = schemas()["sweep"]
+    assert sorted(schema["properties"]) == sorted(KEYS)
+    registry = Registry().with_resource("scenario.json", DRAFT202012.create_resource(schemas()["scenario"]))
+    validator = jsonschema.Draft202012Validator(schema, registry=registry)
+    files = sorted((ROOT / "scenarios" / "sweeps").glob("*.yaml"))
+    assert len(files) >= 4
+    for path in files:
+        data = read_document(path).data
+        assert not [error.message for error in validator.iter_errors(data)], path
+        key = "vary" if "vary" in data else "zip"
+        broken = [
+            {k: v for k, v in data.items() if k != "base"},
+            {k: v for k, v in data.items() if k not in ("vary", "zip")},
+            data | {"varry": {}},
+            data | {"base": {"clustr": {}}},
+            data | {"base": {"fidelity": "exact"}},
+            data | {"base": {"cluster": {"node": 4}}},
+            data | {key: [] if key == "vary" else {}},
+            data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "points": 1}}},
+            data | {"vary": {"cluster.nodes": {"from": 1, "to": 4, "step": 1, "points": 2}}},
+        ]
+        for number, each in enumerate(broken):
+            assert list(validator.iter_errors(each)), (path, number)
+
+
+def test_a_process_that_is_started_by_another_runs_no_command():
+    """Processes of a sweep import the main module of the one that started them, under another name."""
+    names = runpy.run_module("simulator", run_name="__mp_main__")
+    assert names["main"] is main
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    code = "import sys, simulator.cli; print([m for m in ('numpy', 'pydantic', 'rich', 'simpy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
+    code = "import sys; from simulator import load, run; run(load('quickstart')); "
+    code += "print([m for m in ('scipy', 'pandas', 'matplotlib', 'pyarrow') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "[]"
+
+
+def test_readme_commands_exist():
+    text = (ROOT / "README.md").read_text()
+    for command in set(re.findall(r"`sparsim ([a-z]+)", text)):
+        assert command in main.commands
+    setups = re.findall(r"^python3 -m venv .*$", text, flags=re.M)
+    assert len(setups) == 2
+    assert "sparsim run scenarios/quickstart.yaml" in setups[0]
+    assert setups[1].endswith(".venv/bin/pytest")
+
+
+def test_out_holds_what_every_link_carried_over_time(tmp_path):
+    """A ring of nothing else has no shared links; a parameter server has, and its bytes are those of the traffic."""
+    assert invoke("run", "ring_check", "--out", str(tmp_path / "ring")).exit_code == 0
+    assert not (tmp_path / "ring" / "links.csv").exists()
+    server = ["--set", "topology={kind: parameter_server, servers: 1}", "--set", "scheduler=wfbp"]
+    assert invoke("run", "ring_check", *server, "--out", str(tmp_path / "ps")).exit_code == 0
+    table = pd.read_csv(tmp_path / "ps" / "links.csv")
+    document = json.loads((tmp_path / "ps" / "result.json").read_text())
+    name, nbytes = (document["traffic"]["busiest_link"][key] for key in ("name", "bytes"))
+    rows = table[table["link"] == name]
+    carried = (rows["bytes_per_s"].to_numpy()[:-1] * np.diff(rows["time_s"])).sum()
+    assert carried == pytest.approx(nbytes, rel=1e-9)
+    assert table["utilisation"].max() <= 1 + 1e-9
+    assert {item["name"] for item in document["links"]} >= {name}
+    assert (
+        invoke("run", "ring_check", *server, "--set", "cluster.nodes=1", "--out", str(tmp_path / "one")).exit_code == 0
+    )
+    assert (tmp_path / "one" / "links.csv").read_text() == "time_s,link,bytes_per_s,utilisation\n"

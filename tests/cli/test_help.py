@@ -1,0 +1,170 @@
+"""`--help` with examples that work, and completion in the shell."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+
+import click
+import numpy as np
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.cli.names import keys_below, values_of
+
+NOT_RUN = (
+    "record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
+    "trace import kineto", "figure break_even_map", "report out/map",
+)  # fmt: skip
+"""What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
+QUICK = (
+    "run",
+    "check",
+    "compare",
+    "timeline",
+    "list",
+    "schema",
+    "completion",
+    "trace check",
+    "trace import",
+    "figure",
+    "report",
+)
+
+
+def commands(group=main, path=()):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def examples():
+    """Every example of every command, as its arguments."""
+    for path, command in commands():
+        for line in command.examples:
+            found = re.search(r"(?:sparsim|-m simulator) ([^)>]*)", line)
+            assert found, line
+            yield path, shlex.split(found[1].strip().rstrip('"') if line.startswith("eval") else found[1])
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
+def test_help_of_every_command_has_examples_of_it(path):
+    text = CliRunner().invoke(main, [*path, "--help"]).output
+    mine = [arguments for other, arguments in EXAMPLES if other == path]
+    assert mine
+    assert "\nExamples:\n" in text
+    assert all(tuple(arguments[: len(path)]) == path for arguments in mine)
+
+
+@pytest.mark.parametrize("group", ["record", "calibrate", "trace"])
+def test_help_of_a_group_lists_its_commands_and_no_examples(group):
+    text = CliRunner().invoke(main, [group, "--help"]).output
+    assert set(re.findall(r"^  ([a-z-]+) ", text, flags=re.M)) == set(main.commands[group].commands)
+    assert "Examples" not in text
+
+
+@pytest.mark.parametrize(("path", "arguments"), EXAMPLES, ids=" ".join)
+def test_examples_are_well_formed(path, arguments):
+    command = main
+    for name in path:
+        command = command.commands[name]
+    command.make_context("sparsim", arguments[len(path) :])  # raises for an option that there is not
+
+
+def _runs():
+    for _, arguments in EXAMPLES:
+        line = " ".join(arguments)
+        if not line.startswith(NOT_RUN):
+            marks = () if line.startswith(QUICK) else pytest.mark.long
+            yield pytest.param(arguments, id=line, marks=marks)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where a user could be: with what the examples speak of."""
+    made = tmp_path_factory.mktemp("work")
+    (made / "scenarios").symlink_to(ROOT / "scenarios")
+    shutil.copy(ROOT / "scenarios" / "ring_check.yaml", made / "my.yaml")
+    np.savez(made / "gradients.npz", weight=np.ones((2, 2, 8)), bias=np.ones((2, 2, 3)))
+    for name in ("before", "after"):
+        arguments = ["run", "ring_check", "--out", str(made / "results" / name)]
+        assert CliRunner().invoke(main, arguments).exit_code == 0
+    return made
+
+
+@pytest.mark.parametrize("arguments", list(_runs()))
+def test_examples_run(arguments, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+
+
+def complete(*words):
+    *arguments, incomplete = words
+    items = ShellComplete(main, {}, "sparsim", "_SPARSIM_COMPLETE").get_completions(arguments, incomplete)
+    return [item.value for item in items if item.type == "plain"]
+
+
+def test_names_keys_and_values_are_completed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quick.yaml").write_text("")
+    assert complete("run", "qu") == ["quickstart", "quick.yaml"]
+    assert complete("compare", "quickstart", "ring") == ["ring_check"]
+    assert "density_sweep" in complete("sweep", "d")
+    assert complete("run", "quickstart", "--set", "cluster.n") == [
+        "cluster.network.", "cluster.network=", "cluster.nodes=",
+    ]  # fmt: skip
+    assert "sparsifier.kind=topk" in complete("check", "quickstart", "--set", "sparsifier.kind=t")
+    assert "cluster.gpu=gpus/v100" in complete("compare", "a", "b", "--set-b", "cluster.gpu=gpus/v")
+    assert complete("completion", "z") == ["zsh"]
+    assert {"cluster.", "cluster=", "seed="} <= set(keys_below(""))
+    assert keys_below("no.such.key") == []
+    entry = complete("run", "quickstart", "--set", "workload.layers.0.")
+    assert {"workload.layers.0.numel=", "workload.layers.0.backward="} <= set(entry)
+    assert {"auto", "fold", "flows"} == set(values_of("fidelity"))
+
+
+def test_completion_is_quick():
+    """A key is completed without the libraries that a run needs; a shell asks each time that tab is hit."""
+    code = "import sys, simulator.cli.names as n; n.keys_below('cluster'); n.SCENARIO.shell_complete(None, None, 'q');"
+    code += "print([m for m in ('numpy', 'pandas', 'rich', 'simpy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+    started = time.process_time()
+    keys_below("cluster")
+    assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_this_command(shell):
+    script = CliRunner().invoke(main, ["completion", shell]).output
+    assert f"_SPARSIM_COMPLETE={shell}_complete" in script
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_bash_completes_with_the_script(tmp_path):
+    """A real bash: the function that the script defines, called as readline calls it."""
+    script = CliRunner().invoke(main, ["completion", "bash"]).output
+    (tmp_path / "sparsim").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m simulator "$@"\n')
+    (tmp_path / "sparsim").chmod(0o755)
+    (tmp_path / "try.sh").write_text(
+        f'compopt() {{ echo "compopt $1 $2"; }}\n{script}\n'
+        "COMP_WORDS=(sparsim run quickstart --set cluster.nod) COMP_CWORD=4\n"
+        '_sparsim_completion sparsim\necho "${COMPREPLY[@]}"\n'
+    )
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        ["bash", str(tmp_path / "try.sh")], capture_output=True, text=True, env=environment, check=True
+    )
+    assert result.stdout.splitlines() == ["compopt -o nospace", "cluster.nodes="]

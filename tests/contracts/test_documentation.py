@@ -1,0 +1,148 @@
+"""The documentation does what it says: every command of README and docs runs, and prints what stands below it.
+
+`python tests/contracts/test_documentation.py` writes what the commands of docs/ print now below them.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from documentation import COLUMNS, INSTALLS, ROOT, VISIBLE, agrees, blocks, commands, documents, is_slow, run
+
+PAGES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
+
+
+def followed(page, folder, long=False):
+    """Follow a page in `folder`; yields each command with what it printed."""
+    namespace = {"__name__": "__page__"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.note == "not run" or (block.note == "long" and not long):
+            continue
+        if block.caption:
+            (folder / block.caption).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            with contextlib.redirect_stdout(None):
+                exec(compile(block.text, str(page), "exec"), namespace)
+        for command in commands(block):
+            if command.line.startswith(INSTALLS) or (is_slow(command) and not long):
+                continue
+            yield command, run(command.line, folder)
+
+
+def clone(folder):
+    """Make `folder` look like a clone."""
+    for name in VISIBLE:
+        (folder / name).symlink_to(ROOT / name)
+    os.chdir(folder)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", COLUMNS)
+    monkeypatch.chdir(tmp_path)
+    clone(tmp_path)
+    return tmp_path
+
+
+def check(page, folder, long):
+    for command, printed in followed(page, folder, long):
+        assert command.printed is None or agrees(command.printed, printed), (
+            f"$ {command.line}\nprints\n{printed}\nbut the page says\n{command.printed}\n"
+            "`python tests/contracts/test_documentation.py` writes what is printed now"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_does_what_it_says(page, folder):
+    check(page, folder, long=False)
+
+
+SLOW_PAGES = [
+    item
+    for item in PAGES
+    if any(
+        block.note == "long" or (block.note != "not run" and any(map(is_slow, commands(block))))
+        for block in blocks(item.values[0].read_text(encoding="utf-8"))
+    )
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("page", SLOW_PAGES)
+def test_a_page_with_slow_commands_does_what_it_says(page, folder):
+    check(page, folder, long=True)
+
+
+def test_blocks_are_found():
+    text = (
+        "```console\n$ sparsim list \\\n  --json\n{\n...\n$ ls\n```\n"
+        "<!-- not run: needs a GPU -->\n```\nsparsim run a\n```\n"
+        "```{code-block} yaml\n:caption: a.yaml\n\nx: 1\n```\n"
+    )
+    first, second, third = blocks(text)
+    assert [(item.line.split(), item.printed) for item in commands(first)] == [
+        (["sparsim", "list", "--json"], "{\n...\n"),
+        (["ls"], None),
+    ]
+    assert (second.note, commands(second)[0].line) == ("not run", "sparsim run a")
+    assert (third.caption, third.text) == ("a.yaml", "x: 1\n")
+
+
+def test_a_command_that_fails_and_one_that_prints_something_else_are_seen(folder):
+    page = folder / "page.md"
+    page.write_text("```console\n$ sparsim run ring_check --set cluster.nodes=0\n```\n")
+    with pytest.raises(AssertionError, match="exit code 2"):
+        check(page, folder, long=False)
+    page.write_text("```console\n$ echo one\ntwo\n```\n")
+    with pytest.raises(AssertionError, match=r"prints\s+one"):
+        check(page, folder, long=False)
+
+
+def rewritten(page, folder):
+    """The page with what its commands print now; blocks with `...` are left alone."""
+    text = page.read_text(encoding="utf-8")
+    printed = dict.fromkeys([])
+    for command, now in followed(page, folder, long=True):
+        if command.printed is not None and not agrees(command.printed, now):
+            if "..." in command.printed:
+                print(f"{page}: to be mended by hand: $ {command.line}\n{now}", file=sys.stderr)
+            else:
+                printed[command.printed] = now
+    for old, new in printed.items():
+        text = text.replace(old, new)
+    return text
+
+
+@pytest.mark.long
+def test_the_pages_build_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx")
+    built = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", tmp_path / "cache",
+         ROOT / "docs", tmp_path / "html"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    for name in ("index", "reference/generated/scenario", "reference/cli", "background/index"):
+        page = (tmp_path / "html" / f"{name}.html").read_text(encoding="utf-8")
+        assert not [part for part in ('src="http', 'href="http', "@import") if part in page.partition("<body")[0]]
+
+
+def main():
+    """Write what the commands of docs/ print now below them."""
+    os.environ["COLUMNS"] = COLUMNS
+    for page in documents()[1:]:
+        with tempfile.TemporaryDirectory() as name:
+            clone(Path(name))
+            text = rewritten(page, Path(name))
+            os.chdir(ROOT)
+        if text != page.read_text(encoding="utf-8"):
+            page.write_text(text, encoding="utf-8")
+            print(f"{page}: written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Notebooks: kept without outputs, in order, and each runs to its answer."""
+
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from places import ROOT
+
+FOLDER = ROOT / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+IDS = [path.stem for path in NOTEBOOKS]
+SECONDS = 300
+MOST_CODE = 12
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=IDS)
+def path(request):
+    return request.param
+
+
+def test_there_are_six_and_the_readme_lists_them_all():
+    assert [name[:2] for name in IDS] == [f"{number:02}" for number in range(1, 7)]
+    text = (FOLDER / "README.md").read_text()
+    assert re.findall(r"\]\((\d\d_\w+)\.ipynb\)", text) == IDS
+
+
+def test_a_notebook_is_valid_stripped_and_asks_before_it_answers(path):
+    notebook = nbformat.read(path, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert set(notebook.metadata) <= {"kernelspec", "language_info"}
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None and not cell.metadata for cell in code)
+    assert all(re.fullmatch("[a-z-]+", cell.id) for cell in notebook.cells), "ids are words, the same whoever saves it"
+    assert len(code) <= MOST_CODE
+    first, last = notebook.cells[0], notebook.cells[-1]
+    assert (first.id, first.cell_type, last.id) == ("question", "markdown", "answer")
+    assert "?*" in first.source and "**Answer.**" in last.source
+    assert any("assert " in cell.source for cell in code)
+
+
+def test_the_code_of_a_notebook_compiles_and_names_no_place_of_one_machine(path):
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            compile(cell.source, f"{path.name}:{cell.id}", "exec")
+        assert not re.search(r"(?<![\w.])(/(home|tmp|root|work|Users|usr)/|[A-Z]:\\)", cell.source), cell.id
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("default")  # of the notebook server's own libraries
+def test_a_notebook_runs_to_its_answer(path):
+    notebook = nbformat.read(path, as_version=4)
+    before = sorted(FOLDER.rglob("*"))
+    place = {"metadata": {"path": str(FOLDER)}}
+    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=place).execute()
+    (answer,) = notebook.cells[-1].outputs
+    assert answer.data["text/markdown"].strip().startswith("**Answer.**")
+    assert not re.search(r"\bnan\b|\binf\b|None", answer.data["text/markdown"])
+    shown = [each for cell in notebook.cells if cell.cell_type == "code" for each in cell.outputs]
+    assert any("image/png" in each.get("data", {}) for each in shown), "at least one picture"
+    assert not [each for each in shown if each.output_type == "stream" and each.name == "stderr"], "no warnings"
+    assert sorted(FOLDER.rglob("*")) == before, "nothing is written beside it"

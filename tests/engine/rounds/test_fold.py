@@ -1,0 +1,371 @@
+"""The fold against its slow twin, against the textbooks, and against what can't be."""
+
+from dataclasses import replace
+from math import ceil, log2
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import interpret
+
+from examples import example, pairs, switch
+from simulator.engine.plan.pricing import Wires, carried, price
+from simulator.engine.plan.traffic_matrix import traffic_between
+from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.symmetry import one_node
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
+from simulator.topologies.base import Topology, ring_gather, ring_pass
+from simulator.topologies.nccl_tuner import TunerRow
+from simulator.topologies.parameter_server import ParameterServer
+
+ALPHA, B, S = 50e-6, 1.25e9, 1e8
+STEP = {"all_reduce": AllReduce, "all_gather": AllGather, "reduce_scatter": ReduceScatter, "broadcast": Broadcast}
+
+# Nothing, or at least a byte: parts of the smallest floats are no longer exact.
+nbytes = st.one_of(st.just(0.0), st.floats(1, 1e9))
+bandwidths = st.floats(1e6, 1e11)
+latencies = st.floats(0, 1e-2)
+readies = st.lists(st.floats(0, 1), min_size=48, max_size=48)
+slow = settings(max_examples=60, deadline=None)
+
+
+def rounds_of(kind, primitive, size, layout):
+    """Rounds of one payload: a number, or for a gather one per worker."""
+    payload = np.broadcast_to(np.asarray(size, dtype=float), (layout.workers,))
+    topology = example(Topology, kind)
+    return getattr(topology, primitive)(payload[None, :] if primitive == "all_gather" else payload[:1], layout)
+
+
+def shares_links(kind, primitive):
+    """Whether one GPU per node sends or receives twice in a round, which the slow twin can't time."""
+    rounds = rounds_of(kind, primitive, 1.0, Layout(12, 1))
+    return any(len(np.unique(end)) < len(end) for item in rounds for end in (item.src, item.dst))
+
+
+def times(rounds, wiring, ready=None, **options):
+    ready = np.zeros(wiring.layout.places) if ready is None else np.array(ready[: wiring.layout.places])
+    return fold(rounds, wiring, ready, **options)[0]
+
+
+def collective_time(kind, primitive, size, wiring):
+    return times(rounds_of(kind, primitive, size, wiring.layout), wiring).max()
+
+
+@pytest.mark.parametrize("primitive", ["all_reduce", "all_gather", "reduce_scatter", "broadcast"])
+@slow
+@given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies, over=latencies)
+def test_ring_equals_the_reference(*, primitive, p, size, bandwidth, latency, ready, over):
+    wiring = switch(p, 1, bandwidth, latency)
+    rounds = rounds_of("ring", primitive, size, wiring.layout)
+    expected = interpret(rounds, wiring, ready[:p], over)
+    np.testing.assert_allclose(times(rounds, wiring, ready, overhead=over), expected, rtol=1e-9)
+
+
+@slow
+@given(sizes=st.lists(nbytes, min_size=2, max_size=12), bandwidth=bandwidths, latency=latencies, ready=readies)
+def test_a_gather_of_unequal_blocks_equals_the_reference(sizes, bandwidth, latency, ready):
+    wiring = switch(len(sizes), 1, bandwidth, latency)
+    rounds = ring_gather(np.arange(len(sizes)), np.array([sizes]))
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[: len(sizes)]), rtol=1e-9)
+
+
+@slow
+@given(
+    nodes=st.integers(1, 6),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    ready=readies,
+)
+def test_a_ring_over_two_kinds_of_links_equals_the_reference(*, nodes, gpus, size, wire, local, ready):
+    wiring = switch(nodes, gpus, *wire, local)
+    rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
+    expected = interpret(rounds, wiring, ready[: nodes * gpus])
+    np.testing.assert_allclose(times(rounds, wiring, ready), expected, rtol=1e-9)
+
+
+@slow
+@given(p=st.integers(2, 12), size=nbytes, data=st.data(), latency=latencies, ready=readies)
+def test_links_that_all_differ_equal_the_reference(*, p, size, data, latency, ready):
+    wiring = switch(p, 1, B, latency)
+    capacity = data.draw(st.lists(bandwidths, min_size=2 * p, max_size=2 * p))
+    wiring = replace(wiring, capacity=np.array([*capacity, *wiring.capacity[2 * p :]]))
+    rounds = rounds_of("ring", "all_reduce", size, wiring.layout)
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring" and not shares_links(k, p)])
+@slow
+@given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies)
+def test_every_other_topology_equals_the_reference(*, kind, primitive, p, size, bandwidth, latency, ready):
+    wiring = switch(p, 1, bandwidth, latency)
+    rounds = rounds_of(kind, primitive, size, wiring.layout)
+    np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
+
+
+def test_only_these_are_not_compared_with_the_reference():
+    assert {(kind, primitive) for kind, primitive in pairs() if shares_links(kind, primitive)} == {
+        ("all_to_all", "broadcast"),
+        ("double_binary_tree", "all_reduce"),
+        ("double_binary_tree", "broadcast"),
+    }
+
+
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 64])
+def test_ring_formulas(p):
+    wiring = switch(p, 1, B, ALPHA)
+    formulas = {
+        "all_reduce": 2 * (p - 1) * (ALPHA + S / (p * B)),
+        "all_gather": (p - 1) * (ALPHA + S / B),
+        "reduce_scatter": (p - 1) * (ALPHA + S / (p * B)),
+        "broadcast": (p - 1) * (ALPHA + S / B),
+    }
+    for primitive, seconds in formulas.items():
+        assert collective_time("ring", primitive, S, wiring) == pytest.approx(seconds, rel=1e-12), primitive
+
+
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 64])
+def test_tree_formulas(p):
+    """Exact at powers of two; elsewhere the latency of an incomplete level hides behind its parent's other child."""
+    wiring, levels = switch(p, 1, B, ALPHA), ceil(log2(p))
+    for primitive, passes in {"all_reduce": 2, "broadcast": 1}.items():
+        seconds, formula = collective_time("tree", primitive, S, wiring), passes * levels * (ALPHA + S / B)
+        if p == 2**levels:
+            assert seconds == pytest.approx(formula, rel=1e-12)
+        else:
+            assert passes * (ALPHA + levels * S / B) * (1 - 1e-12) <= seconds < formula
+
+
+@pytest.mark.parametrize(("nodes", "g"), [(2, 2), (4, 4), (5, 3), (8, 8)])
+def test_hierarchical_formula(nodes, g):
+    local = (5 * B, ALPHA / 10)
+    wiring = switch(nodes, g, B, ALPHA, local)
+    inside = 2 * (g - 1) * (local[1] + S / (g * local[0]))
+    across = 2 * (nodes - 1) * (ALPHA + S / (nodes * B))
+    assert collective_time("hierarchical", "all_reduce", S, wiring) == pytest.approx(inside + across, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "servers"), [(1, 1), (8, 1), (8, 2), (8, 8), (3, 2)])
+def test_push_pull_is_bound_by_the_servers(n, servers):
+    topology = example(Topology, "parameter_server", servers=servers)
+    layout = topology.layout(n, 1)
+    wiring = SingleSwitch(bandwidth=B, latency=ALPHA).wire(layout)
+    clock, links = np.zeros(layout.places), np.zeros((1, len(wiring.capacity)))
+    for phase in topology.push_pull(np.array([S]), np.array([S]), layout):
+        clock[:] = fold(phase, wiring, clock, links=links).max()
+    assert clock.max() == pytest.approx(2 * (ALPHA + n * S / (servers * B)), rel=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+def test_payloads_side_by_side_equal_one_by_one(kind, primitive):
+    wiring, sizes = switch(4, 3, B, ALPHA, (4 * B, ALPHA / 9)), [16.0, 1e3, 4e4, 1e6, S]
+    one_by_one = [times(rounds_of(kind, primitive, size, wiring.layout), wiring) for size in sizes]
+    payload = np.array(sizes)
+    topology, law = example(Topology, kind), np.zeros((len(sizes), wiring.layout.places))
+    for chosen, mask, *_ in topology.choices(primitive, payload, wiring.layout):
+        if mask.any():
+            part = np.repeat(payload[mask, None], 12, axis=1) if primitive == "all_gather" else payload[mask]
+            law[mask] = fold(getattr(chosen, primitive)(part, wiring.layout), wiring, np.zeros(12))
+    np.testing.assert_allclose(law, one_by_one, rtol=1e-12)
+
+
+@slow
+@given(
+    nodes=st.integers(2, 5),
+    gpus=st.integers(1, 4),
+    repeat=st.integers(1, 300),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    ready=readies,
+)
+def test_the_periodic_jump_equals_stepping(*, nodes, gpus, repeat, size, wire, local, ready):
+    wiring = switch(nodes, gpus, *wire, local)
+    (item,) = ring_pass(np.arange(nodes * gpus), np.array([[size]]), repeat)
+    single = [Round(item.src, item.dst, item.nbytes)] * repeat
+    jumped, stepped = (np.zeros((1, len(wiring.capacity))) for _ in range(2))
+    np.testing.assert_allclose(
+        times([item], wiring, ready, links=jumped), times(single, wiring, ready, links=stepped), rtol=1e-9
+    )
+    np.testing.assert_allclose(jumped, stepped, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+@slow
+@given(
+    nodes=st.integers(1, 6),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+)
+def test_no_transfer_beats_its_bottleneck(*, kind, primitive, nodes, gpus, size, wire, local):
+    wiring = switch(nodes, gpus, *wire, local)
+    rounds = rounds_of(kind, primitive, size, wiring.layout)
+    total, crossed, message = times(rounds, wiring).max(), np.zeros(len(wiring.capacity)), 0.0
+    for item in rounds:
+        first, last, latency, _ = wiring.route(item.src, item.dst)
+        narrowest = np.minimum(wiring.capacity[first], wiring.capacity[last])
+        message = max(message, (latency + item.nbytes[0] / narrowest).max())
+        np.add.at(crossed, first, item.repeat * item.nbytes[0])
+        np.add.at(crossed, last, item.repeat * item.nbytes[0])
+    assert total >= (crossed / wiring.capacity).max() * (1 - 1e-9)
+    assert total >= message * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+@slow
+@given(
+    nodes=st.integers(1, 5),
+    gpus=st.integers(1, 4),
+    size=nbytes,
+    wire=st.tuples(bandwidths, latencies),
+    local=st.tuples(bandwidths, latencies),
+    by=st.floats(1, 10),
+)
+def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(
+    *, kind, primitive, nodes, gpus, size, wire, local, by
+):
+    rounds = rounds_of(kind, primitive, size, Layout(nodes, gpus))
+    larger = [Round(item.src, item.dst, item.nbytes * by, item.repeat) for item in rounds]
+    base = times(rounds, switch(nodes, gpus, *wire, local)).max() * (1 + 1e-9)
+    assert times(rounds, switch(nodes, gpus, wire[0] * by, wire[1], local)).max() <= base
+    assert times(rounds, switch(nodes, gpus, *wire, (local[0] * by, local[1]))).max() <= base
+    assert times(rounds, switch(nodes, gpus, wire[0], wire[1] / by, (local[0], local[1] / by))).max() <= base
+    assert times(larger, switch(nodes, gpus, *wire, local)).max() * (1 + 1e-9) >= base / (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("kind", "primitive"), pairs())
+def test_traffic_counts_every_byte_once(kind, primitive):
+    fabric, size = SingleSwitch(bandwidth=B), 1e6
+    layout = Layout(3, 4)
+    wires = Wires(example(Topology, kind), fabric, fabric.wire(layout))
+    traffic = price([STEP[primitive](size)], [(0, 0)], wires).traffic
+    total = sum(item.repeat * item.nbytes.sum() for item in rounds_of(kind, primitive, size, layout))
+    assert traffic.sent.sum() == pytest.approx(total)
+    assert traffic.links.sum() == pytest.approx(2 * total)
+    if (kind, primitive) == ("ring", "all_reduce"):
+        np.testing.assert_allclose(traffic.sent, 2 * 11 / 12 * size)
+
+
+def test_a_batch_with_different_wire_factors():
+    wiring, factor = switch(4, 1, B, ALPHA), np.array([1.0, 2.0])
+    rounds = ring_pass(np.arange(4), np.array([[S / 4], [S / 4]]), 6)
+    law = fold(rounds, wiring, np.zeros(4), factor=factor).max(axis=1)
+    np.testing.assert_allclose(law, [6 * (ALPHA + f * S / (4 * B)) for f in factor], rtol=1e-12)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("primitive", ["all_reduce", "reduce_scatter"])
+def test_one_node_stands_for_all_that_are_alike(alike, primitive):
+    """To the last digit, for two payloads at once; and where one worker is late, none does."""
+    layout = Layout(8, 160)
+    wiring, ready = SingleSwitch(bandwidth=B, latency=ALPHA).wire(layout), np.zeros(layout.places)
+    ready[7] = 0.0 if alike else 0.01
+    rounds = getattr(example(Topology, "ring"), primitive)(np.array([S, 1e3]), layout)
+    written_out = [Round(item.src, item.dst, item.nbytes) for item in rounds for _ in range(item.repeat)]
+    one = one_node(layout, rounds[0].src, rounds[0].dst, wiring.route(rounds[0].src, rounds[0].dst)[:2], [ready])
+    assert (one is not None) == alike
+    np.testing.assert_allclose(fold(rounds, wiring, ready), fold(written_out, wiring, ready), rtol=1e-11)
+
+
+@pytest.mark.parametrize("fidelity", ["fold", "flows"])
+def test_a_price_says_how_many_payloads_were_folded_and_how_many_flowed(fidelity):
+    layout = Layout(4, 1)
+    fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
+    steps = [AllReduce(S), Broadcast(S), AllReduce(2 * S)]
+    priced = price(
+        steps, [(0, 0), (1, 1), (2, 2)], Wires(example(Topology, "ring"), fabric, fabric.wire(layout), fidelity)
+    )
+    assert (priced.folded, priced.flowed) == ((3, 0) if fidelity == "fold" else (0, 3))
+    assert priced.seconds[[0, 2]] == pytest.approx([6 * (ALPHA + f * S / (4 * B)) for f in (1, 2)], rel=1e-9)
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("kind", ["ring", "tree", "nccl"])
+def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
+    fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
+    wires = Wires(example(Topology, kind), fabric, fabric.wire(Layout(1, 1)))
+    steps, uses = [AllReduce(S), Broadcast(S)], [(0, 0), (1, 1)]
+    priced = price(steps, uses, wires, live)
+    assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
+    assert priced.traffic.sent.tolist() == [0]
+    assert traffic_between(steps, uses, wires, live).nnz == 0
+
+
+def test_a_message_leaves_by_the_sender_s_link_and_comes_by_the_receiver_s():
+    wiring = SingleSwitch(bandwidth=B).wire(Layout(3, 1))
+    traffic = carried([Round(np.array([0]), np.array([2]), np.array([[S]]))], wiring)
+    used = {name: nbytes for name, nbytes in zip(wiring.names, traffic.links.tolist(), strict=True) if nbytes}
+    assert used == {"node 0 NIC out": S, "node 2 NIC in": S}
+    assert traffic.sent.tolist() == [S, 0, 0]
+
+
+def test_servers_in_turn_get_whole_buckets():
+    """Three workers, two servers: the first takes the buckets of S and 4 S from everyone, the second that of 2 S."""
+    topology = ParameterServer(servers=2, placement="round_robin")
+    fabric, layout = SingleSwitch(bandwidth=B), topology.layout(3, 1)
+    wires = Wires(topology, fabric, fabric.wire(layout))
+    steps = [PushPull(f * S, f * S) for f in (1, 2, 4)]
+    matrix = traffic_between(steps, [(0, 0), (1, 1), (2, 2)], wires, live=True).toarray()
+    expected = np.zeros((5, 5))
+    expected[:3, 3:] = [5 * S, 2 * S]
+    np.testing.assert_allclose(matrix, expected + expected.T, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("live", "factor"), [(False, 1), (True, 2)])
+def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(live, factor):
+    """A ring of four sends 2 * 3 / 4 of S to the next; NCCL's LL puts as many flags beside it."""
+    row = TunerRow(collective="allreduce", algorithm="ring", protocol="ll")
+    fabric = SingleSwitch(bandwidth=B)
+    wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+    steps, uses = [AllReduce(S)], [(0, 0)]
+    matrix = traffic_between(steps, uses, wires, live).toarray()
+    np.testing.assert_allclose(matrix, 1.5 * factor * S * np.roll(np.eye(4), 1, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(matrix.sum(axis=1), price(steps, uses, wires, live).traffic.sent, rtol=1e-12)
+
+
+def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
+    """NCCL's LL puts a flag beside every data word; without start-ups that doubles the time."""
+    fabric = SingleSwitch(bandwidth=B)
+    seconds = {}
+    for protocol in ("ll", "simple"):
+        row = TunerRow(collective="allreduce", algorithm="ring", protocol=protocol)
+        wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+        seconds[protocol] = float(price([AllReduce(S)], [(0, 0)], wires).seconds[0])
+    assert seconds["simple"] == pytest.approx(6 * S / (4 * B), rel=1e-9)
+    assert seconds["ll"] == pytest.approx(2 * seconds["simple"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("layout", "saves"), [((512, 2), True), ((2, 512), True), ((1024, 1), False), ((1, 1024), False)]
+)
+def test_a_node_stands_for_others_where_there_are_some_and_it_has_neighbours_inside(layout, saves):
+    layout = Layout(*layout)
+    (item,) = ring_pass(np.arange(layout.workers), np.ones((1, 1)), 1)
+    ends = SingleSwitch(bandwidth=B).wire(layout).route(item.src, item.dst)[:2]
+    assert (one_node(layout, item.src, item.dst, ends, []) is not None) == saves
+
+
+def test_a_round_with_servers_has_no_node_that_stands_for_all():
+    layout = Layout(8, 160)
+    rounds = example(Topology, "ring").all_reduce(np.array([S]), layout)
+    src, dst = rounds[0].src, rounds[0].dst
+    ends = SingleSwitch(bandwidth=B).wire(layout).route(src, dst)[:2]
+    assert one_node(layout, src, dst, ends, []) is not None
+    assert one_node(layout, src, np.where(dst == 7, layout.workers, dst), ends, []) is None
+    assert one_node(layout, src, dst, (ends[0], np.zeros_like(ends[1])), []) is None
+
+
+@pytest.mark.parametrize("slow", ["node 0 NIC out", "node 1 NIC in"])
+def test_a_message_costs_either_end_its_overhead(slow):
+    """One message, ten times: each takes the slower link its bytes and the overhead, and the last one a start-up."""
+    wiring = switch(2, 1, B, ALPHA)
+    capacity = wiring.capacity.copy()
+    capacity[wiring.names.index(slow)] = B / 4
+    item = Round(np.array([0]), np.array([1]), np.array([[S]]), 10)
+    took = times([item], replace(wiring, capacity=capacity), overhead=0.01)
+    assert took[1] == pytest.approx(10 * (4 * S / B + 0.01) + ALPHA, rel=1e-9)

@@ -1,0 +1,85 @@
+"""The generated reference is whole: every key explained, every kind, unit, column and command on its page."""
+
+import sys
+
+import pytest
+from places import ROOT
+
+from simulator.component import Spec, discover
+from simulator.errors import EXIT_CODES
+from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.scenario.catalogue import FAMILIES, schemas
+from simulator.studies.sweep.sweep import sweep
+from simulator.units import TABLES
+
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+
+from docstrings import markdown, said_of
+from pages import family, pages, results, scenario, units
+from spec_tables import keys_table
+
+
+def descendants(spec):
+    """Every spec that a person may write, each once."""
+    for each in spec.__subclasses__():
+        yield each
+        yield from descendants(each)
+
+
+def written():
+    for base in FAMILIES:
+        discover(base)
+    found = dict.fromkeys(descendants(Spec))
+    return [spec for spec in found if not spec.__module__.startswith(("simulator.traces", "simulator.record"))]
+
+
+@pytest.mark.parametrize("spec", [pytest.param(s, id=f"{s.__module__}.{s.__qualname__}") for s in written()])
+def test_every_key_is_explained_in_a_docstring(spec):
+    unexplained = [key for key, text in said_of(spec)[1].items() if not text]
+    assert not unexplained, f"`- {unexplained[0]}`: what it is, in the docstring of {spec.__qualname__}"
+
+
+def test_a_docstring_is_cut_into_prose_and_keys():
+    class Made(Spec):
+        """A thing of 2 * k.
+
+        `first`: what it is; `second` is another. It has a `third`, too.
+
+        - `fourth`: the last.
+        """
+
+        first: int = 1
+        second: int = 2
+        third: int = 3
+        fourth: int = 4
+
+    prose, keys = said_of(Made)
+    assert prose == "A thing of 2 \\* k."
+    assert keys["first"] == "what it is"
+    assert keys["second"] == "`second` is another. It has a `third`, too"
+    assert keys["third"] == "see `second`"
+    assert keys["fourth"] == "the last"
+    assert markdown("1. a_b `c_d`") == "1\\. a\\_b `c_d`"
+    assert "| `first` | whole number | `1` | what it is |" in keys_table(Made)
+
+
+def test_pages_hold_all_that_there_is():
+    everything = scenario()
+    assert all(f"`{key}`" in everything for key in schemas()["scenario"]["properties"])
+    for base in FAMILIES:
+        page = family(base)
+        for kind, member in discover(base).items():
+            assert f"(kind-{kind})=" in page
+            assert all(f"| `{key}` |" in page for key in member.model_fields), kind
+    assert all(f"| `{unit}` |" in units() for table in TABLES.values() for unit in table)
+    assert all(f"| `{key}` |" in results() for key in RESULT_KEYS)
+    assert {"errors", "shipped"} <= set(pages())
+    assert all(f"| `{code}` |" in pages()["errors"]() for code in EXIT_CODES)
+
+
+def test_columns_of_a_sweep_are_those_described():
+    table = sweep({"base": "ring_check", "vary": {"cluster.nodes": [2]}}, workers=1)
+    said = results().partition("## Columns of a sweep")[2]
+    columns = set(table.columns) - {"cluster.nodes", "error"}
+    assert all(f"| `{name}` |" in said for name in columns)
+    assert said.count("\n| `") == len(columns)

@@ -1,0 +1,353 @@
+"""Replay on the shipped traces: what the methods' own algorithms do to recorded gradients of 16 workers."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.component import build
+from simulator.engine.replay import added, mean_selection, replay, replay_trace
+from simulator.errors import InputError
+from simulator.models.exchange import Bucket
+from simulator.models.gradients import Block
+from simulator.models.layers import Layer
+from simulator.models.overlap import union_density
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.traces.trace_study import build_up, fit_overlap, info
+from simulator.traces.format.trace import Trace, TraceSpec
+from simulator.traces.format.writer import TraceWriter
+
+NAMES = ("resnet-digits", "transformer-generated")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def trace(request):
+    return Trace.open(ROOT / "configs" / "traces" / request.param)
+
+
+def rows(trace, method, workers, **changes):
+    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+    member = build(Sparsifier, method)
+    return [added(steps).row() for steps in replay_trace(member, [bucket], trace, workers, **changes)]
+
+
+def mean(found, key):
+    return float(np.mean([row[key] for row in found]))
+
+
+@pytest.mark.parametrize("feedback", [True, False])
+@pytest.mark.parametrize("granularity", ["layer", "model"])
+def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedback):
+    method = {"kind": "topk", "density": 0.01, "granularity": granularity}
+    unions = []
+    for workers in (1, 2, 4, 8, 16):
+        found = rows(trace, method, workers, error_feedback=feedback)
+        selected, union = mean(found, "selected"), mean(found, "aggregated")
+        assert selected * (1 - 1e-9) <= union <= 1.02 * union_density(selected, workers)
+        unions.append(union)
+    assert unions == sorted(unions)
+    assert unions[-1] > 2 * unions[0]
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("resnet-digits", 0.05), ("transformer-generated", 0.10)])
+def test_a_sampled_replay_agrees_with_the_union_measured_on_all_coordinates(name, tolerance):
+    sampled = Trace.open(ROOT / "configs" / "traces" / name)
+    measured = sampled.union_points("layer", True, 0.01)
+    found = {row["iteration"]: row for row in rows(sampled, {"kind": "topk", "density": 0.01}, 16)}
+    ratios = [found[iteration]["aggregated"] / points[16] for iteration, points in measured.items()]
+    assert len(ratios) >= 7
+    assert abs(np.mean(ratios) - 1) <= tolerance
+
+
+def test_cltk_is_flat_at_its_k(trace):
+    for workers in (1, 2, 4, 8, 16):
+        found = rows(trace, {"kind": "cltk", "density": 0.01}, workers)
+        assert all(row["aggregated"] == pytest.approx(row["selected"]) for row in found)
+
+
+def test_deft_is_flat_at_the_target(trace):
+    # At lower densities the sample holds less than one coordinate of a piece's share: see test_deft on whole vectors.
+    unions = [mean(rows(trace, {"kind": "deft", "density": 0.1}, workers), "aggregated") for workers in (1, 4, 16)]
+    assert unions == pytest.approx([0.1] * 3, rel=0.12)
+
+
+def test_gtopk_keeps_exactly_k(trace):
+    for workers in (1, 4, 16):
+        for row in rows(trace, {"kind": "gtopk", "density": 0.01}, workers):
+            assert row["aggregated"] == pytest.approx(0.01, rel=0.06)  # the weight of one coordinate
+
+
+def test_gaussiank_stays_in_its_band_where_its_loop_converged(trace):
+    method = build(Sparsifier, {"kind": "gaussiank", "density": 0.05})
+    inside = []
+    for layer, numel in enumerate(trace.numels):
+        if numel < 10_000:
+            continue
+        for block in trace.blocks(workers=4, block=0):
+            part = block.part((layer,), 0, (numel,))
+            k = method.held(part.values.shape[1], numel)
+            for worker in range(4):
+                alone = replace(part, values=part.values[worker : worker + 1])
+                _, _, _, choice = method.select(method.start(alone), alone)
+                within = 2 * k / 3 <= np.count_nonzero(choice.chosen) <= 4 * k / 3
+                assert within == bool(choice.detail["converged"])
+                inside.append(within)
+    assert any(inside)
+
+
+def test_a_hard_threshold_drifts_and_pads(trace):
+    first = next(iter(trace.blocks()))
+    threshold = float(np.quantile(np.abs(first.values), 0.99))
+    found = rows(trace, {"kind": "threshold", "density": 0.01, "threshold": threshold}, 16)
+    densities = [row["selected"] for row in found]
+    assert max(densities) > 2 * min(densities)
+    assert max(row["padding"] for row in found) > 1.05
+
+
+@pytest.mark.parametrize(("d", "least"), [(1600, 0.125), (40, 0.5)])
+def test_a_hard_threshold_by_default_is_the_published_one(d, least):
+    """1/(2 sqrt(k)) of k = d/100, or of one element where that is more."""
+    values = np.full((1, d), 1e-3, dtype=np.float32)
+    values[0, [3, 5, 7]] = np.float32([-least, 1.001 * least, 0.999 * least])
+    block = Block(values, np.zeros(d, int), np.arange(d), np.ones(d), (d,))
+    method = build(Sparsifier, {"kind": "threshold", "density": 0.01})
+    _, selection, _, choice = method.select(method.start(block), block)
+    assert choice.detail["threshold"] == least
+    assert np.flatnonzero(choice.chosen[0]).tolist() == [3, 5]
+    assert selection.aggregated == 2
+
+
+def test_the_energy_of_a_step_is_its_squares():
+    """Top 1 of (3, -4, 0) and of (12, 0, 5): 16 and 144 of 25 and 169 are sent, over one worker and over two."""
+    values = np.float32([[3, -4, 0], [12, 0, 5]])
+    method = build(Sparsifier, {"kind": "topk", "density": 0.34})
+    for workers, energy, lost in ((1, 25, 9), (2, 194, 34)):
+        block = Block(values[:workers], np.zeros(3, int), np.arange(3), np.ones(3), (3,))
+        (step,) = replay(method, [block])
+        assert (step.energy, step.lost, step.residual) == (energy, lost, lost / workers)
+        assert step.energy_kept == pytest.approx(1 - lost / energy, rel=1e-12)
+    (still,) = replay(method, [replace(block, values=np.zeros_like(block.values))])
+    assert (still.energy, still.energy_kept) == (0, 1)
+    row = still.row()
+    assert (row["selected"], row["aggregated"], row["never_sent"]) == (0, 0, 1)
+    assert [row[key] for key in ("build_up", "padding", "imbalance", "smallest")] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_random_coordinates_are_drawn_once_each(shared):
+    method = build(Sparsifier, {"kind": "randomk", "density": 0.5, "shared_seed": shared})
+    block = Block(np.ones((3, 100), np.float32), np.zeros(100, int), np.arange(100), np.ones(100), (100,))
+    _, selection, _, _ = method.select(method.start(block), block)
+    assert selection.selected.tolist() == [50, 50, 50]
+    assert (selection.aggregated == 50) == shared
+
+
+def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_own(trace):
+    top = rows(trace, {"kind": "topk", "density": 0.05}, 4)
+    random = rows(trace, {"kind": "randomk", "density": 0.05}, 4)
+    assert all(row["energy_kept"] > row["top_k_bound"] > row["random_k_bound"] for row in top)
+    assert mean(random, "energy_kept") == pytest.approx(mean(random, "random_k_bound"), rel=0.35)
+    never = [row["never_sent"] for row in top[:16]]
+    assert never == sorted(never, reverse=True)
+
+
+def test_density_warms_up_as_scheduled(trace):
+    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 3}
+    selected = [row["selected"] for row in rows(trace, method, 2)][:9]
+    assert selected == pytest.approx([0.5] * 3 + [0.1] * 3 + [0.02] * 3, rel=0.1)
+
+
+def test_run_uses_the_replay_and_reports_it_by_iteration():
+    prediction = run(load("replay_topk"))
+    series = prediction.document["density_over_iterations"]
+    assert len(series) == 32
+    expected = np.mean([row["aggregated"] for row in series])
+    assert prediction.document["density"]["aggregated"] == pytest.approx(expected, rel=1e-9)
+    alone = run(load("replay_topk", ("cluster.nodes=1",)))
+    assert alone.document["density_over_iterations"] == []
+
+
+def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
+    more = run(load("replay_topk", ("cluster.nodes=64",))).document
+    assert any("more workers than the trace recorded" in text for text in more["warnings"])
+    independent = union_density(more["density"]["selected"], 64)
+    recorded = run(load("replay_topk")).document["density"]["aggregated"]
+    assert recorded < more["density"]["aggregated"] < 0.99 * independent
+
+
+def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(tmp_path, monkeypatch):
+    folder, opened, opening = tmp_path / "t", [], Trace.open
+    shutil.copytree(ROOT / "configs" / "traces" / "resnet-digits", folder)
+    monkeypatch.setattr(Trace, "open", lambda path: opened.append(path) or opening(path))
+
+    def outcome(*overrides):
+        scenario = load("replay_topk", ("cluster.nodes=4", f"workload.trace={folder}", *overrides))
+        document = run(scenario).document
+        return document["density_over_iterations"], document["density"]
+
+    first = outcome()
+    first[0][0]["aggregated"] = -1.0  # what a user does to a result is not seen in the next
+    again = outcome("cluster.network.bandwidth=10 Gbit/s")
+    assert len(opened) == 1
+    assert again[0][0]["aggregated"] > 0
+    assert (again[0][1:], again[1]) == (first[0][1:], first[1])
+    assert outcome("sparsifier.density=0.02") != again
+    assert len(opened) == 2
+    os.utime(folder / "gradients.parquet", ns=(1, 1))
+    assert outcome() == again
+    assert len(opened) == 3
+
+
+def test_a_stated_law_decides_the_union():
+    unions = {}
+    for name, law in {
+        "independent": (),
+        "concentration": ("overlap_concentration=10",),
+        "mixture": ("overlap_mixture={spread: 1.0, core: 0.1}",),
+    }.items():
+        document = run(load("quickstart", law)).document
+        unions[name] = document["density"]["aggregated"]
+    assert unions["concentration"] < unions["independent"]
+    assert unions["mixture"] < unions["independent"]
+    assert unions["mixture"] != unions["concentration"]
+
+
+@pytest.mark.parametrize(
+    ("granularity", "density", "bar"),
+    [("layer", 0.001, 0.03), ("layer", 0.01, 0.03), ("layer", 0.1, 0.06), ("model", 0.01, 0.10), ("model", 0.1, 0.10)],
+)
+def test_a_law_fitted_on_four_workers_predicts_the_union_of_sixteen(trace, granularity, density, bar):
+    fit = fit_overlap(trace.folder, density, granularity)
+    tested = [row for row in fit["rows"] if not row["used_in_fit"]]
+    assert [row["workers"] for row in tested] == [8, 16]
+    assert all(abs(row["mixture_error"]) <= bar for row in tested)
+
+
+def test_replay_equals_the_closed_form_on_independent_data():
+    draws = np.random.default_rng(3)
+    d, n = 20_000, 8
+    method = build(Sparsifier, {"kind": "topk", "density": 0.01})
+    blocks = (
+        Block(draws.standard_normal((n, d)).astype(np.float32), np.zeros(d, int), np.arange(d), np.ones(d), (d,), t)
+        for t in range(20)
+    )
+    found = mean_selection([step.selection for step in replay(method, blocks, error_feedback=False)])
+    closed = method.expect(Bucket(0, (d,), 0), n, float("inf"))
+    assert found.selected == pytest.approx(closed.selected)
+    assert found.aggregated == pytest.approx(closed.aggregated, rel=0.01)
+
+
+SMALL_LAYERS = (Layer(name="still", numel=40), Layer(name="a", numel=200), Layer(name="b", numel=80))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A trace of four workers and two iterations; the first tensor's gradients are all 0."""
+    folder = tmp_path_factory.mktemp("small") / "trace"
+    spec = TraceSpec(format=1, workers=4, iterations=(0,), model="small", batch_size=1)
+    piece, numels = np.repeat([0, 1, 2], [40, 200, 80]), (40, 200, 80)
+    with TraceWriter(folder, spec, SMALL_LAYERS) as out:
+        for number in range(2):
+            values = np.random.default_rng(number).standard_normal((4, 320)).astype(np.float32)
+            values[:, :40] = 0
+            out.append(Block(values, piece, np.arange(320), np.ones(320), numels, number, tuple((n,) for n in numels)))
+    return folder
+
+
+def test_a_tensor_that_stands_still_has_no_shape(small):
+    still, moving, _ = info(small, 0.1)["layers"]
+    assert (still["std"], still["histogram"]) == (0.0, [])
+    assert still["excess_kurtosis"] is still["gaussian_distance"] is None
+    assert moving["std"] == pytest.approx(1.2, abs=0.1)  # with what was held back
+    assert len(moving["histogram"]) == 41
+
+
+def test_unions_that_were_not_measured_are_those_of_the_replay(small):
+    document = fit_overlap(small, 0.05, "layer")
+    found = {row["workers"]: row for row in document["rows"]}
+    method = {"kind": "topk", "density": 0.05, "granularity": "layer"}
+    trace = Trace.open(small)
+    assert document["source"] == "replay"
+    assert found[1]["union"] < found[2]["union"] < found[4]["union"]
+    for count in (1, 4):
+        assert found[count]["union"] == pytest.approx(mean(rows(trace, method, count), "aggregated"))
+
+
+def test_build_up_of_more_workers_than_were_recorded_is_refused(small):
+    with pytest.raises(InputError, match="expected at most 4 workers, those recorded, got 8"):
+        build_up(small, ["dense"], [1, 8])
+
+
+def test_build_up_prints_what_it_would_store(small, tmp_path):
+    command = ["trace", "build-up", str(small), "--method", "{kind: topk, density: 0.1}", "--json"]
+    plain = CliRunner().invoke(main, command, catch_exceptions=False)
+    stored = CliRunner().invoke(main, [*command, "--out", str(tmp_path)], catch_exceptions=False)
+    assert json.loads(plain.stdout)["rows"] == json.loads((tmp_path / "build_up.json").read_text())
+    assert plain.stdout == stored.stdout
+    assert {row["workers"] for row in json.loads(plain.stdout)["rows"]} == {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["info", "traces/resnet-digts"],
+            "with trace.yaml, got none: did you mean 'traces/resnet-digits'?",
+        ),
+        (["info", "nothing-of-that-kind"], "nothing-of-that-kind: expected a trace folder with trace.yaml, got none\n"),
+        (["synthesize", "s.yaml", "--like", "traces/resnet-digits"], "expected either a spec or --like, got both"),
+        (["synthesize"], "expected either a spec or --like, got neither"),
+        (["synthesize", "nowhere.yaml"], "nowhere.yaml: expected a readable file, got No such file or directory"),
+    ],
+)
+def test_traces_that_are_not_there_are_said_so(arguments, message, tmp_path):
+    out = ["--out", str(tmp_path / "out")] if arguments[0] == "synthesize" else []
+    result = CliRunner().invoke(main, ["trace", *arguments, *out], catch_exceptions=False)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_trace_commands(tmp_path):
+    def invoke(*arguments):
+        result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "no problems" in invoke("trace", "check", "traces/resnet-digits")
+    assert "excess kurtosis" in invoke("trace", "info", "traces/resnet-digits")
+    made = str(tmp_path / "made")
+    invoke("trace", "synthesize", "--like", "traces/resnet-digits", "--sample", "0.005", "--out", made)
+    assert "16 workers, 32 iterations" in invoke("trace", "check", made)
+    out = tmp_path / "build-up"
+    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.02}", "--out", str(out))
+    assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4, 8, 16}
+    assert (out / "build_up.png").stat().st_size > 5000
+    arrays = {
+        name: np.random.default_rng(0).standard_normal((3, 2, *s)) for name, s in {"a": (4, 5), "b": (6,)}.items()
+    }
+    np.savez(tmp_path / "g.npz", **arrays)
+    invoke("trace", "import", "npz", str(tmp_path / "g.npz"), "--out", str(tmp_path / "imported"))
+    (first, *_) = Trace.open(tmp_path / "imported").blocks()
+    assert np.allclose(first.values[:, :20], arrays["a"][0].reshape(2, -1), atol=1e-6)
+
+
+def test_a_fitted_generator_resembles_its_trace():
+    from simulator.studies.traces.synthesis import fitted
+    from simulator.traces.synthetic import blocks
+
+    trace = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
+    generator = fitted(trace.folder)
+    real = np.stack([block.values for block in trace.blocks()])
+    (made, *_) = blocks(generator.model_copy(update={"iterations": 1}))
+    for layer, numel in enumerate(trace.numels):
+        if numel > 10_000:
+            ratio = made.values[:, made.piece == layer].std() / real[:, :, trace.keys.layer == layer].std()
+            assert 0.3 < ratio < 3

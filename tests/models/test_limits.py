@@ -1,0 +1,105 @@
+"""Sizes are refused just above what they say, and in words."""
+
+import numpy as np
+import pytest
+from pydantic_core import PydanticCustomError
+
+from simulator.errors import InputError
+from simulator.models.exchange import Layout
+from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages, refuse_turns
+from simulator.models.patterns import all_to_all
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.topologies.all_to_all import AllToAll
+from simulator.topologies.parameter_server import ParameterServer
+
+
+def refused(call, *arguments):
+    with pytest.raises(PydanticCustomError) as caught:
+        call(*arguments)
+    return caught.value.context
+
+
+def test_messages():
+    refuse_messages(4_194_304)
+    context = refused(refuse_messages, 4_194_305)
+    assert context["what"] == "an exchange of at most 4,194,304 messages"
+    assert context["got"] == "4,194,305"
+    assert "ring or tree" in context["hint"]
+
+
+def test_collectives():
+    refuse_collectives(2**13, 2**12)
+    context = refused(refuse_collectives, 2**13, 2**12 + 1)
+    assert context["what"] == "at most 33,554,432 workers times buckets"
+    assert context["got"] == "8,192 workers times 4,097 buckets"
+    assert "fewer buckets" in context["hint"]
+
+
+def test_draws():
+    refuse_draws(3 * 2**13, 2**10)
+    context = refused(refuse_draws, 3 * 2**13, 2**10 + 1)
+    assert context["what"] == "at most 25,165,824 workers times iterations of which each differs"
+    assert context["got"] == "24,576 workers times 1,025 iterations"
+    assert "fewer iterations" in context["hint"]
+
+
+@pytest.mark.parametrize(
+    ("layered", "live", "most", "said"),
+    [
+        (False, False, 2**23, "8,388,608"),
+        (True, False, 2**20, "1,048,576"),
+        (False, True, 2**15, "32,768"),
+        (True, True, 2**15, "32,768"),
+    ],
+)
+def test_turns(layered, live, most, said):
+    refuse_turns(1, most // 2**10, 2**10, layered=layered, live=live)
+    context = refused(lambda: refuse_turns(1, most // 2**10 + 1, 2**10, layered=layered, live=live))
+    assert context["what"] == f"at most {said} buckets times iterations of which each differs"
+    assert context["got"] == f"{most // 2**10 + 1:,} buckets times 1,024 iterations"
+    assert context["hint"] == "fewer iterations, or fewer buckets"
+
+
+def test_times_of_every_layer_on_every_worker():
+    """2^28 where every layer waits for its own parameters; elsewhere, workers cost nothing here."""
+    refuse_turns(2**13, 2**5, 2**10, layered=True, live=False)
+    context = refused(lambda: refuse_turns(2**13, 2**5, 2**10 + 1, layered=True, live=False))
+    assert context["what"] == "at most 268,435,456 workers and layers times iterations of which each differs"
+    assert context["got"] == "262,144 workers and layers times 1,025 iterations"
+    assert context["hint"] == "fewer iterations, or fewer workers and layers"
+    refuse_turns(2**13, 2**5, 2**10 + 1, layered=False, live=False)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda n: all_to_all((1.0,), Layout(n, 1)), lambda n: AllToAll().all_reduce(np.ones(1), Layout(n, 1))]
+)
+def test_all_to_all_up_to_2048_workers(make):
+    """p (p - 1) messages: 4,192,256 of 2,048 workers."""
+    rounds = make(2048)
+    assert len(rounds) % 2047 == 0
+    assert rounds[-1].dst[0] == 2047
+    assert refused(make, 2049)["got"] == "4,196,352"
+
+
+def test_push_and_pull_counts_workers_times_servers():
+    topology = ParameterServer(servers=4097)
+    refused(topology.push_pull, np.ones(1), np.ones(1), topology.layout(2048, 1))
+    assert len(topology.push_pull(np.ones(1), np.ones(1), topology.layout(4, 1))[0][0].src) == 4 * 4097
+
+
+def test_messages_of_all_buckets_that_are_on_the_links_at_once_are_counted_together(monkeypatch):
+    """Two workers and one server of their own: each bucket is two pushes and two pulls."""
+    monkeypatch.setattr("simulator.models.limits.MAX_MESSAGES", 8)
+    keys = ("cluster.nodes=2", "topology=parameter_server", "scheduler=wfbp")
+    layers = "workload={batch_size: 1, layers: [%s]}"
+    two, three = (layers % ", ".join(f"{{name: l{i}, numel: 10}}" for i in range(n)) for n in (2, 3))
+    run(load("ring_check", (*keys, two)))
+    with pytest.raises(InputError, match="expected an exchange of at most 8 messages, got 12"):
+        run(load("ring_check", (*keys, three)))
+
+
+def test_servers_beside_workers_stand_behind_the_gpus_of_their_node():
+    placed = Layout(2, 3, servers=5, colocated=True).placement()
+    assert placed.node.tolist() == [0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 0]
+    assert placed.rank.tolist() == [0, 1, 2, 0, 1, 2, 3, 3, 4, 4, 5]

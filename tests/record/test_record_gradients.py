@@ -1,0 +1,227 @@
+"""Recorded gradients: those of the training loop itself, in one process and over ranks."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.errors import InputError, SparsimError
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.traces.format.trace import Trace
+
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")]
+
+EXAMPLE = ROOT / "examples" / "record_gradients.py"
+REPLAY = """\
+name: replay
+workload: {trace: ., compute_time: 10 ms}
+cluster:
+  nodes: 2
+  gpu: gpus/ideal
+  network: {kind: single_switch, bandwidth: 10 Gbit/s, latency: 50 us}
+topology: ring
+sparsifier: {kind: topk, density: 0.05}
+scheduler: wfbp
+"""
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
+
+
+def network(seed=0):
+    import torch
+    from torch import nn
+
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 5))
+
+
+def flat(model):
+    import torch
+
+    return torch.cat([item.grad.flatten() for item in model.parameters()]).numpy().copy()
+
+
+def train(model, recorder, steps, scale=1.0):
+    """Each step's whole gradient, as the loop sees it."""
+    import torch
+
+    seen = []
+    for number in range(steps):
+        model.zero_grad()
+        inputs = torch.randn(8, 20, generator=torch.Generator().manual_seed(number))
+        loss = model(inputs).square().mean()
+        (scale * loss).backward()
+        seen.append(flat(model) / scale)
+        recorder.step(loss, scale)
+        with torch.no_grad():
+            for item in model.parameters():
+                item.sub_(0.05 * item.grad / scale)
+    return seen
+
+
+def values_of(folder):
+    trace = Trace.open(folder)
+    return trace, dict(zip(trace.spec.iterations, (block.values for block in trace.blocks()), strict=True))
+
+
+def test_every_gradient_of_a_loop_is_in_the_trace(tmp_path):
+    from simulator.record.gradients import GradientRecorder
+
+    model = network()
+    with GradientRecorder(model, tmp_path, about={"data_licence": "none", "model": "small"}) as recorder:
+        seen = train(model, recorder, 4, scale=1024.0)
+    trace, values = values_of(tmp_path)
+    assert trace.spec.iterations == (0, 1, 2, 3)
+    assert (trace.spec.model, trace.spec.data_licence, trace.spec.workers) == ("small", "none", 1)
+    assert list(trace.spec.loss) == [0, 1, 2, 3]
+    assert trace.shapes == ((30, 20), (30,), (5, 30), (5,))
+    for number, gradient in enumerate(seen):
+        np.testing.assert_allclose(values[number][0], gradient, rtol=1e-6)
+
+
+def test_blocks_of_a_sample_are_recorded(tmp_path):
+    from simulator.record.gradients import WHOLE, GradientRecorder
+
+    model = network()
+    with GradientRecorder(model, tmp_path, every=5, block=2, sample=0.2, seed=7) as recorder:
+        seen = train(model, recorder, 12)
+    trace, values = values_of(tmp_path)
+    assert trace.spec.runs() == ((0, 1), (5, 6), (10, 11))
+    counts = np.bincount(trace.keys.layer)
+    assert counts.tolist() == [120, 30, WHOLE, 5]
+    offsets = np.cumsum([0, *trace.numels[:-1]])
+    held = trace.keys.coordinate + offsets[trace.keys.layer]
+    for number in (0, 1, 5, 6, 10, 11):
+        np.testing.assert_array_equal(values[number][0], seen[number][held])
+
+
+def test_workers_of_one_process_are_rows_of_one_iteration(tmp_path):
+    from simulator.record.gradients import GradientRecorder
+
+    model = network()
+    with GradientRecorder(model, tmp_path, every=2, workers=3) as recorder:
+        seen = train(model, recorder, 11)
+    trace, values = values_of(tmp_path)
+    assert trace.spec.workers == 3
+    assert trace.spec.iterations == (0, 2)  # the fourth iteration lacks a worker
+    np.testing.assert_array_equal(values[2], np.stack(seen[6:9]))
+
+
+def test_what_is_not_finite_is_left_out_and_an_early_end_keeps_the_rest(tmp_path):
+    from simulator.record.gradients import GradientRecorder
+
+    model = network()
+    with pytest.raises(KeyboardInterrupt), GradientRecorder(model, tmp_path) as recorder:
+        train(model, recorder, 2)
+        model.zero_grad()
+        (model[0].weight.sum() * float("inf")).backward()
+        recorder.step()
+        model.zero_grad()
+        model[2].bias.sum().backward()
+        recorder.step()
+        raise KeyboardInterrupt
+    assert (recorder.recorded, recorder.left_out) == (3, 1)
+    trace, values = values_of(tmp_path)
+    assert trace.spec.iterations == (0, 1, 3)
+    expected = np.zeros(trace.keys.layer.shape)
+    expected[-5:] = 1  # tensors without a gradient have none
+    np.testing.assert_array_equal(values[3][0], expected)
+
+
+def test_wrong_arguments_are_input_errors(tmp_path):
+    from torch import nn
+
+    from simulator.record.gradients import GradientRecorder
+
+    for arguments, message in [
+        ({"block": 2}, "block: expected a number from 1 to every = 1"),
+        ({"sample": 0.0}, "sample: expected above 0, at most 1"),
+        ({"about": {"modle": "x"}}, "did you mean 'model'"),
+        ({"rank": 3, "world": 2}, "a rank below the 2 of them"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            GradientRecorder(network(), tmp_path, **arguments)
+    with pytest.raises(InputError, match="parameters that take a gradient"):
+        GradientRecorder(nn.ReLU(), tmp_path)
+    with pytest.raises(SparsimError, match="at least one iteration"), GradientRecorder(network(), tmp_path):
+        pass
+    (tmp_path / "rank-00002").mkdir()
+    with pytest.raises(InputError, match="expected room for 2 ranks, got rank-00002, too"):
+        GradientRecorder(network(), tmp_path, rank=0, world=2)
+    (tmp_path / "layers.csv").write_text("name,numel\n0.weight,600\n0.bias,31\n2.weights,150\n2.bias,5\n")
+    with pytest.raises(InputError) as caught:
+        GradientRecorder(network(), tmp_path / "out", layers=tmp_path / "layers.csv")
+    assert [str(problem).partition(": ")[2] for problem in caught.value.problems] == [
+        "0.bias: expected 30 elements, got 31",
+        "2.weight: expected 150 elements, got no such row; did you mean '2.weights'?",
+        "2.weights: expected a parameter of the model, got none",
+    ]
+
+
+def test_the_command_trains_records_and_the_trace_replays(tmp_path):
+    device = ("--device", "cpu", "--threads", 1)
+    layers = ("record", "layers", "mlp", "--out", tmp_path, "--repeats", 2, "--batch-size", 8, *device)
+    assert invoke(*layers).exit_code == 0
+    command = ("record", "gradients", "mlp", "--out", tmp_path, "--workers", 2, "--iterations", 6, "--every", 3)
+    more = ("--block", 2, "--sample", 0.02, "--batch-size", 8, "--layers", tmp_path / "mlp.layers.csv", *device)
+    result = invoke(*command, *more)
+    assert (result.exit_code, result.output) == (0, f"{tmp_path}: 2 workers, 4 iterations\n")
+    checked = invoke("trace", "check", tmp_path)
+    assert checked.output == f"{tmp_path}: 2 workers, 4 iterations, no problems\n"
+    trace, values = values_of(tmp_path)
+    assert all(layer.backward > 0 for layer in trace.layers)
+    assert not np.array_equal(values[0][0], values[0][1])
+    assert trace.spec.batch_size == 8
+    (tmp_path / "replay.yaml").write_text(REPLAY)
+    document = run(load(tmp_path / "replay.yaml")).document
+    assert len(document["density_over_iterations"]) == 4
+    assert document["density"]["selected"] == pytest.approx(0.05, rel=0.1)
+    assert 1 < document["density"]["build_up"] <= 2
+
+
+def test_the_example_in_one_process(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLE), str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    trace = Trace.open(tmp_path)
+    assert trace.spec.workers == 1
+    assert trace.spec.runs()[:2] == ((0, 1), (4, 5))
+
+
+def test_the_example_under_torchrun_records_each_rank_before_averaging(tmp_path):
+    """Two ranks with gloo: merged is the concatenation, and a rank's row is the gradient of its own samples."""
+    import torch
+    from torch.nn import functional as F
+
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    options = {"capture_output": True, "text": True, "timeout": 300, "env": environment}
+    result = subprocess.run([*command, str(EXAMPLE), str(tmp_path)], check=False, **options)
+    assert result.returncode == 0, result.stderr
+    trace, values = values_of(tmp_path)
+    assert trace.spec.workers == 2
+    assert trace.spec.model == "Sequential"
+    parts = [values_of(tmp_path / f"rank-0000{rank}")[1] for rank in range(2)]
+    for number, merged in values.items():
+        np.testing.assert_array_equal(merged, np.concatenate([part[number] for part in parts]))
+
+    offsets = np.cumsum([0, *trace.numels[:-1]])
+    held = trace.keys.coordinate + offsets[trace.keys.layer]
+    for rank in range(2):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+        teacher = torch.randn(64, 10)
+        torch.manual_seed(1 + rank)
+        inputs = torch.randn(32, 64)
+        F.cross_entropy(model(inputs), (inputs @ teacher).argmax(1)).backward()
+        np.testing.assert_allclose(values[0][rank], flat(model)[held], rtol=1e-4, atol=1e-7)

@@ -1,0 +1,100 @@
+"""`sparsim figure`, and the figures of the sweeps that ship."""
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from figure_results import ROOT, run_folder
+
+from simulator.cli import main
+from simulator.loading.documents import read_document
+from simulator.reporting.figures.base import figures
+
+SHIPPED = {"density_sweep": "density_sweep", "worker_sweep": "scaling_efficiency", "break_even_map": "break_even_map"}
+
+
+def invoke(*arguments, **options):
+    return CliRunner().invoke(main, [str(item) for item in arguments], catch_exceptions=False, **options)
+
+
+def test_the_list_has_every_figure_with_its_question():
+    listed = json.loads(invoke("figure", "--list", "--json").output)["figures"]
+    assert [item["kind"] for item in listed] == sorted(figures())
+    text = invoke("figure", "--list").output
+    assert all(f"{item['kind']}: {item['question']}" in text for item in listed)
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_a_picture_comes_with_its_table(tmp_path, suffix):
+    out = tmp_path / "new" / f"bars.{suffix}"
+    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)
+    assert result.exit_code == 0, result.output
+    assert out.stat().st_size > 5000
+    table = pd.read_csv(out.with_suffix(".csv"))
+    document = json.loads((run_folder() / "result.json").read_text())
+    assert table["time_s"].sum() == pytest.approx(document["iteration_time_s"])
+
+
+def test_json_is_read_from_standard_input(tmp_path):
+    text = (run_folder() / "result.json").read_text()
+    result = invoke("figure", "iteration_breakdown", "-", "-o", tmp_path / "a.svg", input=text)
+    assert result.exit_code == 0 and (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("bars",), "expected a kind of figure, got 'bars'"),
+        (("iteration_breakdwn",), "did you mean 'iteration_breakdown'?"),
+        (("link_utilisation", "--set", "links=0"), "links: expected at least 1, got 0"),
+        (("link_utilisation", "--set", "link=3"), "did you mean 'links'?"),
+        (("iteration_breakdown", "--set", "x"), "--set: expected KEY=VALUE"),
+        (("density_sweep",), "a sweep"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, words):
+    kind, *more = arguments
+    result = invoke("figure", kind, run_folder(), *more, "-o", tmp_path / "a.png")
+    assert result.exit_code == 2
+    assert words in result.output and result.output.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_format_and_a_missing_source_are_refused(tmp_path):
+    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", tmp_path / "a.jpg")
+    assert result.exit_code == 2 and ".png, .svg, .pdf" in result.output
+    result = invoke("figure", "iteration_breakdown", tmp_path / "none", "-o", tmp_path / "a.png")
+    assert result.exit_code == 2 and "nothing there" in result.output
+    assert invoke("figure", "iteration_breakdown").exit_code == 2
+
+
+def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
+    (tmp_path / "file").write_text("")
+    out = tmp_path / "file" / "a.png"
+    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"{out}: expected a place that can be written, got ")
+    assert result.output.count("\n") == 1
+
+
+def thinned(sweep):
+    """A sweep file with at most 3 values a key: what it varies, not how finely."""
+    for values in (sweep["vary"], *sweep.get("zip", [])):
+        for key, given in values.items():
+            if key != "sparsifier":
+                values[key] = given | {"points": 3} if isinstance(given, dict) else [given[0], given[3], given[5]]
+    return sweep
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_figures_of_the_shipped_sweeps_come_out_of_them(name, tmp_path):
+    """From fewer points of each; all of them are evaluated in `test_sweep`."""
+    from simulator.studies.sweep.storage import as_yaml
+
+    (tmp_path / "thin.yaml").write_text(as_yaml(thinned(read_document(ROOT / f"scenarios/sweeps/{name}.yaml").data)))
+    assert invoke("sweep", tmp_path / "thin.yaml", "--out", tmp_path / "out", "--workers", 1).exit_code == 0
+    result = invoke("figure", SHIPPED[name], tmp_path / "out", "-o", tmp_path / "figure.svg")
+    assert result.exit_code == 0, result.output
+    rows = pd.read_csv(tmp_path / "figure.csv")
+    assert len(rows) >= 9

@@ -1,0 +1,502 @@
+"""The tables behind the figures, against values worked out by hand."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_results import ROOT, TIMED, base, replayed, run_folder, scenario, swept, timed, validation
+
+import simulator
+from simulator.errors import InputError
+from simulator.models.curves import Affine
+from simulator.models.hardware import Gpu
+from simulator.prediction.run import run
+from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.data.rows import point_labels
+from simulator.reporting.figures.data.selecting import selected
+from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
+from simulator.studies.sweep.storage import traffic_table
+
+BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
+
+
+def points(rows, columns):
+    """A sweep's table from its cells; what was varied stands in front of the digest."""
+    table = pd.DataFrame(rows, columns=columns)
+    table["error"] = pd.Series([None] * len(table), dtype="string")
+    return of_table(table, "hand-made")
+
+
+def grid(times):
+    """Iteration times by (method, workers, bandwidth) as a sweep."""
+    rows = [[m, b, str((m, w, b)), w, t] for (m, w, b), t in times.items()]
+    return points(rows, ["sparsifier", BANDWIDTH, "digest", "workers", "iteration_time_s"])
+
+
+TIMES = {
+    ("dense", 2, 1e8): 4.0, ("topk", 2, 1e8): 2.0, ("gtopk", 2, 1e8): 2.5,
+    ("dense", 2, 1e9): 1.0, ("topk", 2, 1e9): 1.5, ("gtopk", 2, 1e9): 1.2,
+    ("dense", 8, 1e8): 9.0, ("topk", 8, 1e8): 4.0, ("gtopk", 8, 1e8): 3.0,
+    ("dense", 8, 1e9): 1.1, ("topk", 8, 1e9): 1.5, ("gtopk", 8, 1e9): 1.0,
+}  # fmt: skip
+
+
+def test_the_break_even_map_names_winner_and_margin():
+    data = figure_of("break_even_map").data(grid(TIMES)).set_index(["workers", "bandwidth_bytes_per_s"])
+    assert data.loc[2, 1e8].tolist() == ["topk", 2.0, "dense", 4.0, pytest.approx(1.0)]
+    assert data.loc[2, 1e9].tolist() == ["dense", 1.0, "gtopk", 1.2, pytest.approx(0.2)]
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "dense", 9.0, pytest.approx(2.0)]
+    assert data.loc[8, 1e9].tolist() == ["gtopk", 1.0, "dense", 1.1, pytest.approx(0.1)]
+
+
+def test_without_dense_the_margin_is_over_the_next_best():
+    source = grid({key: time for key, time in TIMES.items() if key[0] != "dense"})
+    data = figure_of("break_even_map").data(source).set_index(["workers", "bandwidth_bytes_per_s"])
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "topk", 4.0, pytest.approx(1 / 3)]
+
+
+def test_the_map_of_a_real_sweep_is_its_fastest_points():
+    source = swept("workers", "bandwidth")
+    data = figure_of("break_even_map").data(source)
+    for row in data.itertuples():
+        cell = source.table[
+            (source.table[BANDWIDTH] == row.bandwidth_bytes_per_s) & (source.table.workers == row.workers)
+        ]
+        assert row.iteration_time_s == cell["iteration_time_s"].min()
+    assert len(data) == source.table.groupby([BANDWIDTH, "workers"]).ngroups
+    assert data["winner"].nunique() > 1
+
+
+def test_dense_is_one_level_in_a_density_sweep_and_the_others_are_as_swept():
+    source = swept("density")
+    data = figure_of("density_sweep").data(source)
+    assert data["method"].value_counts().to_dict() == {"topk": 3, "gtopk": 3, "dense": 1}
+    row = data[(data["method"] == "topk") & (data["density"] == 0.1)].iloc[0]
+    document = run(scenario("sparsifier.density=0.1")).document
+    assert row["iteration_time_s"] == document["iteration_time_s"]
+    assert [row["p5_s"], row["p95_s"]] == document["iteration_time_interval_s"]
+    assert row["sent_bytes"] == document["traffic"]["sent_bytes_per_worker"]
+    assert data[data["method"] == "dense"]["density"].tolist() == [1.0]
+
+
+def test_scaling_holds_throughput_against_as_many_single_gpus():
+    data = figure_of("scaling_efficiency").data(swept("workers"))
+    alone = data[data["workers"] == 1]["throughput_samples_per_s"].max()
+    assert data["ideal_samples_per_s"].to_numpy() == pytest.approx((alone * data["workers"]).to_numpy())
+    assert (data["throughput_samples_per_s"] / data["ideal_samples_per_s"]).tolist() == pytest.approx(
+        data["efficiency"].tolist()
+    )
+    assert data[data["workers"] == 1]["efficiency"].tolist() == pytest.approx([1.0] * 3)
+
+
+def test_the_bars_are_the_runs_terms_and_a_comparison_gives_both_sides():
+    document = run(scenario()).document
+    other = run(scenario("sparsifier=dense")).document
+    document["comparison"] = {"baseline": "dense", "baseline_breakdown_s": other["breakdown_s"]}
+    data = figure_of("iteration_breakdown").data(of_document(document, "run"))
+    assert data["run"].unique().tolist() == ["small", "dense"]
+    assert (
+        data.set_index(["run", "phase"])["time_s"]["dense", "communication_exposed"]
+        == (other["breakdown_s"]["communication_exposed"])
+    )
+    sums = data.groupby("run")["time_s"].sum()
+    assert sums["small"] == pytest.approx(document["iteration_time_s"])
+    assert sums["dense"] == pytest.approx(other["iteration_time_s"])
+
+
+def test_runs_of_one_name_get_bars_of_their_own():
+    sources = Source("a", "run", run(scenario()).document, others=(Source("b", "run", run(scenario()).document),))
+    assert figure_of("iteration_breakdown").data(sources)["run"].unique().tolist() == ["small [1]", "small [2]"]
+
+
+def test_accuracy_shows_one_quantity():
+    def row(quantity, measured, predicted, fitted=False):
+        names = ("group", "scenario", "quantity", "measured", "predicted", "signed_error", "used_in_fit")
+        return dict(
+            zip(names, ("g", "s", quantity, measured, predicted, predicted / measured - 1, fitted), strict=True)
+        )
+
+    rows = [row("iteration_time", 2.0, 1.5), row("iteration_time", 1.0, 1.0, True), row("forward", 1.0, 3.0)]
+    source = of_document({"rows": rows, "groups": {}, "overall": {}}, "validation")
+    data = figure_of("measured_predicted").data(source)
+    assert data[["measured_s", "predicted_s", "signed_error"]].to_numpy().tolist() == [
+        [2.0, 1.5, -0.25],
+        [1.0, 1.0, 0.0],
+    ]
+    assert figure_of("measured_predicted", {"quantity": "forward"}).data(source)["predicted_s"].tolist() == [3.0]
+    with pytest.raises(InputError, match="rows of quantity update, got none: there are forward, iteration_time"):
+        figure_of("measured_predicted", {"quantity": "update"}).data(source)
+
+
+def test_residuals_are_curve_over_measured():
+    data = figure_of("cost_curves").data(timed())
+    measured = data[data["measured_s"].notna()]
+    assert len(measured) == 6
+    assert measured["residual"].tolist() == pytest.approx([1 / TIMED - 1] * 6)
+    assert data[data["measured_s"].isna()].groupby("kernel").size().min() >= 60
+
+
+def test_recorded_timings_stand_at_the_size_and_density_that_they_are_priced_by():
+    points = (
+        ("topk", 66, None, None, 2**16, TIMED),  # the first of the two densities
+        ("topk", 655, None, None, 2**16, 2 * TIMED),
+        ("gather", 66, None, "random", 66, TIMED),  # priced by its indices
+        ("gather", 66, None, "sorted", 66, 9.0),
+        ("scatter_add", 66, 10, "random", 660, 3 * TIMED),  # ten lists of them: the second density
+        ("elementwise", None, None, None, 2**16, TIMED),
+    )
+    names = ["kernel", "k", "contributions", "order"]
+    rows = [{**dict(zip(names, point, strict=False)), "median_s": point[5] * point[4] * 1e-9} for point in points]
+    timings = of_table(pd.DataFrame(rows).assign(elements=2**16, dtype="fp32"), "timings")
+    gpu = Gpu(name="one nanosecond each", kernels={point[0]: Affine(slope=1e-9) for point in points})
+    source = Source("gpu", "gpu", gpu, others=(timings,))
+    sizes = {"topk": 2**16, "gather": 66, "scatter_add": 660, "elementwise": 2**16}
+    for density, topk in ((0.001, TIMED), (0.01, 2 * TIMED)):
+        data = figure_of("cost_curves", {"density": density}).data(source)
+        shown = data[data["measured_s"].notna()].set_index("kernel")
+        assert shown["elements"].to_dict() == sizes
+        expected = {"topk": topk, "gather": TIMED, "scatter_add": 3 * TIMED, "elementwise": TIMED}
+        assert (shown["measured_s"] / shown["curve_s"]).to_dict() == pytest.approx(expected)
+
+
+def test_timings_that_do_not_say_their_type_all_count():
+    data = figure_of("cost_curves").data(timings_of("topk"))
+    assert data["residual"].dropna().tolist() == pytest.approx([1 / TIMED - 1])
+    with pytest.raises(InputError, match="in fp32, got none"):
+        figure_of("cost_curves").data(timings_of("topk", dtype=["fp16"]))
+    half = figure_of("cost_curves", {"dtype": "fp16"}).data(timings_of("topk", dtype=["fp16"]))
+    assert len(half["residual"].dropna()) == 1
+
+
+def test_padding_and_imbalance_are_those_of_the_replay():
+    data = figure_of("padding_imbalance").data(replayed())
+    assert (data["padding"] >= data["imbalance"] * (1 - 1e-12)).all()
+    assert (data["smallest"] <= 1 + 1e-12).all() and (data["imbalance"] >= 1 - 1e-12).all()
+    alone = data[data["workers"] == 1]
+    assert alone[["padding", "imbalance", "smallest"]].to_numpy() == pytest.approx(1.0)
+    topk = data[data["method"].str.startswith("topk")]
+    assert topk[["padding", "imbalance", "smallest"]].to_numpy() == pytest.approx(1.0)
+    uneven = data[data["method"].str.startswith("gaussiank") & (data["workers"] == 4)]
+    assert (uneven["padding"] > 1).all()
+    n, mean = 4, 1.0  # the others select what is left of the mean: the largest is at most n - (n - 1) smallest
+    assert (uneven["imbalance"] <= n * mean - (n - 1) * uneven["smallest"] + 1e-9).all()
+
+
+def test_links_that_carry_the_same_share_a_lane(tmp_path):
+    (tmp_path / "links.csv").write_text(
+        "time_s,link,bytes_per_s,utilisation\n"
+        "0.0,a,50,0.5\n1.0,a,0,0.0\n3.0,a,100,1.0\n4.0,a,0,0.0\n"
+        "0.0,b,50,0.5\n1.0,b,0,0.0\n3.0,b,100,1.0\n4.0,b,0,0.0\n"
+        "2.0,c,100,1.0\n4.0,c,0,0.0\n"
+    )
+    source = Source("run", "run", {"breakdown_s": {}}, folder=tmp_path)
+    data = figure_of("link_utilisation").data(source)
+    assert data.to_numpy().tolist() == [
+        ["c", 1, 2.0, 4.0, 100, 1.0],  # carries for 2 s what a carries for 1.5
+        ["a", 2, 0.0, 1.0, 50, 0.5], ["a", 2, 1.0, 3.0, 0, 0.0], ["a", 2, 3.0, 4.0, 100, 1.0],
+    ]  # fmt: skip
+    assert figure_of("link_utilisation", {"links": 1}).data(source)["link"].unique().tolist() == ["c"]
+
+
+def matrix(folder):
+    return figure_of("traffic_matrix").data(open_source(str(folder)))
+
+
+def test_a_ring_sends_twice_all_but_one_part_to_the_next():
+    data = matrix(run_folder("sparsifier=dense"))
+    assert [(row.source, row.destination) for row in data.itertuples()] == [
+        (f"worker {i}", f"worker {(i + 1) % 4}") for i in range(4)
+    ]
+    gradients = 4 * 500_000
+    assert data["bytes"].tolist() == pytest.approx([2 * 3 / 4 * gradients] * 4)
+
+
+def test_a_server_takes_and_gives_every_gradient():
+    data = matrix(run_folder("sparsifier=dense", "topology=parameter_server"))
+    assert (data["source"].str.startswith("server") != data["destination"].str.startswith("server")).all()
+    assert data[data["destination"].str.startswith("server")].groupby("source")[
+        "bytes"
+    ].sum().tolist() == pytest.approx([4 * 500_000] * 4)
+
+
+@pytest.mark.parametrize("topology", ["ring", "nccl", "hierarchical", "double_binary_tree", "parameter_server"])
+@pytest.mark.parametrize("sparsifier", ["dense", "topk", "oktopk", "gtopk", "zen", "omnireduce"])
+def test_the_rows_of_the_matrix_sum_to_what_a_run_says_was_sent(topology, sparsifier):
+    overrides = [f"topology={topology}", "cluster.gpus_per_node=2", f"sparsifier={{kind: {sparsifier}, density: 0.01}}"]
+    if sparsifier == "dense":
+        overrides[-1] = "sparsifier=dense"
+    try:
+        prediction = run(scenario(*overrides))
+    except InputError:
+        pytest.skip("this method has no form on this topology")
+    sent = prediction.plan.prices.traffic.sent
+    assert prediction.plan.traffic_between().sum(axis=1) == pytest.approx(sent, rel=1e-9)
+    assert not prediction.plan.traffic_between().diagonal().any()
+    assert sent.sum() > 0
+
+
+def test_many_pairs_are_told_by_node(monkeypatch):
+    from simulator.studies.sweep import storage
+
+    monkeypatch.setattr(storage, "_PAIRS", 8)
+    prediction = run(scenario("cluster.gpus_per_node=4", "sparsifier=dense"))
+    lines = [line.split(",") for line in traffic_table(prediction).splitlines()[1:]]
+    assert {name for line in lines for name in line[:2]} == {f"node {i}" for i in range(4)}
+    total = sum(float(line[2]) for line in lines)
+    assert total == pytest.approx(prediction.document["traffic"]["total_bytes"])
+
+
+def test_one_worker_has_no_traffic_to_show():
+    folder = run_folder("cluster.nodes=1")
+    assert not (folder / "traffic.csv").exists()
+    with pytest.raises(InputError, match=r"traffic\.csv beside the run"):
+        matrix(folder)
+
+
+def timings_of(kernel, **more):
+    """A GPU with a curve for Top-k, and timings of one kernel beside it."""
+    table = pd.DataFrame({"kernel": [kernel], "elements": [2**16], "median_s": [TIMED * 2**16 * 1e-9], **more})
+    gpu = Gpu(name="one nanosecond each", kernels={"topk": Affine(slope=1e-9)})
+    return Source("gpu", "gpu", gpu, others=(of_table(table, "timings"),))
+
+
+def beside(name, text):
+    """A run with one file in its folder."""
+    folder = Path(mkdtemp())
+    (folder / name).write_text(text)
+    return Source("run", "run", {"breakdown_s": {}}, folder=folder)
+
+
+def without(column, source):
+    return replace(source, table=source.table.drop(columns=column))
+
+
+def failed_only():
+    """A sweep of which no point came out."""
+    table = swept("workers").table
+    return of_table(table.assign(error="broken"), "sweep")
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "words"),
+    [
+        ("density_sweep", lambda: swept("workers"), "at least two values of sparsifier.density"),
+        ("density_sweep", lambda: open_source(str(run_folder())), "a sweep"),
+        ("scaling_efficiency", lambda: swept("density"), "at least two numbers of workers"),
+        (
+            "scaling_efficiency",
+            lambda: swept("workers", "bandwidth"),
+            f"several, which differ in {BANDWIDTH}: choose with",
+        ),
+        ("density_sweep", lambda: swept("density", "workers"), "which differ in cluster.nodes: choose with"),
+        ("break_even_map", lambda: swept("workers"), "no such grid"),
+        ("break_even_map", lambda: grid({k: t for k, t in TIMES.items() if k[0] == "topk"}), "at least two methods"),
+        ("measured_predicted", lambda: swept("workers"), "a validation"),
+        ("link_utilisation", lambda: open_source(str(run_folder())), "links.csv beside the run, got none"),
+        ("iteration_breakdown", lambda: swept("workers", "bandwidth"), "at most 16 runs, got 48"),
+        ("cost_curves", lambda: open_source("gpus/ideal"), "a GPU with curves"),
+        ("build_up", lambda: open_source(str(run_folder())), "a build-up study"),
+        ("cost_curves", lambda: open_sources(["gpus/v100", "gpus/a100"]), "got 2 GPUs among 2 sources"),
+        ("cost_curves", lambda: timings_of("sorting"), "timings of topk in fp32, got none in timings"),
+        ("density_sweep", lambda: replace(swept("density"), others=(swept("density"),)), "one source, got 2 of them"),
+        ("iteration_breakdown", failed_only, "at least one value to show, got none"),
+        ("iteration_breakdown", lambda: grid(TIMES), "columns breakdown_s.*, got none"),
+        (
+            "iteration_breakdown",
+            lambda: replace(open_source(str(run_folder())), others=(validation(),)),
+            "runs or sweeps alone, got validation",
+        ),
+        ("scaling_efficiency", lambda: without("digest", swept("workers")), "a column digest, got none"),
+        ("traffic_matrix", lambda: beside("traffic.csv", "a,b\n1,2\n"), "traffic.csv with source, destination, bytes"),
+        ("link_utilisation", lambda: beside("links.csv", "link,b\n1,2\n"), "bytes_per_s, utilisation, got link, b"),
+        (
+            "link_utilisation",
+            lambda: beside("links.csv", "time_s,link,bytes_per_s,utilisation\n"),
+            "a link that carries something, got none",
+        ),
+    ],
+)
+def test_what_a_source_does_not_hold_is_said(kind, source, words):
+    with pytest.raises(InputError) as caught:
+        figure_of(kind).data(source())
+    assert f"for figure {kind} " in str(caught.value) and words in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+
+
+def test_rows_of_a_sweep_are_chosen_by_value_with_or_without_units():
+    source = swept("workers", "bandwidth")
+    for wanted in ({BANDWIDTH: 1.25e9}, {"cluster.network.bandwidth": "10 Gbit/s"}):
+        table = selected(source, wanted).table
+        assert table[BANDWIDTH].unique().tolist() == [1.25e9]
+        assert len(table) == len(source.table) / 4
+    assert len(selected(source, {"sparsifier": "dense", "workers": 8}).table) == 4
+    figure_of("scaling_efficiency").data(selected(source, {"cluster.network.bandwidth": "10 Gbit/s"}))
+    for wanted, words in (
+        ({"cluster.node": 4}, "did you mean"),
+        ({"workers": 5}, "there are 1, 2, 4, 8"),
+        ({"workers": "many"}, "--where workers: expected a value that is in the sweep, got 'many': there are 1, 2, 4"),
+    ):
+        with pytest.raises(InputError, match=words):
+            selected(source, wanted)
+    with pytest.raises(InputError, match="expected a sweep"):
+        selected(open_source(str(run_folder())), {"workers": 5})
+
+
+def test_failed_points_are_left_out():
+    vary = {"sparsifier": ["dense", "signsgd"], "cluster.nodes": [2, 3]}
+    from simulator.studies.sweep.sweep import sweep
+
+    table = sweep({"base": base(), "vary": vary}, workers=1)
+    table.loc[0, ["error", "iteration_time_s"]] = ["broken", np.nan]
+    assert len(of_table(table, "sweep").table) == len(table) - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("iteration_breakdown", {"breakdown_s": {}}),
+        ("iteration_breakdown", {"scenario": "a", "breakdown_s": 3}),
+        ("measured_predicted", {"rows": [{"quantity": "iteration_time"}], "groups": {}, "overall": {}}),
+        ("measured_predicted", {"rows": 3, "groups": {}, "overall": {}}),
+        ("build_up", [{"build_up": 1}]),
+    ],
+)
+def test_damaged_results_are_an_input_error(kind, document):
+    with pytest.raises(InputError, match="damaged"):
+        figure_of(kind).data(of_document(document, "damaged"))
+
+
+def test_a_sweep_without_the_columns_of_a_figure_is_an_input_error():
+    for kind, source in (("scaling_efficiency", swept("workers")), ("density_sweep", swept("density"))):
+        kept = source.table[["sparsifier", "digest", "workers", "iteration_time_s", "density.target"]]
+        with pytest.raises(InputError, match="as sparsim writes them"):
+            figure_of(kind).data(of_table(kept, "cut"))
+
+
+def test_results_are_told_apart_by_what_they_hold(tmp_path):
+    for name, text in (
+        ("a.json", "{"),
+        ("b.json", "[]"),
+        ("c.csv", "a,b\n1,2\n"),
+        ("d.parquet", "no"),
+        ("e.json", "3"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=name):
+            open_source(str(tmp_path / name))
+    (tmp_path / "run.json").write_text(json.dumps(run(scenario()).document))
+    assert open_source(str(tmp_path / "run.json")).kind == "run"
+    assert open_source("traces/resnet-digits").kind == "trace"
+    assert open_source("gpus/v100").kind == "gpu"
+    with pytest.raises(InputError, match="a folder without results"):
+        open_source(str(tmp_path))
+    assert open_source(str(ROOT / "configs" / "traces" / "resnet-digits")).kind == "trace"
+    (tmp_path / "points.jsonl").write_text("")
+    with pytest.raises(InputError, match="a sweep that is not finished: the same `sparsim sweep` command goes on"):
+        open_source(str(tmp_path))
+    with pytest.raises(InputError, match=r"sparsim sweep .* --out DIR"):
+        open_source("scenarios/sweeps/density_sweep.yaml")
+    with pytest.raises(InputError, match=r"sparsim run .* --out DIR"):
+        open_source("scenarios/quickstart.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", b"", "a.csv: expected a CSV table, got 'No columns to parse from file'"),
+        ("a.json", b'{"\xff": 1}', "a.json: expected a readable file, got"),
+        ("gpu.yaml", b"name: mine\nmemory_bandwidth: 900\n", "gpu.yaml:2:1: memory_bandwidth: expected a bandwidth"),
+        ("gpu.yaml", b"name: mine\nideal: true\nkernel: {}\n", "gpu.yaml:3:1: kernel: expected a known key, got"),
+    ],
+)
+def test_files_that_cannot_be_read_are_said_with_their_place(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        open_source(str(tmp_path / name))
+    assert words in str(caught.value)
+
+
+def test_results_of_every_form_are_drawn_from_memory_and_by_name():
+    folder = run_folder()
+    by_name = simulator.draw("traffic_matrix", str(folder))
+    assert by_name.data.equals(simulator.draw("traffic_matrix", folder).data)
+    assert by_name.data.equals(matrix(folder))
+    rows = replayed().document
+    assert simulator.draw("build_up", rows).data.equals(figure_of("build_up").data(replayed()))
+    document = validation().document
+    drawn = simulator.draw("measured_predicted", document, quantity="forward").data
+    assert drawn.equals(figure_of("measured_predicted", {"quantity": "forward"}).data(validation()))
+
+
+def test_a_figure_that_makes_other_columns_than_it_says_is_a_mistake_of_its_own():
+    """What a plug-in declares is what is written beside its picture."""
+
+    class Wrong(Figure):
+        takes = ("run",)
+        columns: ClassVar[dict[str, str]] = {"a": "something"}
+
+        def collect(self, source):
+            return pd.DataFrame({"b": [1]})
+
+    with pytest.raises(TypeError, match=r"columns \['b'\], declared \['a'\]"):
+        Wrong().data(open_source(str(run_folder())))
+
+
+@pytest.mark.parametrize(
+    ("columns", "labels"),
+    [
+        ({"sparsifier.density": [0.01, 0.1]}, ["1 %", "10 %"]),
+        ({"cluster.network.latency_s": [1e-5, 2e-5]}, ["latency 10 us", "latency 20 us"]),
+        ({BANDWIDTH: [1.25e8, 1.25e9]}, ["1 Gbit/s", "10 Gbit/s"]),
+        ({"scheduler.partition_bytes": [1e5, np.nan]}, ["partition 100 kB", "no partition"]),
+        ({"cluster.nodes": [2, 4]}, ["nodes 2", "nodes 4"]),
+        ({"topology": ["ring", '{"kind": "tree"']}, ["ring", '{"kind": "tree"']),  # a cell that somebody has cut
+        ({"sparsifier": ['{"kind": "topk", "density": "1 %"}', "dense"]}, ["topk 1 %", "dense"]),
+        ({"cluster.nodes": [4, 4]}, ["0", "1"]),  # nothing that tells them apart
+    ],
+)
+def test_bars_of_a_sweep_are_called_after_what_was_varied(columns, labels):
+    assert point_labels(pd.DataFrame({**columns, "digest": ["a", "b"]})) == labels
+
+
+def test_results_in_memory_are_drawn_as_those_on_disk_are():
+    prediction = run(scenario())
+    assert simulator.draw("iteration_breakdown", prediction).data.equals(
+        figure_of("iteration_breakdown").data(open_source(str(run_folder())))
+    )
+    matrix = simulator.draw("traffic_matrix", prediction)
+    assert matrix.data.equals(figure_of("traffic_matrix").data(open_source(str(run_folder()))))
+    assert matrix._repr_png_().startswith(b"\x89PNG")
+    table = swept("workers", "bandwidth").table
+    one = simulator.draw("scaling_efficiency", table, where={"cluster.network.bandwidth": "10 Gbit/s"})
+    assert one.data["workers"].nunique() == table["workers"].nunique()
+    pair = simulator.draw("iteration_breakdown", prediction, prediction)
+    assert pair.data["run"].nunique() == 2
+    with pytest.raises(TypeError, match="at least one result"):
+        simulator.draw("traffic_matrix")
+    with pytest.raises(InputError, match="a kind of figure"):
+        simulator.draw("traffic_matrices", prediction)
+
+
+def test_lines_of_the_scaling_figure_are_of_any_key_that_was_varied():
+    topologies = ["ring", {"kind": "parameter_server", "servers": 1}]
+    table = simulator.sweep({"base": base(), "vary": {"topology": topologies, "cluster.nodes": [1, 2, 4]}}, workers=1)
+    data = simulator.draw("scaling_efficiency", table, by="topology").data
+    assert data.groupby("method").size().to_dict() == {"ring": 3, "parameter_server servers 1": 3}
+    with pytest.raises(InputError, match="several, which differ in topology"):
+        simulator.draw("scaling_efficiency", table)
+    with pytest.raises(InputError, match="a key that was varied"):
+        simulator.draw("scaling_efficiency", table, by="scheduler")
+
+
+def test_a_point_without_the_key_that_varies_is_called_that():
+    table = simulator.sweep({"base": base(), "vary": {"scheduler.partition": [None, "100 kB"]}}, workers=1)
+    assert list(simulator.draw("iteration_breakdown", table).data["run"].unique()) == [
+        "no partition",
+        "partition 100 kB",
+    ]

@@ -1,0 +1,271 @@
+"""Every figure is drawn from real results: nothing overlaps, nothing is cut, nothing is empty, files repeat."""
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from figure_results import SOURCES, replayed, scenario, swept, timed, validation
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from simulator.component import discover
+from simulator.prediction.run import run
+from simulator.reporting.figures.base import figure_of, figures
+from simulator.reporting.figures.data.rows import BANDWIDTH
+from simulator.reporting.figures.data.sources import of_document, of_table, open_source
+from simulator.reporting.figures.style.style import BLACK, METHODS, PALETTE, PHASES, drawn, looks, save, tinted
+from simulator.sparsifiers.base import Sparsifier
+
+KINDS = sorted(figures())
+ONE = 1.0
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Each figure, its data, its canvas and the texts on it, drawn once."""
+    known = {}
+
+    def get(kind):
+        if kind not in known:
+            member = figure_of(kind)
+            data = member.data(SOURCES[kind]())
+            canvas = drawn(member, data)
+            known[kind] = member, data, canvas, drawn_texts(canvas)
+        return known[kind]
+
+    return get
+
+
+def drawn_texts(canvas):
+    """Every text that is really put on the canvas (ticks beyond an axis's limits are not), with its box in pixels."""
+    found = []
+    draw = Text.draw
+
+    def noted(text, renderer, *arguments, **options):
+        found.append(text)
+        return draw(text, renderer, *arguments, **options)
+
+    FigureCanvasAgg(canvas).draw()  # the layout settles
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", noted)
+        FigureCanvasAgg(canvas).draw()
+    return [(text, text.get_window_extent()) for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def test_every_kind_of_figure_is_drawn_here():
+    assert set(SOURCES) == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_figure_says_what_it_answers_and_what_its_columns_are(kind, made):
+    member, data, *_ = made(kind)
+    assert member.title and member.question.endswith("?") and member.takes
+    assert list(data.columns) == list(member.columns)
+    assert len(data) > 1
+    seconds = [name for name in data if name.endswith("_s") and not name.endswith("_per_s")]
+    assert all("second" in member.columns[name] for name in seconds)
+    assert all((data[name].dropna() >= 0).all() for name in seconds)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_text_is_inside_the_canvas(kind, made):
+    canvas = made(kind)[2]
+    width, height = canvas.bbox.width, canvas.bbox.height
+    for text, box in made(kind)[3]:
+        inside = box.x0 >= -ONE and box.y0 >= -ONE and box.x1 <= width + ONE and box.y1 <= height + ONE
+        assert inside, (text.get_text(), box, width, height)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_two_texts_overlap(kind, made):
+    for (one, a), (other, b) in itertools.combinations(made(kind)[3], 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        along = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= ONE or along <= ONE, (one.get_text(), other.get_text(), across, along)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_text_is_readable_at_half_size(kind, made):
+    """At 100 dpi and half size, capitals of 10 points are 5 pixels high, about the least that is read."""
+    assert min(text.get_fontsize() for text, _ in made(kind)[3]) >= 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_panel_is_empty_and_every_axis_has_a_label_or_shares_one(kind, made):
+    axes = made(kind)[2].axes
+    assert axes
+    for one in axes:
+        assert one.lines or one.collections or one.images or one.patches
+        assert one.get_xlabel() or one.get_ylabel()
+    assert any(one.get_ylabel() or one.get_yticklabels() for one in axes)
+
+
+def shown(kind, source, **settings):
+    """The axes of a figure of a source, its layout settled."""
+    member = figure_of(kind, settings)
+    canvas = drawn(member, member.data(source))
+    FigureCanvasAgg(canvas).draw()
+    return canvas.axes
+
+
+def ticks(axis):
+    """Labels of the ticks inside the limits."""
+    low, high = sorted(axis.get_view_interval())
+    places = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
+    return [label.get_text() for place, label in places if low <= place <= high]
+
+
+def test_curves_without_timings_have_one_panel():
+    (axes,) = shown("cost_curves", open_source("gpus/v100"))
+    assert axes.get_title("left") == ""
+    assert len(axes.lines) == len(open_source("gpus/v100").document.kernels)
+    assert [one.get_title("left") for one in shown("cost_curves", timed())] == ["marks: measured", ""]
+
+
+def test_an_iteration_of_no_time_has_an_axis_and_no_bars():
+    document = run(scenario("sparsifier=dense", "cluster.nodes=1", "cluster.gpu=gpus/ideal")).document
+    document["breakdown_s"] = dict.fromkeys(document["breakdown_s"], 0.0)
+    (axes,) = shown("iteration_breakdown", of_document(document, "run"))
+    assert not axes.patches
+    assert not axes.figure.legends
+    assert [text.get_text() for text in axes.texts] == ["0 s"]
+    assert axes.get_xlim()[1] > 0
+
+
+def test_one_number_of_workers_is_one_tick_of_a_linear_axis():
+    rows = [row for row in replayed().document if row["workers"] == 4]
+    axes = shown("build_up", of_document(rows, "four"))[0]
+    assert axes.get_xscale() == "linear"
+    assert ticks(axes.xaxis) == ["4"]
+    assert shown("build_up", replayed())[0].get_xscale() == "log"
+
+
+def narrow(table, factor):
+    """A density sweep's rows with times and traffic as they are at the first density, and up to `factor` times them."""
+    table = table[table["sparsifier"] == "topk"]
+    grown = np.linspace(1, factor, len(table))
+    made = table.assign(iteration_time_s=0.021 * grown, **{"traffic.sent_bytes_per_worker": 2.1e6 * grown})
+    made["iteration_time_interval_s.p5"] = made["iteration_time_interval_s.p95"] = made["iteration_time_s"]
+    return of_table(made, "narrow")
+
+
+def test_an_axis_between_two_round_numbers_still_has_ticks():
+    left, right = shown("density_sweep", narrow(swept("density").table, 1.3))
+    assert len(ticks(right.yaxis)) >= 2
+    assert all(label.endswith(" MB") for label in ticks(right.yaxis))
+    assert left.get_yscale() == "linear"
+    assert left.get_ylim()[0] == 0
+
+
+def test_times_far_apart_get_a_logarithmic_axis():
+    left, _ = shown("density_sweep", narrow(swept("density").table, 100))
+    assert left.get_yscale() == "log"
+    assert len(ticks(left.yaxis)) >= 2
+
+
+def test_rows_that_were_all_fitted_are_no_predictions():
+    document = validation().document
+    rows = [row | {"used_in_fit": True} for row in document["rows"]]
+    _, right = shown("measured_predicted", of_document(document | {"rows": rows}, "fitted"))
+    assert right.get_title("left") == ""
+    count = sum(row["quantity"] == "iteration_time" for row in document["rows"])
+    title = shown("measured_predicted", validation())[1].get_title("left")
+    assert title.startswith(f"{count} predictions: mean absolute")
+
+
+def test_a_map_of_many_cells_has_colours_alone():
+    source = swept("workers", "bandwidth")
+    (few,) = shown("break_even_map", source)
+    assert len(few.texts) == 16
+    parts = [source.table.assign(**{BANDWIDTH: source.table[BANDWIDTH] * factor}) for factor in (1, 2, 3, 4, 5)]
+    many = pd.concat([part.assign(digest=part["digest"] + str(n)) for n, part in enumerate(parts)])
+    (axes,) = shown("break_even_map", of_table(many, "many"))
+    assert len(axes.texts) == 0
+    assert axes.images[0].get_array().shape[:2] == (4, 20)
+
+
+PICTURED = ("break_even_map", "build_up", "link_utilisation")
+"""An image, lines, meshes: the others are made of the same."""
+
+
+@pytest.mark.parametrize("kind", [k if k in PICTURED else pytest.param(k, marks=pytest.mark.long) for k in KINDS])
+def test_an_svg_has_the_same_bytes_every_time_and_no_date(kind, made, tmp_path):
+    member, data, *_ = made(kind)
+    texts = []
+    for name in ("one.svg", "two.svg"):
+        save(drawn(member, data), tmp_path / name)
+        texts.append((tmp_path / name).read_bytes())
+    assert texts[0] == texts[1]
+    assert not re.search(rb"20\d\d-\d\d-\d\d|<dc:date>|Matplotlib v", texts[0])
+
+
+def test_png_and_pdf_have_the_same_bytes_every_time(made, tmp_path):
+    member, data, *_ = made("traffic_matrix")
+    for suffix, head in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        pictures = []
+        for name in ("one", "two"):
+            save(drawn(member, data), tmp_path / f"{name}{suffix}")
+            pictures.append((tmp_path / f"{name}{suffix}").read_bytes())
+        assert pictures[0] == pictures[1] and pictures[0].startswith(head)
+        assert b"CreationDate" not in pictures[0]
+
+
+VISION = {
+    "full": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+}
+"""What is left of linear RGB: Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, severity 1."""
+
+
+def lab(colour, vision):
+    """CIE L*a*b* (1976, D65) of a hex colour as it is seen."""
+    coded = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(coded <= 0.04045, coded / 12.92, ((coded + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(np.asarray(VISION[vision]) @ linear, 0, 1)
+    matrix = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    x, y, z = np.cbrt(np.maximum((matrix @ seen) / (0.9505, 1.0, 1.089), 1e-9))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_colours_are_told_apart_with_any_vision(vision):
+    """A difference of 2.3 is just noticeable (Mahy et al. 1994); lines and bars need several times that."""
+    for colours in ((BLACK, *PALETTE), tuple(PHASES.values())):
+        for one, other in itertools.combinations(colours, 2):
+            assert np.linalg.norm(lab(one, vision) - lab(other, vision)) > 12, (one, other)
+
+
+def test_red_and_green_of_equal_lightness_would_fail_that_test():
+    assert np.linalg.norm(lab("#C00000", "deuteranopia") - lab("#707000", "deuteranopia")) < 12
+
+
+def test_every_method_keeps_its_own_look():
+    kinds = discover(Sparsifier)
+    assert set(METHODS) <= set(kinds)
+    everyone = looks(kinds)
+    assert len(set(everyone.values())) == len(kinds)
+    assert everyone["dense"].colour == BLACK
+    for pair in itertools.combinations(("dense", *METHODS), 2):
+        assert looks(pair) == {name: everyone[name] for name in pair}
+
+
+def test_methods_of_one_kind_and_unknown_ones_are_told_apart():
+    made = looks(["topk 1 %", "topk 10 %", "topk 50 %", "mine", "yours"])
+    assert len(set(made.values())) == 5
+    assert made["topk 1 %"] == looks(["topk"])["topk"]
+
+
+def test_text_on_a_tinted_cell_has_contrast():
+    """At least 4.5 : 1 (W3C, WCAG 2.1, level AA)."""
+    for colour in (BLACK, *PALETTE):
+        for strength in np.linspace(0, 1, 21):
+            cell, ink = tinted(colour, float(strength))
+            linear = np.where(
+                np.array(cell) <= 0.04045, np.array(cell) / 12.92, ((np.array(cell) + 0.055) / 1.055) ** 2.4
+            )
+            luminance = float(linear @ (0.2126, 0.7152, 0.0722))
+            ratio = (luminance + 0.05) / 0.05 if ink == BLACK else 1.05 / (luminance + 0.05)
+            assert ratio >= 4.5

@@ -1,0 +1,476 @@
+"""The report: one file with everything in it, the figures' numbers, no foreign markup, the same bytes every time."""
+
+import base64
+import builtins
+import gzip
+import hashlib
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, validation
+from page_parsing import Parsed
+from plotly import graph_objects
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.reporting.figures.base import figure_of, figures
+from simulator.reporting.figures.data.sources import of_document, of_table, open_source
+from simulator.reporting.page import charts
+from simulator.reporting.page.charts import DRAWINGS, sweep_charts
+from simulator.reporting.page.formats import bandwidth
+from simulator.reporting.page.making import html_of, make_page, page_of
+from simulator.reporting.page.opening import opened
+from simulator.studies.sweep.sweep import run_sweep, sweep
+
+EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
+SHOWN = {
+    "iteration_breakdown": "time_s",
+    "scaling_efficiency": "efficiency",
+    "density_sweep": "iteration_time_s",
+    "padding_imbalance": "padding",
+    "break_even_map": "iteration_time_s",
+    "measured_predicted": "predicted_s",
+    "cost_curves": "curve_s",
+    "link_utilisation": "utilisation",
+    "traffic_matrix": "bytes",
+}
+"""A column of each figure whose values stand in its drawing one by one (build-up draws means)."""
+
+
+def numbers(value):
+    """Every number in a plot."""
+    if isinstance(value, dict):
+        return {number for item in value.values() for number in numbers(item)}
+    if isinstance(value, list | tuple):
+        return {number for item in value for number in numbers(item)}
+    return {value} if isinstance(value, int | float) else set()
+
+
+def invoke(*arguments, **more):
+    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False, **more)
+
+
+@pytest.fixture(scope="module")
+def sources():
+    return {
+        "run": open_source(str(run_folder("topology=parameter_server"))),
+        "sweep": swept("workers", "bandwidth"),
+        "validation": validation(),
+        "build_up": replayed(),
+        "gpu": open_source("gpus/v100"),
+    }
+
+
+@pytest.fixture(scope="module")
+def pages(sources):
+    return {kind: html_of(page_of(source)) for kind, source in sources.items()}
+
+
+@pytest.mark.parametrize("kind", sorted(figures()))
+def test_every_figure_has_a_drawing_of_its_own_table_that_the_library_takes(kind):
+    member = figure_of(kind)
+    data = member.data(SOURCES[kind]())
+    plot = DRAWINGS[kind](data, member)
+    graph_objects.Figure(plot).to_json()  # raises for what the library does not know
+    if kind == "padding_imbalance":
+        data = data[data["workers"] == data["workers"].max()]
+    if kind == "link_utilisation":
+        data = data[data["utilisation"] > 0]
+    if kind == "cost_curves":
+        assert {float(f"{value:.6g}") for value in data["measured_s"].dropna()} <= numbers(plot["data"])
+        data = data[data["measured_s"].isna()]
+    if kind in SHOWN:
+        held = numbers(plot["data"])
+        shown = {float(f"{value:.6g}") for value in data[SHOWN[kind]]}
+        assert shown <= held, sorted(shown - held)[:5]
+    titles = [value["title"]["text"] for key, value in plot["layout"].items() if key.startswith("xaxis")]
+    assert titles[0]
+    assert len(titles) == 1 or any(titles[1:])  # panels of one axis in several parts have its title once
+
+
+def test_build_up_is_drawn_as_the_mean_over_iterations():
+    data = figure_of("build_up").data(replayed())
+    held = numbers(DRAWINGS["build_up"](data, figure_of("build_up"))["data"])
+    for mean in data.groupby(["method", "workers"])["aggregated"].mean():
+        assert float(f"{mean:.6g}") in held
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu"])
+def test_a_page_is_whole_and_loads_nothing(pages, kind):
+    page = Parsed(pages[kind])
+    assert page.wrong == []
+    assert len(page.all("h1")) == 1
+    assert page.data()["charts"]
+    assert len([held for held, _ in page.all("div") if "data-chart" in held]) == len(page.data()["charts"])
+    for tag, held in page.elements:
+        assert tag not in ("iframe", "object", "embed", "img", "base", "form")
+        for name in ("src", "href", "srcset", "action"):
+            assert held.get(name) in (None, "data:,")
+        assert not [name for name in held if name.startswith("on")]
+    (policy,) = [held["content"] for held, _ in page.all("meta") if held.get("http-equiv")]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "script-src 'unsafe" not in policy
+    library = next(text for held, text in page.all("script") if held.get("id") == "library")
+    own = [text for held, text in page.all("script") if not held]
+    for script in (gzip.decompress(base64.b64decode(library)), *(text.encode() for text in own)):
+        assert base64.b64encode(hashlib.sha256(script).digest()).decode() in policy
+    assert "Where this comes from" in page.text("h2")
+
+
+def test_the_page_of_a_run_states_what_the_run_states(pages, sources):
+    document, text = sources["run"].document, " ".join(Parsed(pages["run"]).text("body"))
+    assert document["digest"] in text
+    assert document["fidelity"]["reason"] in text
+    for name, version in document["versions"].items():
+        assert f"{name} {version}" in text
+    for item in document["calibration"]:
+        assert item["id"] in text
+    for warning in document["warnings"]:
+        assert warning in text
+    charts = [held["id"] for held, _ in Parsed(pages["run"]).all("section") if "id" in held]
+    assert {"chart-iteration_breakdown", "chart-link_utilisation", "chart-traffic_matrix"} <= set(charts)
+
+
+def test_the_page_of_a_sweep_holds_every_point_and_what_the_points_rest_on(pages, sources):
+    table, page = sources["sweep"].table, Parsed(pages["sweep"])
+    points = page.data()["points"]
+    assert points["count"] == len(table)
+    packed = points["values"]["iteration_time_s"]
+    held = packed.get("plain") or [packed["levels"][code] for code in packed["codes"]]
+    assert held == [float(f"{value:.6g}") for value in table["iteration_time_s"]]
+    text = " ".join(page.text("body"))
+    for entry in set("; ".join(table["calibration"].dropna()).split("; ")):
+        assert entry in text
+    assert "held-out error" in text
+    assert f"fold: {len(table)} points" in text
+
+
+def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
+    document = sources["validation"].document
+    page = Parsed(pages["validation"])
+    text = " ".join(page.text("body"))
+    assert len([held for held, _ in page.all("td") if held["class"] == "error"]) >= len(document["rows"])
+    assert f"{100 * document['overall']['mape']:.4g} %" in text
+    assert f"sparsim {document['versions']['sparsim']}" in text
+    quantities = {row["quantity"].replace("_", " ") for row in document["rows"]}
+    assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("networks/10gbe-tcp", ["9.394 Gbit/s", "held-out error of the link law", "9.1 %", "all_reduce"]),
+        ("gpus/v100-pytorch2", ["5.3 %", "topk", "held-out error (MAPE)"]),
+        ("runtimes/horovod-0.19", ["negotiation", "1.9 %"]),
+    ],
+)
+def test_calibrated_configs_have_a_page_with_their_held_out_errors(place, words):
+    with opened(place) as source:
+        text = " ".join(Parsed(html_of(page_of(source))).text("body"))
+    for word in words:
+        assert word in text
+
+
+def test_what_a_figure_does_not_show_on_an_axis_is_chosen():
+    source = swept("density", "workers", "bandwidth")
+    charts = {chart.kind: chart for chart in sweep_charts(source)}
+    assert charts["density_sweep"].choices == ("nodes", "network bandwidth")
+    assert len(charts["density_sweep"].views) == 16
+    chosen = charts["density_sweep"].views[charts["density_sweep"].first].chosen
+    assert chosen not in [("1", "100 Mbit/s"), ("8", "100 Gbit/s")]  # not a corner of the grid
+    only = swept("density").table
+    (view,) = [view for view in charts["density_sweep"].views if view.chosen == ("4", "10 Gbit/s")]
+    shown = numbers([trace["y"] for trace in view.plot["data"] if "yaxis" not in trace])
+    assert shown == {float(f"{value:.6g}") for value in only["iteration_time_s"]}
+
+
+def test_keys_that_go_along_with_an_axis_are_no_choice():
+    document = {
+        "base": base(),
+        "vary": {"sparsifier.density": [0.01, 0.1]},
+        "zip": [{"cluster.nodes": [2, 4], "cluster.network.latency": ["10 us", "20 us"]}],
+    }
+    source = of_table(sweep(document, workers=1), "zipped")
+    (chart,) = [chart for chart in sweep_charts(source) if chart.kind == "scaling_efficiency"]
+    assert chart.choices == ("sparsifier density",)
+
+
+def test_names_cannot_become_markup_in_the_page_of_a_run(tmp_path):
+    path = tmp_path / "evil.yaml"
+    path.write_text(SCENARIO.replace("name: small", f"name: {json.dumps(EVIL)}"))
+    with opened(str(path)) as source:
+        html = html_of(page_of(source))
+    check_harmless(html)
+    assert Parsed(html).text("h1") == [EVIL]
+    assert Parsed(html).text("title") == [EVIL]
+
+
+def test_names_cannot_become_markup_in_the_page_of_a_sweep():
+    table = swept("workers", "bandwidth").table.copy()
+    table["sparsifier"] = table["sparsifier"].map(lambda kind: EVIL + str(kind))
+    table[EVIL] = EVIL
+    table.insert(0, EVIL + "varied", [EVIL + str(number % 2) for number in range(len(table))])
+    table["warnings"] = EVIL
+    html = html_of(page_of(replace(of_table(table, EVIL), folder=None)))
+    check_harmless(html)
+
+
+def test_names_cannot_become_markup_in_the_page_of_a_validation():
+    document = json.loads(json.dumps(validation().document))
+    for row in document["rows"]:
+        row |= {"scenario": EVIL, "group": EVIL, "digest": EVIL, "warnings": [EVIL]}
+    document["groups"] = {EVIL: document["overall"]}
+    document["versions"] = {EVIL: EVIL}
+    html = html_of(page_of(replace(validation(), document=document, place=EVIL)))
+    check_harmless(html)
+    assert EVIL in Parsed(html).text("td")
+
+
+def check_harmless(html):
+    """Nothing of the name is an element, an attribute, or a script; nothing of it is markup to the plotting library."""
+    page = Parsed(html)
+    assert page.wrong == []
+    assert not page.all("img")
+    assert not page.all("b")
+    assert len(page.all("script")) == 3
+    for _, held in page.elements:
+        assert not [name for name in held if name.startswith("on")]
+    (raw,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
+    assert not set("<>&") & set(raw)
+    for chart in page.data()["charts"]:
+        for text in strings([view["plot"] for view in chart["views"]]):
+            assert not re.search(r"<(?!/?b>|br>|/?extra>)", text), text
+            assert "<img" not in text and "$x$" not in text
+
+
+def strings(value):
+    if isinstance(value, dict):
+        value = [*value.values()]
+    if isinstance(value, list):
+        return [text for item in value for text in strings(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_the_same_results_give_the_same_bytes(pages, sources):
+    for kind, source in sources.items():
+        assert html_of(page_of(source)) == pages[kind]
+
+
+def test_the_command_reports_a_folder_a_file_standard_input_and_a_scenario(tmp_path):
+    folder = run_folder()
+    made = tmp_path / "made.html"
+    assert invoke("report", folder, "-o", made).exit_code == 0
+    again = tmp_path / "again.html"
+    piped = invoke("report", "-", "-o", again, input=(folder / "result.json").read_text())
+    assert piped.exit_code == 0
+    assert Parsed(again.read_text()).text("h1") == Parsed(made.read_text()).text("h1") == ["small"]
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(SCENARIO)
+    assert invoke("report", scenario, "-o", again, "--set", "cluster.nodes=2").exit_code == 0
+    assert "cluster:\n" in "".join(Parsed(again.read_text()).text("pre"))
+
+
+def test_a_sweep_that_has_failures_says_so(tmp_path):
+    document = {"base": base(), "vary": {"cluster.nodes": [2, 4], "topology": ["ring", "halving_doubling"]}}
+    run_sweep(document, tmp_path / "out", workers=1)
+    table = open_source(str(tmp_path / "out"))
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest | {"failed": 1}))
+    page = page_of(table)
+    assert ("failed", "1") in page.glance
+    assert "Points that failed" in [made.title for made in page.tables]
+
+
+def glance(page):
+    return dict(page.glance)
+
+
+def titles(page):
+    return [table.title for table in page.tables]
+
+
+def test_the_page_of_a_dense_run_has_no_build_up_and_a_run_of_no_time_no_throughput():
+    dense = page_of(open_source(str(run_folder("sparsifier=dense"))))
+    assert "build-up" not in glance(dense)
+    assert "build-up" in glance(page_of(open_source(str(run_folder()))))
+    assert glance(dense)["throughput"].endswith(" samples/s")
+    (bars,) = [chart for chart in dense.charts if chart.kind == "iteration_breakdown"]
+    assert "selection" not in [trace["name"] for trace in bars.views[0].plot["data"]]  # takes no time
+    source = open_source(str(run_folder("sparsifier=dense")))
+    document = source.document | {"throughput_samples_per_s": None, "scaling_efficiency": None, "iteration_time_s": 0.0}
+    document["breakdown_s"] = dict.fromkeys(document["breakdown_s"], 0.0)
+    page = page_of(replace(source, document=document))
+    assert not {"throughput", "scaling efficiency"} & set(glance(page))
+    assert [row[-1] for row in page.tables[0].rows] == [None] * len(page.tables[0].rows)  # shares of nothing
+    html_of(page)
+
+
+def test_a_stored_document_without_links_has_no_table_of_them():
+    document = {key: value for key, value in open_source(str(run_folder())).document.items() if key != "links"}
+    assert "Busiest links" not in titles(page_of(of_document(document, "older")))
+    assert "Busiest links" in titles(page_of(of_document(document | {"links": [LINK]}, "with one")))
+
+
+LINK = {"name": "node 0 NIC out", "bytes": 1e6, "utilisation": 0.5}
+
+
+def test_the_page_of_a_replayed_run_has_the_recorded_iterations():
+    with opened("replay_topk") as source:
+        page = page_of(source)
+        recorded = source.document["density_over_iterations"]
+    (table,) = [table for table in page.tables if table.title == "Density over the recorded iterations"]
+    assert [row[0] for row in table.rows] == [row["iteration"] for row in recorded]
+    kinds = {column.key: column.kind for column in table.columns}
+    assert (kinds["iteration"], kinds["aggregated"], kinds["build_up"]) == ("count", "percent", "number")
+    assert "build up" in [column.label for column in table.columns]
+
+
+def test_the_page_of_a_sweep_of_which_nothing_came_out_says_so(tmp_path):
+    table = swept("workers").table
+    page = page_of(of_table(table.assign(error="broken"), "broken"))
+    assert page.glance == [("points", "0")]
+    assert (page.answer, page.points, page.charts) == ("", None, [])
+    assert page.subtitle == "a sweep over nothing"
+    assert Parsed(html_of(page)).wrong == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '"\\ud800"', None])
+def test_a_manifest_that_is_damaged_costs_no_more_than_what_it_says(tmp_path, text):
+    swept("workers").table.to_parquet(tmp_path / "results.parquet")
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    page = page_of(open_source(str(tmp_path)))
+    assert page.title == str(tmp_path)
+    assert "digest of the sweep" not in dict(page.provenance)
+    assert glance(page)["points"] == f"{len(swept('workers').table)}"
+
+
+def test_failures_that_are_not_kept_are_counted_alone(tmp_path):
+    """Only the Parquet file has the errors; a table that was kept as CSV has the rows that came out."""
+    table = swept("workers").table
+    table.to_csv(tmp_path / "results.csv", index=False)
+    (tmp_path / "manifest.json").write_text('{"failed": 1200}')
+    page = page_of(open_source(str(tmp_path)))
+    assert glance(page)["failed"] == "1,200"
+    assert "Points that failed" not in titles(page)
+
+
+def test_the_provenance_of_a_cut_table_names_what_is_there():
+    table = swept("workers").table
+    kept = table[[name for name in table if not name.startswith(("versions.", "fidelity."))]]
+    whole, cut = (dict(page_of(of_table(each, "sweep")).provenance) for each in (table, kept))
+    assert whole["fidelity"] == f"fold: {len(table):,} points"
+    assert "sparsim" in whole["versions"]
+    assert not {"fidelity", "versions"} & set(cut)
+    assert "digest of each point" in cut
+
+
+def test_too_many_choices_are_no_chart(monkeypatch):
+    source = swept("density", "workers", "bandwidth")
+    assert "density_sweep" in [chart.kind for chart in sweep_charts(source)]
+    monkeypatch.setattr(charts, "_VIEWS", 15)
+    assert "density_sweep" not in [chart.kind for chart in sweep_charts(source)]
+
+
+def test_calibrated_configs_without_measurements_say_what_is_unknown():
+    with opened("gpus/ideal") as source:
+        page = page_of(source)
+        assert dict(page.glance) == {"kernels with a curve": "0"}
+        assert page.charts == []
+    with opened("networks/1gbe-tcp") as source:
+        page = page_of(source)
+        assert "inside a node" not in glance(page)
+        assert (page.charts, page.tables) == ([], [])
+        assert page.warnings == ["no held-out error is stated for the link law"]
+    with opened("networks/nvlink-v100") as source:
+        assert glance(page_of(source))["inside a node"] == "680 Gbit/s"
+
+
+def test_a_trace_is_replayed_for_its_page(tmp_path):
+    spec, out = tmp_path / "spec.yaml", tmp_path / "trace"
+    spec.write_text("{layers: [{numel: 3000, scale: 1}], workers: 2, iterations: 2, seed: 1}")
+    assert invoke("trace", "synthesize", spec, "--out", out).exit_code == 0
+    with opened(str(out)) as source:
+        page = page_of(source)
+    assert [chart.kind for chart in page.charts] == ["build_up", "padding_imbalance"]
+    assert page.subtitle == f"replays of recorded gradients: {out}"
+    assert page.tables == []
+
+
+def test_slow_links_have_their_bandwidth_in_bits():
+    assert [bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
+
+
+CONFIGS = {
+    "kind.yaml": "name: mine\nkind: single_swich\nbandwidth: 10 Gbit/s\n",
+    "unit.yaml": "name: mine\nkind: single_switch\nbandwidth: 10\n",
+    "runtime.yaml": "name: mine\nnegotiation: 5\n",
+    "list.yaml": "- a\n",
+    "other.yaml": "name: mine\nshoe_size: 44\n",
+    "build_up.json": '[{"build_up": 1}]',
+    "timings.csv": "kernel,elements,median_s\ntopk,1,1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("kind.yaml", "expected a kind of fabric, got single_swich: did you mean 'single_switch'?"),
+        ("unit.yaml", "unit.yaml:3:1: bandwidth: expected a bandwidth with its unit, such as 10 Gbit/s, got 10"),
+        ("runtime.yaml", "runtime.yaml:2:1: negotiation: expected a time with its unit, such as 50 us, got 5"),
+        ("list.yaml", "list.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
+        ("other.yaml", "other.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
+        ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
+        ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
+    ],
+)
+def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypatch, name, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(CONFIGS[name])
+    result = invoke("report", name, "-o", "out.html")
+    assert result.exit_code == 2
+    assert words in result.output and result.output.count("\n") == 1
+    assert not (tmp_path / "out.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing/there", "-o", "out.html"), "expected results"),
+        (("quickstart", "-o", "out.pdf"), "file name that ends in .html"),
+        (("density_sweep", "-o", "out.html"), "expected results"),
+        (("gpus/v100", "-o", "out.html", "--set", "a=1"), "--set: expected a scenario to run"),
+    ],
+)
+def test_what_cannot_be_reported_is_an_input_error(tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("report", *arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert not list(tmp_path.glob("out.*"))
+
+
+@pytest.mark.parametrize("package", ["plotly", "jinja2"])
+def test_without_the_extra_it_says_what_to_install(monkeypatch, sources, package, tmp_path):
+    real = builtins.__import__
+
+    def missing(name, *rest, **more):
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(InputError, match=re.escape("pip install 'sparsim[report]'")):
+        make_page(sources["gpu"], tmp_path / "page.html")
+
+
+def test_the_assets_are_in_the_package():
+    folder = ROOT / "simulator" / "reporting" / "page" / "assets"
+    names = {path.name for path in folder.iterdir()}
+    assert {"page.html.j2", "page.css", "start.js"} <= names
+    for path in folder.glob("*.js"):
+        assert "</script" not in path.read_text().lower()
+        assert "innerHTML" not in path.read_text()

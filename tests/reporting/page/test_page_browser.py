@@ -1,0 +1,253 @@
+"""The report in a real headless Chromium: it draws, says nothing on the console, asks the network for nothing, and
+answers to the pointer, the selects and the headings."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
+
+from simulator.reporting.figures.data.sources import of_table, open_source
+from simulator.reporting.page.formats import cell
+from simulator.reporting.page.making import make_page
+from simulator.reporting.page.opening import opened
+from simulator.studies.sweep.sweep import run_sweep
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+OPTIONS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+EVIL = "</script><img src=x onerror=alert(1)>\"' <b>$x$</b> <!--"
+LIMIT_S, LIMIT_BYTES = 2.0, 10_000_000
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=OPTIONS)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("pages")
+
+
+@pytest.fixture
+def show(browser, folder):
+    """Open the page of a source; at the end nothing may have been said, asked for, or left empty."""
+    opened_pages, said, asked = [], [], []
+
+    def get(source, name):
+        path = folder / f"{name}.html"
+        if not path.exists():
+            make_page(source, path)
+        page = browser.new_page(viewport={"width": 1100, "height": 900})
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: said.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("body[data-drawn]", timeout=60_000)
+        opened_pages.append((page, path))
+        return page
+
+    get.said = said
+    yield get
+    for page, path in opened_pages:
+        for plot in page.query_selector_all(".plot"):
+            assert plot.query_selector(".main-svg"), f"{path.name}: an empty panel"
+            assert plot.query_selector("path"), f"{path.name}: nothing drawn"
+        page.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file://", "data:", "blob:"))] == []
+    assert len([url for url in asked if url.startswith("file://")]) == len(opened_pages)
+
+
+def hover(page, chart, target, at=(0.5, 0.5)):
+    """Put the pointer on a mark, or a place of it; the text shown there."""
+    place = page.locator(f"{chart} {target}").first
+    place.scroll_into_view_if_needed()
+    box = place.bounding_box()
+    x, y = box["x"] + at[0] * box["width"], box["y"] + at[1] * box["height"]
+    page.mouse.move(x - 3, y)
+    page.mouse.move(x, y)
+    page.wait_for_selector(f"{chart} .hoverlayer .hovertext", timeout=20_000)
+    return " ".join(page.locator(f"{chart} .hoverlayer .hovertext").all_text_contents())
+
+
+def column(page, table, place):
+    return page.locator(f"{table} tbody tr:not([hidden]) td:nth-child({place})").all_text_contents()
+
+
+def test_a_run_shows_its_terms_at_the_pointer_and_hides_one_by_the_legend(show):
+    source = open_source(str(run_folder("topology=parameter_server")))
+    page = show(source, "run")
+    said = hover(page, "#chart-iteration_breakdown", ".barlayer .trace .point path")
+    forward = source.document["breakdown_s"]["forward"]
+    assert "forward" in said
+    assert f"{1e3 * forward:.4g}ms" in said
+    bars = page.locator("#chart-iteration_breakdown .barlayer .trace")
+    before = bars.count()
+    page.locator("#chart-iteration_breakdown .legendtoggle").first.click()
+    page.wait_for_function(
+        "n => document.querySelectorAll('#chart-iteration_breakdown .barlayer .trace').length < n", arg=before
+    )
+    assert "B per iteration" in hover(page, "#chart-traffic_matrix", ".heatmaplayer image", (0.9, 0.3))
+    assert page.locator("#warnings li").count() == len(source.document["warnings"])
+
+
+def test_tables_sort_by_number_and_filter(show):
+    page = show(validation(), "validation")
+    rows = validation().document["rows"]
+    tables = page.locator("table.sortable")
+    last = f"table.sortable >> nth={tables.count() - 1}"
+    heading = page.locator(last).locator("th[data-key=measured]")
+    place = [cell_.get_attribute("data-key") for cell_ in page.locator(last).locator("th").all()].index("measured")
+    values = lambda: [  # noqa: E731
+        float(item.get_attribute("data-sort"))
+        for item in page.locator(last).locator(f"tbody tr:not([hidden]) td:nth-child({place + 1})").all()
+    ]
+    heading.click()
+    assert values() == sorted(row["measured"] for row in rows)
+    heading.press("Enter")
+    assert values() == sorted((row["measured"] for row in rows), reverse=True)
+    assert heading.get_attribute("aria-sort") == "descending"
+    page.locator("section.table .choices select").last.select_option(label="selection")
+    assert sorted(values()) == sorted(row["measured"] for row in rows if row["quantity"] == "selection")
+
+
+def test_a_quantity_is_chosen_and_drawn_anew(show):
+    page = show(validation(), "validation")
+    assert "measured" in hover(page, "#chart-measured_predicted", ".scatterlayer .points path.point")
+    title = "document.querySelector('[data-chart]').data.map(trace => trace.x).flat().length"
+    before = page.evaluate(title)
+    page.locator("#chart-measured_predicted select").select_option(label="selection")
+    page.wait_for_function(f"before => {title} !== before", arg=before)
+
+
+def test_a_sweep_is_filtered_sorted_and_plotted(show):
+    source = swept("workers", "bandwidth")
+    page, table = show(source, "sweep"), source.table
+    page.locator("[data-filter='cluster.nodes:from']").select_option(label="4")
+    left = table[table["cluster.nodes"] >= 4]
+    assert page.locator("#matching").text_content() == f"{len(left)} of {len(table)} points"
+    page.locator("[data-filter=sparsifier]").select_option(label="gtopk 1 %")
+    left = left[left["sparsifier"].str.contains("gtopk")]
+    assert page.locator("#matching").text_content() == f"{len(left)} of {len(table)} points"
+    heading = page.locator("#rows th[data-key=iteration_time_s]")
+    place = [item.get_attribute("data-key") for item in page.locator("#rows th").all()].index("iteration_time_s")
+    heading.click()
+    shown = [cell("time", float(f"{value:.6g}")) for value in sorted(left["iteration_time_s"])]
+    assert column(page, "#rows", place + 1) == shown[:25]
+    assert page.evaluate("document.getElementById('scatter').data.length") == 1
+    said = hover(page, "#scatter", ".scatterlayer .points path.point")
+    assert "gtopk" in said
+    assert "iteration time" in said
+    page.locator("[data-plotted=y]").select_option(label="efficiency")
+    page.wait_for_function("document.getElementById('scatter').layout.yaxis.title.text === 'efficiency'")
+    assert "workers" in hover(page, "#chart-break_even_map", ".heatmaplayer image")
+
+
+def test_figures_of_a_sweep_follow_their_choices(show):
+    source = swept("density", "workers", "bandwidth")
+    page = show(source, "wide")
+    page.locator("#chart-density_sweep select").first.select_option(label="8")
+    page.locator("#chart-density_sweep select").last.select_option(label="1 Gbit/s")
+    table = source.table
+    rows = table[(table["cluster.nodes"] == 8) & (table["cluster.network.bandwidth_bytes_per_s"] == 1.25e8)]
+    wanted = sorted({float(f"{value:.6g}") for value in rows[rows["sparsifier"] == "topk"]["iteration_time_s"]})
+    page.wait_for_function(
+        "wanted => document.querySelector('#chart-density_sweep .plot').data.some(trace => trace.name === 'topk' "
+        "&& JSON.stringify([...trace.y].sort((a, b) => a - b)) === wanted)",
+        arg=json.dumps(wanted, separators=(",", ":")),
+    )
+
+
+def test_the_other_pages_draw(show):
+    show(replayed(), "build_up")
+    for place in ("gpus/v100-pytorch2", "networks/10gbe-tcp"):
+        with opened(place) as source:
+            show(source, place.replace("/", "-"))
+
+
+def test_a_name_that_is_a_script_does_not_run(show, tmp_path):
+    path = tmp_path / "evil.yaml"
+    path.write_text(SCENARIO.replace("name: small", f"name: {json.dumps(EVIL)}"))
+    with opened(str(path)) as source:
+        page = show(source, "evil")
+    assert page.locator("h1").text_content() == EVIL
+    assert page.locator("body img").count() == 0
+    # And if a script did get in, the page's own policy would stop it.
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<div id=probe></div>')")
+    ran = page.evaluate(
+        "() => { const made = document.createElement('script'); made.textContent = 'window.ran = 1';"
+        " document.body.append(made); return window.ran === 1; }"
+    )
+    assert not ran
+    (stopped,) = show.said
+    assert "Content Security Policy" in stopped
+    show.said.clear()
+
+
+def test_methods_and_keys_that_are_scripts_do_not_run_in_a_sweep(show):
+    table = swept("workers", "bandwidth").table.copy()
+    table["sparsifier"] = table["sparsifier"].map(lambda kind: EVIL + str(kind))
+    table.insert(0, EVIL, [EVIL + str(number % 2) for number in range(len(table))])
+    page = show(of_table(table, EVIL), "evil-sweep")
+    assert page.locator("body img").count() == 0
+    assert page.locator("#rows td").first.text_content().startswith(EVIL)
+    assert "onerror=alert(1)" in hover(page, "#scatter", ".scatterlayer .points path.point")
+
+
+def test_values_are_shown_in_the_browser_as_they_are_in_the_tables(show):
+    page = show(open_source(str(run_folder("topology=parameter_server"))), "run")
+    values = [0.0, 1.0, 0.4512, 4.2e-4, 12345.678, 1.25e9, 6353016.0, 0.00031623, 99.995, 0.125]
+    for kind in ("time", "bytes", "bandwidth", "share", "percent", "number", "count", "error"):
+        for value in values:
+            if "e" in cell(kind, value):
+                continue  # exponents are written differently; no share is that large
+            shown = page.evaluate("([kind, value]) => sparsim.cell(kind, value)", [kind, value])
+            assert shown == cell(kind, value), (kind, value)
+
+
+def test_a_sweep_of_5720_points_opens_within_two_seconds(show, folder):
+    out = folder / "big"
+    run_sweep(ROOT / "scenarios" / "sweeps" / "big.yaml", out)
+    page = show(open_source(str(out)), "big")
+    assert Path(folder / "big.html").stat().st_size < LIMIT_BYTES
+    assert page.locator("#matching").text_content() == "5,720 of 5,720 points"
+    marks = page.evaluate(
+        "() => Object.fromEntries([['loaded', performance.timing.loadEventEnd - performance.timing.navigationStart],"
+        " ...performance.getEntriesByType('mark').map(mark => [mark.name, mark.startTime])])"
+    )
+    print(json.dumps({name: round(time) for name, time in marks.items()}))
+    assert marks["loaded"] < 1000 * LIMIT_S
+    assert marks["sparsim-tables"] < 1000 * LIMIT_S
+    # Two seconds on a machine with a core to spare; a busy one may take as long again for the drawings.
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert marks["sparsim-first"] < 1000 * LIMIT_S * busy
+
+
+def test_it_prints_in_full_width(show, folder):
+    page = show(swept("workers", "bandwidth"), "sweep")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
+    assert not page.locator("#pager button").first.is_visible()
+    printed = page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert b"/Type /Page" in printed

@@ -1,0 +1,213 @@
+"""Timelines: the file against the rules of the Trace Event format, and its numbers against the result."""
+
+import gzip
+import json
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from places import ROOT
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.models.timeline import BREAKDOWN, covered
+from simulator.prediction.run import run
+from simulator.reporting.timeline.chrome_trace import trace_bytes
+from simulator.reporting.timeline.counters import held, stepwise
+from simulator.reporting.timeline.timeline import timeline
+from simulator.scenario.reading import load
+
+SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
+NEEDED = {"X": {"name", "ts", "dur"}, "C": {"name", "ts", "args"}, "M": {"name", "args"}}
+NEEDED |= {"s": {"name", "cat", "id", "ts"}, "f": {"name", "cat", "id", "ts", "bp"}}
+
+
+def parsed(content):
+    """Events by kind, once they keep to the format: known kinds and keys, times, names of all tracks, paired arrows."""
+    assert content == gzip.compress(gzip.decompress(content), mtime=0)
+    document = json.loads(gzip.decompress(content), parse_constant=pytest.fail)
+    events = defaultdict(list)
+    for event in document["traceEvents"]:
+        assert NEEDED[event["ph"]] <= set(event), event
+        assert isinstance(event["pid"], int)
+        assert event["ph"] == "C" or "tid" in event or event["name"].startswith("process_")
+        if event["ph"] != "M":
+            assert isinstance(event["ts"], int | float)
+            assert event["ts"] >= 0
+        events[event["ph"]].append(event)
+    names = {(item["pid"], item.get("tid")): item["args"]["name"] for item in events["M"] if "name" in item["args"]}
+    assert {item["name"] for item in events["M"]} <= {
+        "process_name", "process_sort_index", "thread_name", "thread_sort_index",
+    }  # fmt: skip
+    tracks = defaultdict(list)
+    for item in events["X"]:
+        assert item["dur"] >= 0
+        tracks[item["pid"], item["tid"]].append(item)
+    assert all((pid, tid) in names and (pid, None) in names for pid, tid in tracks)
+    assert len({tid for _, tid in tracks}) == len(tracks)
+    for slices in tracks.values():
+        for before, after in pairwise(slices):
+            assert before["ts"] + before["dur"] <= after["ts"]
+            assert int(before["ts"] * 1e3) + int(before["dur"] * 1e3) <= int(after["ts"] * 1e3), "in nanoseconds"
+    _check_arrows(events, tracks, names)
+    at = defaultdict(float)
+    for item in events["C"]:
+        assert item["ts"] >= at[item["pid"], item["name"]]
+        assert all(isinstance(value, int | float) for value in item["args"].values())
+        at[item["pid"], item["name"]] = item["ts"]
+    return document, events, tracks, names
+
+
+def _check_arrows(events, tracks, names):
+    """Every arrow leaves a slice of a compute stream and enters a later collective of the same bucket and worker."""
+    ends = {item["id"]: item for item in events["f"]}
+    assert len(ends) == len(events["f"])
+    assert {item["id"] for item in events["s"]} == set(ends)
+    assert len(events["s"]) == len(ends)
+    starts = {place: {item["ts"]: item for item in slices} for place, slices in tracks.items()}
+    for source in events["s"]:
+        target = ends[source["id"]]
+        assert source["pid"] == target["pid"]
+        assert source["ts"] <= target["ts"]
+        assert names[source["pid"], source["tid"]] == "compute"
+        assert names[target["pid"], target["tid"]].startswith("communication")
+        left, entered = (starts[item["pid"], item["tid"]][item["ts"]] for item in (source, target))
+        assert left["dur"] > 0
+        assert left["ts"] + left["dur"] <= entered["ts"] * (1 + 1e-12)
+        assert source["name"] == f"gradient of bucket {entered['args']['bucket']}"
+        assert entered["cat"] == "communication"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_slices_sum_to_the_breakdown(name):
+    """All workers, all iterations: the file's seconds of each term are those of the result, and so are its bytes."""
+    scenario = load(name, ("iterations=2",))
+    prediction = run(scenario, keep_iterations=True)
+    document, count, alike = prediction.document, scenario.cluster.workers, len(prediction.iteration.computed()) == 1
+    made = timeline(scenario, [0] if alike else range(count), [0, 1])
+    _, events, tracks, names = parsed(trace_bytes(made))
+    seconds, busy = defaultdict(float), defaultdict(list)
+    for place, slices in tracks.items():
+        for item in slices:
+            seconds[names[place] if names[place] == "iterations" else item["cat"]] += item["dur"] / 1e6
+            if item["cat"] == "communication":
+                busy[place[0]].append((item["ts"] / 1e6, (item["ts"] + item["dur"]) / 1e6))
+    drawn = 2 * (1 if alike else count)
+    for term in BREAKDOWN:
+        assert seconds[term] / drawn == pytest.approx(document["breakdown_s"][term], rel=1e-9, abs=1e-9)
+    assert seconds["iterations"] / 2 == pytest.approx(document["iteration_time_s"], rel=1e-9)
+    assert all(covered(each, 0, 1e9) / 2 == pytest.approx(document["communication_total_s"]) for each in busy.values())
+    sent = [item for slices in tracks.values() for item in slices if "bytes_sent_by_all" in item.get("args", {})]
+    total = sum(item["args"]["bytes_sent_by_all"] for item in sent) / drawn
+    assert total == pytest.approx(document["traffic"]["total_bytes"], rel=1e-9)
+    flight = [(item["ts"], item["args"]["bytes"]) for item in events["C"] if item["name"] == "in flight"]
+    area = sum((after[0] - before[0]) * before[1] for before, after in pairwise(flight)) * drawn / 2
+    assert area == pytest.approx(sum(item["dur"] * item["args"]["bytes_sent_by_all"] for item in sent), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "name", ["quickstart", "ps_incast", "ring_check", "oversubscription", "priority_bytescheduler"]
+)
+def test_counters_of_links_carry_the_bytes_of_the_result(name):
+    scenario = load(name, ("iterations=1",))
+    document = run(scenario).document
+    made = timeline(scenario, links=1)
+    link = document["traffic"]["busiest_link"]
+    (counter,) = [item for item in made.counters if item.series == ("utilisation",)]
+    assert counter.name.startswith(link["name"])
+    held_for = [(after[0] - before[0]) * before[1][0] for before, after in pairwise(counter.points)]
+    assert sum(held_for) / document["iteration_time_s"] == pytest.approx(link["utilisation"], rel=1e-9)
+
+
+def test_densities_are_those_of_the_buckets():
+    scenario = load("quickstart", ("iterations=1",))
+    _, _, tracks, _ = parsed(trace_bytes(timeline(scenario, [5])))
+    buckets = {
+        item["args"]["bucket"]: item["args"]
+        for slices in tracks.values()
+        for item in slices
+        if item["cat"] == "communication"
+    }
+    elements = sum(item["elements"] for item in buckets.values())
+    density = run(scenario).document["density"]
+    for key in ("selected", "aggregated"):
+        mean = sum(item[f"{key}_density"] * item["elements"] for item in buckets.values()) / elements
+        assert mean == pytest.approx(density[key], rel=1e-9)
+
+
+def test_by_default_the_first_and_last_iteration_of_telling_workers():
+    made = timeline(load("straggler"))
+    computed = run(load("straggler")).iteration.computed()
+    assert set(made.about["workers_drawn"]) == {0, int(computed.argmin()), int(computed.argmax())}
+    made = timeline(load("quickstart", ("iterations=5",)))
+    assert list(made.about["iterations_drawn_s"]) == [0, 4]
+    labels = [item.name for item in made.tracks[0].slices]
+    assert labels == ["iteration 0", "iterations 1 to 3, not drawn", "iteration 4"]
+    assert list(timeline(load("ring_check")).about["workers_drawn"]) == [0]
+
+
+@pytest.mark.parametrize("nodes", [256, pytest.param(16384, marks=pytest.mark.long)])
+def test_a_large_cluster_is_bounded(nodes):
+    big = load("quickstart", (f"cluster.nodes={nodes}", "iterations=2", "warmup=0"))
+    content = trace_bytes(timeline(big))
+    assert len(content) < 500_000
+    assert len({item["pid"] for item in parsed(content)[1]["X"]}) <= 4
+
+
+def test_too_many_slices_are_refused():
+    with pytest.raises(InputError, match="at most 300,000 slices, got more: choose fewer workers"):
+        timeline(load("quickstart", ("cluster.nodes=256", "iterations=2", "warmup=0")), range(1000))
+
+
+def test_command_writes_the_same_bytes_twice_and_says_what_is_wrong(tmp_path):
+    def invoke(*arguments):
+        return CliRunner().invoke(main, ["timeline", *arguments], catch_exceptions=False)
+
+    first, second, plain = (tmp_path / name for name in ("a.json.gz", "b.json.gz", "c.json"))
+    for path in (first, second, plain):
+        result = invoke("mixed_gpus", "-o", str(path), "--workers", "0,3", "--iterations", "0")
+        assert result.exit_code == 0, result.output
+        assert "2 of 16 workers" in result.output
+    assert first.read_bytes() == second.read_bytes()
+    assert gzip.decompress(first.read_bytes()) == plain.read_bytes()
+    result = invoke("mixed_gpus", "-o", str(plain), "--workers", "all", "--iterations", "all")
+    assert "16 of 16 workers" in result.output
+    for arguments, message in (
+        (["ring_check", "-o", "x.txt"], "--out: expected a name that ends in .json.gz or .json, got 'x.txt'"),
+        (["ring_check", "-o", str(first), "--workers", "8"], "--workers: expected numbers from 0 to 7, got 8"),
+        (["ring_check", "-o", str(first), "--workers", "one"], "expected numbers such as 0,3, or all, got 'one'"),
+        (["ring_check", "-o", str(first), "--iterations", "-1"], "expected numbers such as 0,3, or all, got '-1'"),
+    ):
+        result = invoke(*arguments)
+        assert result.exit_code == 2
+        assert message in result.output
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20), st.integers(1, 9)), max_size=20))
+def test_stepwise_keeps_the_area(intervals):
+    points = stepwise([(start, start + length, value) for start, length, value in intervals], 100)
+    area = sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(points))
+    assert area == sum(length * value for _, length, value in intervals)
+    assert points[-1][1] == (0,)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.floats(0.5, 20))
+def test_thinned_counters_keep_the_area(values, end):
+    import numpy as np
+
+    from simulator.reporting.timeline import counters
+
+    times = np.linspace(-1.0, 15.0, len(values))
+    kept = counters.MOST
+    full = held(times, np.array(values), end)
+    try:
+        counters.MOST = 16
+        thin = held(times, np.array(values), end)
+    finally:
+        counters.MOST = kept
+    areas = [sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(each)) for each in (full, thin)]
+    assert areas[1] == pytest.approx(areas[0], abs=1e-9)
+    assert len(thin) <= 17 + 1

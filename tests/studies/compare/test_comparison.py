@@ -1,0 +1,342 @@
+"""`sparsim compare`: what changed in the input, and in the outcome, term by term."""
+
+import json
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.loading.documents import MAX_BYTES
+from simulator.models.timeline import BREAKDOWN
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.studies.compare.differences import compare_outcomes
+from simulator.studies.sweep.sweep import run_sweep
+
+NASTY = "<script>alert(1)</script> [red]&amp;"
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
+
+
+def invoke_run(out, *arguments):
+    assert CliRunner().invoke(main, ["run", *arguments, "--out", str(out)]).exit_code == 0
+    return out
+
+
+def swept(out, density=(0.001, 0.01), bandwidth="10 Gbit/s", **more):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    base["cluster"]["network"]["bandwidth"] = bandwidth
+    vary = {"sparsifier.density": list(density), "cluster.nodes": [4, 8]} | more
+    run_sweep({"name": NASTY, "base": base, "vary": vary}, out, workers=1)
+    return out
+
+
+def test_runs_differ_by_what_was_set_and_term_by_term():
+    document = compare_outcomes("quickstart", "quickstart", (), ("sparsifier.density=0.01", "cluster.nodes=4"))
+    assert document["inputs"]["changes"] == [
+        {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
+        {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
+    ]
+    one = run(load("quickstart")).document
+    other = run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4"))).document
+    figures = {row["key"]: row for row in document["figures"]}
+    terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
+    assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
+    whole = figures["iteration_time_s"]
+    assert sum(row["difference"] for row in terms) == pytest.approx(whole["difference"], abs=1e-12)
+    assert whole["ratio"] == other["iteration_time_s"] / one["iteration_time_s"]
+    assert figures["density.build_up"]["b"] == other["density"]["build_up"]
+    assert figures["traffic.total_bytes"]["a"] == one["traffic"]["total_bytes"]
+    assert document["fidelity"] == {"a": one["fidelity"], "b": other["fidelity"]}
+    both = document["warnings"]
+    assert sorted(both["both"] + both["only_a"]) == sorted(one["warnings"])
+    assert sorted(both["both"] + both["only_b"]) == sorted(other["warnings"])
+    used = [(item["id"], item["in"]) for item in document["calibration"]]
+    assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
+
+
+def test_a_whole_part_that_was_exchanged_is_told_as_one():
+    told = compare_outcomes("quickstart", "quickstart", (), ("workload=workloads/vgg16-v100",))["inputs"]
+    (line,) = told["told"]
+    assert (line["key"], line["keys"]) == ("workload", len(told["changes"]))
+    assert len(told["changes"]) > 50
+
+
+def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
+    for place, arguments in (("a", []), ("b", ["--set", "sparsifier=dense"])):
+        result = CliRunner().invoke(main, ["run", "ring_check", *arguments, "--out", str(tmp_path / place), "--json"])
+        (tmp_path / f"{place}.json").write_text(result.output)
+    live = compare_outcomes("ring_check", "ring_check", (), ("sparsifier=dense",))
+    stored = compare_outcomes(str(tmp_path / "a"), str(tmp_path / "b"))
+    bare = compare_outcomes(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    for key in ("figures", "fidelity", "calibration", "warnings", "answer"):
+        assert live[key] == stored[key] == bare[key]
+    assert live["inputs"] == stored["inputs"]
+    assert not bare["inputs"]["known"]
+    output = " ".join(invoke(tmp_path / "a.json", "ring_check").output.split())
+    assert "Both have the same digest" in output
+    assert "is not known" in output
+
+
+def test_sweeps_are_joined_on_what_varies(tmp_path):
+    a = swept(tmp_path / "a")
+    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
+    document = compare_outcomes(str(a), str(b))
+    assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
+    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
+    assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
+    assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
+    assert {item["sparsifier.density"] for item in document["only_a"]} == {0.001}
+    assert {item["sparsifier.density"] for item in document["only_b"]} == {0.1}
+    base = ("sparsifier={kind: topk, density: 0.01}",)
+    for point in document["points"]:
+        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
+        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
+        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
+        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
+        assert point["largest_term"] == "communication_exposed"
+    ratios = [point["ratio"] for point in document["points"]]
+    assert ratios == sorted(ratios, reverse=True)
+    assert document["summary"]["slower"] == 2
+    same = compare_outcomes(str(a), str(a))
+    assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4
+    output = invoke(a, b, "-o", tmp_path / "page.html").output
+    assert "2 are slower in B" in " ".join(output.split())
+    assert NASTY in output
+
+
+def test_sweeps_without_a_common_point_and_with_one_that_fails_are_told_in_words(tmp_path):
+    a, b = swept(tmp_path / "a", density=(0.001,)), swept(tmp_path / "b", density=(0.1,))
+    apart = compare_outcomes(str(a), str(b))
+    assert apart["answer"] == "The sweeps have no point in common."
+    assert apart["points"] == apart["terms"] == []
+    assert apart["summary"]["joined"] == 0
+    assert "ratio_mean" not in apart["summary"]
+    refused = {
+        "base": load("ring_check").resolved(),
+        "vary": {"sparsifier": [{"kind": "gtopk", "density": 0.1}], "cluster.nodes": [3]},
+    }
+    run_sweep(refused, tmp_path / "c", workers=1)
+    failed = compare_outcomes(str(tmp_path / "c"), str(tmp_path / "c"))
+    text = " ".join(invoke(tmp_path / "c", tmp_path / "c").output.split())
+    assert failed["answer"] in text
+    assert failed["answer"] == "1 point in common; none came out in both sweeps."
+    (row,) = failed["failed"]
+    assert row["error_a"] == row["error_b"]
+    assert "power of two" in row["error_a"]
+
+
+def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
+    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
+    (bare / "scenario.yaml").unlink()
+    document = compare_outcomes(str(whole), str(bare))
+    assert not document["inputs"]["known"]
+    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
+
+
+class _Page(HTMLParser):
+    """Tags that balance, and the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.seen = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_page_is_one_file_with_all_text_escaped(tmp_path):
+    scenario = tmp_path / "nasty.yaml"
+    text = (ROOT / "scenarios" / "quickstart.yaml").read_text()
+    scenario.write_text(text.replace("name: ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE", f"name: '{NASTY}'"))
+    out = tmp_path / "page.html"
+    result = invoke(scenario, "quickstart", "--set-b", "sparsifier=dense", "-o", out)
+    assert result.exit_code == 0
+    assert "page.html: written" in result.output
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    assert any(NASTY in part for part in page.text)
+    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.seen}
+    assert not any("href" in attributes or "src" in attributes for _, attributes in page.seen)
+    joined = " ".join(page.text)
+    for words in ("communication not hidden", "sparsifier.density", "link law", "evaluated outside", "build up"):
+        assert words in joined
+    assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
+
+
+def lines_of(*arguments):
+    """What the terminal says, a blank between columns."""
+    return [" ".join(line.split()) for line in invoke(*arguments).output.splitlines()]
+
+
+def page_of(out, *arguments):
+    """The text of the page that a comparison writes."""
+    assert invoke(*arguments, "-o", out).exit_code == 0
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    return page
+
+
+def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
+    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
+    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
+    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
+    page = page_of(tmp_path / "page.html", *arguments)
+    assert f"500 of {count} keys" in page.text
+    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
+    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
+    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
+    assert "all 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
+
+
+def test_intervals_that_overlap_are_said_where_times_differ():
+    def facts(*overrides):
+        return "Their 90 % intervals overlap." in lines_of("quickstart", "quickstart", *overrides)
+
+    assert facts("--set-b", "cluster.network.latency=100 us")
+    assert not facts("--set-b", "cluster.network.latency=1 ms")  # far apart
+    assert not facts("--set-b", "cluster.network.bandwidth=9.5 Gbit/s")  # within 1 %
+
+
+def test_versions_that_differ_are_named(tmp_path):
+    document = run(load("ring_check")).document
+    for name, versions in (("a", {"sparsim": "0.0.1", "numpy": "1.26.0"}), ("b", {"sparsim": "0.0.1", "simpy": "4"})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | {"versions": versions}))
+    lines = lines_of(tmp_path / "a.json", tmp_path / "b.json")
+    assert {"numpy 1.26.0 in A, none in B.", "simpy none in A, 4 in B."} <= set(lines)
+    assert not [line for line in lines if line.startswith("sparsim ")]
+
+
+def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
+    """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
+    idle = ("--set-a", "cluster.nodes=1")
+    lines = lines_of("ring_check", "ring_check", *idle)
+    assert "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it costs exposed" in " ".join(
+        lines
+    )
+    assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
+    assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
+    page = page_of(tmp_path / "page.html", "ring_check", "ring_check", *idle)
+    place = page.text.index("throughput (samples/s)")
+    assert page.text[place + 1] == "-"
+
+
+def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
+    for name, nodes in (("a", 4), ("b", 8)):
+        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
+    assert "What went in" not in page.text
+    assert "What came out" in page.text
+    assert [part for part in page.text if "is not known" in part]
+
+
+def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
+    lines = lines_of(places / "swept", places / "swept")
+    assert "4 points have the same digest in both: nothing that they depend on differs." in lines
+    assert not [line for line in lines if "one sweep only" in line or "change of each term" in line]
+    assert not [line for line in lines if "biggest changes" in line or " only: " in line]
+    page = page_of(tmp_path / "page.html", places / "swept", places / "swept")
+    assert "Points, the biggest changes first (4 of 4)" in page.text
+    assert page.text.count("=") == 4
+    assert not [part for part in page.text if part.startswith(("Values of", "Change of", "Failed", "In A only"))]
+
+
+def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, places):
+    other = swept(tmp_path / "other", density=(0.1,))
+    lines = lines_of(places / "swept", other)
+    assert "The sweeps have no point in common." in lines
+    assert "sparsifier.density 0.001, 0.01 0.1" in lines
+    joined = " ".join(line for line in lines if line)
+    assert "4 points in A only: sparsifier.density 0.001, cluster.nodes 4; " in joined
+    assert "; ... 2 points in B only: sparsifier.density 0.1, cluster.nodes 4; sparsifier.density 0.1, cl" in joined
+    page = page_of(tmp_path / "page.html", places / "swept", other)
+    assert {"In A only: 4 points", "In B only: 2 points", "Values of one sweep only"} <= set(page.text)
+    assert not [part for part in page.text if part.startswith("Points, the biggest")]
+
+
+def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_path):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    vary = {"topology": ["ring", "double_binary_tree"], "cluster.nodes": [4]}
+    out = tmp_path / "out"
+    assert run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1).failed == 1
+    assert "1 points failed in A or B; --json names them." in lines_of(out, out)
+    text = page_of(tmp_path / "page.html", out, out).text
+    assert "Failed: 1 points" in text
+    place = text.index("topology double_binary_tree, cluster.nodes 4")
+    assert "expected a topology that can do all-gather, got double_binary_tree" in text[place + 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["empty", "ring_check"], "a folder with neither result.json nor results.parquet"),
+        (["broken.json", "ring_check"], "broken.json:1:2: expected JSON as `sparsim run --json` prints it"),
+        (["other.json", "ring_check"], "expected a result of `sparsim run`, got no scenario, digest"),
+        (["stored", "ring_check", "--set-a", "seed=1"], "what has been run can't be changed"),
+        (["ring_chek", "ring_check"], "did you mean 'ring_check'?"),
+        (["ring_check", "ring_check", "-o", "page.txt"], "expected a name that ends in .html, got 'page.txt'"),
+        (["ring_check", "swept"], "expected two runs or two sweeps, got the run ring_check and the sweep swept"),
+        (
+            ["binary.json", "ring_check"],
+            "binary.json: expected JSON as `sparsim run --json` prints it, got something else",
+        ),
+        (["deep.json", "ring_check"], "deep.json: expected JSON as `sparsim run --json` prints it, got something else"),
+        (["large.json", "ring_check"], f"large.json: expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1} bytes"),
+        (["listed", "ring_check"], "listed/scenario.yaml: expected a scenario: a mapping, got [1]"),
+        (["shards", "swept"], "these are shards: the same sweep without --shard joins them"),
+        (["torn", "swept"], "torn: expected results of `sparsim sweep`, got "),
+        (["unmanifested", "swept"], "unmanifested: expected results of `sparsim sweep`, got "),
+        (["columns", "swept"], "columns/results.parquet: expected results of `sparsim sweep`, got columns ['a']"),
+        (
+            ["warmups", "seeds"],
+            "compare: expected sweeps that vary a common key, got warmup in warmups, and seed in seeds",
+        ),
+        (["swept", "wider"], "wider: sparsifier.granularity: expected keys that vary in both sweeps, got 2 values"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments, message, places, monkeypatch):
+    monkeypatch.chdir(places)
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    made = tmp_path_factory.mktemp("places")
+    (made / "empty").mkdir()
+    (made / "broken.json").write_text("{")
+    (made / "other.json").write_text("[]")
+    (made / "binary.json").write_bytes(b"\xff\xfe{}")
+    (made / "deep.json").write_text("[" * 100_000)
+    (made / "large.json").write_bytes(b" " * (MAX_BYTES + 1))
+    invoke_run(made / "listed", "ring_check").joinpath("scenario.yaml").write_text("[1]\n")
+    (made / "stored").mkdir()
+    swept(made / "swept")
+    for name in ("shards", "torn", "unmanifested", "columns"):
+        (made / name).mkdir()
+    (made / "shards" / "results-1of2.parquet").write_bytes(b"")
+    (made / "torn" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes()[:-20])
+    (made / "unmanifested" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes())
+    pd.DataFrame({"a": [1]}).to_parquet(made / "columns" / "results.parquet")
+    (made / "columns" / "manifest.json").write_text("{}")
+    for key in ("seed", "warmup"):
+        run_sweep({"base": "ring_check", "vary": {key: [1]}}, made / f"{key}s", workers=1)
+    swept(made / "wider", **{"sparsifier.granularity": ["layer", "model"]})
+    return made

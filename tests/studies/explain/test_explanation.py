@@ -1,0 +1,508 @@
+"""Explanations: terms that sum, splits that follow closed forms, other worlds, and slopes against derivatives."""
+
+import io
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.prediction.run import run
+from simulator.reporting.terminal.answers import print_explanation
+from simulator.scenario.reading import load
+from simulator.scenario.scenario import CollectiveOrder, Scenario
+from simulator.studies.explain.counterfactuals import counterfactuals
+from simulator.studies.explain.critical_path import exposure
+from simulator.studies.explain.explanation import TERMS, explain, terms_of
+from simulator.studies.explain.kernel_use import kernel_use
+from simulator.studies.explain.sensitivity import sensitivity
+from simulator.studies.explain.variation import closed_form
+
+CARD = {
+    "name": "card",
+    "memory_bandwidth": 5e11,
+    "kernels": {
+        "elementwise": {"curve": "affine", "intercept": 1e-5, "slope": 2e-11},
+        "topk": {"curve": "affine", "intercept": 2e-5, "slope": 1e-9, "held_out_mape": 0.1},
+    },
+}
+IDEAL = {"name": "ideal", "ideal": True}
+LAYERS = [
+    {"name": f"tensor {i}", "numel": numel, "forward": 1e-3, "backward": 2e-3}
+    for i, numel in enumerate((1000, 400_000, 20, 1_500_000, 3000, 800_000))
+]
+
+
+def scenario(gpu=CARD, network=None, runtime=None, layers=LAYERS, **parts):
+    """A small cluster on 1 Gbit/s, so that the network is felt; `cluster` and `workload` add to what is there."""
+    cluster, workload = parts.pop("cluster", {}), parts.pop("workload", {})
+    switch = {"kind": "single_switch", "bandwidth": 1.25e8, "latency": 5e-5, **(network or {})}
+    made = {
+        "workload": {"batch_size": 1, "layers": layers, **workload},
+        "cluster": {"nodes": 4, "gpu": gpu, "network": switch, "runtime": runtime or {}, **cluster},
+        **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp", **parts},
+    }
+    return Scenario.model_validate(made)
+
+
+def terms(spec):
+    """Seconds by term."""
+    return {row["term"]: row["seconds"] for row in terms_of(run(spec))[0]}
+
+
+TOPK = {"kind": "topk", "density": 0.01}
+SERVERS = {"kind": "parameter_server", "servers": 0}
+SOFTWARE = {"negotiation": 1e-3, "gather_overhead": 5e-4, "kernel_launch": 2e-5}
+MANY = {
+    "wfbp": {},
+    "top-k": {"sparsifier": TOPK},
+    "sequential": {"scheduler": "sequential", "sparsifier": TOPK},
+    "software": {"sparsifier": TOPK, "runtime": SOFTWARE},
+    "cycle": {"runtime": {"cycle_time": 3e-3, "collective_launch": 4e-4}},
+    "slowdown": {"runtime": {"compute_slowdown": 0.5}},
+    "priority": {"scheduler": {"kind": "priority", "partition": 1e6, "credit": 2e6}},
+    "priority, sparse": {"scheduler": "priority", "sparsifier": TOPK, "runtime": SOFTWARE},
+    "tictac": {"scheduler": "tictac"},
+    "decoupled": {"scheduler": {"kind": "decoupled", "bucket_size": 1e6}},
+    "decoupled, slowed": {"scheduler": "decoupled", "runtime": {"compute_slowdown": 0.3}},
+    "data": {"workload": {"input_time": 5e-3}},
+    "data, gated": {"workload": {"input_time": 5e-3}, "scheduler": "priority"},
+    "servers": {"topology": SERVERS},
+    "servers, sparse": {"topology": SERVERS, "sparsifier": TOPK, "runtime": {"message_overhead": 1e-5}},
+    "servers, priority": {"topology": SERVERS, "scheduler": {"kind": "priority", "partition": 5e5, "credit": 1e6}},
+    "servers in turn": {"topology": {**SERVERS, "placement": "round_robin", "colocated": True}},
+    "nodes of two": {"cluster": {"nodes": 2, "gpus_per_node": 2}, "topology": "hierarchical"},
+    "merged by cost": {"scheduler": "mg_wfbp", "runtime": SOFTWARE},
+    "kernels between": {"sparsifier": {**TOPK, "exchange_by": "union_all_reduce"}},
+    "gtopk": {"sparsifier": {"kind": "gtopk", "density": 0.01}},
+    "nothing to send of one tensor": {
+        "sparsifier": {"kind": "deft", "density": 0.01}, "scheduler": "priority", "network": {"latency": 0.0},
+        "layers": [{"name": "tiny", "numel": 1, "backward": 1e-3}, *LAYERS],
+    },
+    "one worker": {"cluster": {"nodes": 1}, "sparsifier": TOPK},
+    "no work": {"gpu": IDEAL, "layers": [{"name": "only", "numel": 1000}], "scheduler": "priority"},
+}  # fmt: skip
+RANDOM = {
+    "jitter": {"cluster": {"stragglers": {"jitter": 0.2}}, "iterations": 5},
+    "jitter, gated": {"cluster": {"stragglers": {"jitter": 0.2}}, "scheduler": "priority", "iterations": 5},
+    "slow worker": {"cluster": {"stragglers": {"slow": [{"worker": 2, "factor": 1.5}]}}, "sparsifier": TOPK},
+    "slow worker, gated": {"cluster": {"stragglers": {"slow": [{"worker": 2, "factor": 1.5}]}}, "scheduler": "tictac"},
+    "slow link": {"cluster": {"links": [{"link": "node 1 NIC", "factor": 0.3, "start": 1e-3, "until": 1.0}]}},
+    "jitter, servers": {"cluster": {"stragglers": {"jitter": 0.1}}, "topology": SERVERS, "iterations": 3},
+}
+
+
+@pytest.mark.parametrize("name", [*MANY, *RANDOM])
+def test_terms_sum_to_the_iteration(name):
+    prediction = run(scenario(**{**MANY, **RANDOM}[name]))
+    rows, _ = terms_of(prediction)
+    time = prediction.document["iteration_time_s"]
+    assert [row["term"] for row in rows] == list(TERMS)
+    assert math.fsum(row["seconds"] for row in rows) == pytest.approx(time, rel=1e-9)
+    assert min(row["seconds"] for row in rows) >= 0
+    assert math.fsum(row["share"] for row in rows) == pytest.approx(1, rel=1e-9)
+    for key in ("forward", "backward", "selection", "combine", "update"):
+        seconds = next(row["seconds"] for row in rows if row["term"] == key)
+        assert seconds == pytest.approx(prediction.document["breakdown_s"][key], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
+    spec = scenario(**MANY[name])
+    prediction = run(spec)
+    found = exposure(spec, prediction.plan, prediction.iteration)
+    waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.kernels
+    exposed = prediction.document["breakdown_s"]["communication_exposed"]
+    if prediction.plan.concurrent:  # exchanges side by side: kernels of any of them count as inside
+        assert waited == pytest.approx(exposed, rel=0.05, abs=1e-6)
+    else:
+        assert waited == pytest.approx(exposed, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "validation/rtx2080ti-10gbe-ps/resnet50-wfbp-8"])
+def test_terms_of_shipped_scenarios_sum(name):
+    prediction = run(load(name))
+    total = math.fsum(row["seconds"] for row in terms_of(prediction)[0])
+    assert total == pytest.approx(prediction.document["iteration_time_s"], rel=1e-9)
+
+
+def test_the_ring_check_is_start_up_and_transfer():
+    found = terms(load("ring_check"))
+    assert found["start_up"] == pytest.approx(2 * 7 * 50e-6, rel=1e-9)
+    assert found["transfer"] == pytest.approx(2 * 7 * 1e8 / (8 * 1.25e9), rel=1e-9)
+    assert found["queueing"] == found["software"] == 0
+
+
+def test_negotiation_of_the_call_that_is_waited_for_is_software():
+    found = terms(scenario(runtime={"negotiation": 0.25}, scheduler="sequential", gpu=IDEAL))
+    assert found["software"] == pytest.approx(0.25)
+
+
+def test_waiting_for_the_runtime_s_next_cycle_is_software():
+    only = [{"name": "only", "numel": 1000, "backward": 0.0301}]
+    found = terms(scenario(layers=only, runtime={"cycle_time": 0.02}, gpu=IDEAL))
+    assert found["software"] == pytest.approx(0.04 - 0.0301)
+
+
+def test_the_last_exchange_queues_behind_the_one_before():
+    two = [{"name": "first", "numel": 250_000}, {"name": "second", "numel": 500_000, "backward": 0.01}]
+    found = terms(scenario(layers=two, network={"latency": 0.0}, gpu=IDEAL))
+    each = [2 * 3 / 4 * 4 * numel / 1.25e8 for numel in (500_000, 250_000)]
+    assert found["queueing"] == pytest.approx(each[0])
+    assert found["transfer"] == pytest.approx(each[1])
+    queueing = next(row for row in explain(scenario(layers=two, gpu=IDEAL))["terms"] if row["term"] == "queueing")
+    assert queueing["numbers"]["exchanges_in_front"] == 1
+
+
+def test_a_push_and_its_pull_have_a_start_up_each():
+    only = [{"name": "only", "numel": 1_000_000}]
+    found = terms(scenario(layers=only, topology=SERVERS, gpu=IDEAL))
+    assert found["start_up"] == pytest.approx(2 * 5e-5)
+    assert found["transfer"] == pytest.approx(2 * 4e6 / 1.25e8)
+
+
+def test_pushes_that_share_a_link_queue():
+    two = [{"name": "first", "numel": 1_000_000}, {"name": "second", "numel": 1_000_000}]
+    found = terms(scenario(layers=two, topology=SERVERS, gpu=IDEAL, network={"latency": 0.0}))
+    assert found["queueing"] == pytest.approx(4e6 / 1.25e8)  # the second push waits for the first
+    assert found["transfer"] == pytest.approx(2 * 4e6 / 1.25e8)
+
+
+def test_kernel_rows_add_up_to_what_the_plan_took():
+    for sparsifier in (TOPK, {**TOPK, "exchange_by": "union_all_reduce"}, {"kind": "dgc", "density": 0.01}):
+        spec = scenario(sparsifier=sparsifier, runtime=SOFTWARE)
+        plan = run(spec).plan
+        rows = kernel_use(spec, plan)
+        assert sum(row["seconds"] for row in rows["selection"]) == pytest.approx(plan.work.selection.sum())
+        assert sum(row["seconds"] for row in rows["combine"]) == pytest.approx(plan.work.combine.sum())
+        assert sum(row["seconds"] for row in rows["update"]) == pytest.approx(plan.work.update)
+        for row in (row for stage in rows.values() for row in stage):
+            assert row["per_call_s"] * row["runs"] == pytest.approx(row["seconds"])
+
+
+def test_each_term_says_what_it_rests_on():
+    rows = {row["term"]: row for row in explain(scenario(sparsifier=TOPK, runtime=SOFTWARE))["terms"]}
+    topk = next(item for item in rows["selection"]["calibration"] if item["id"] == "card/topk")
+    assert topk["held_out_mape"] == 0.1
+    assert "20 us + 1 ns n" in topk["source"]
+    assert rows["transfer"]["calibration"][0]["what"] == "link law"
+    assert all(row["formula"] for row in rows.values())
+
+
+PLAIN = [name for name in MANY if "priority" not in name and "decoupled" not in name]
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "slow worker"])
+def test_no_other_world_is_slower(name):
+    prediction = run(scenario(**{**MANY, **RANDOM}[name]))
+    time = prediction.document["iteration_time_s"]
+    worlds = {row["name"]: row for row in counterfactuals(prediction)}
+    assert set(worlds) == {"infinite_network", "free_selection", "no_software", "no_stragglers", "perfect_overlap"}
+    for row in worlds.values():
+        assert row["iteration_time_s"] <= time * (1 + 1e-9), row
+        assert row["saving_s"] == pytest.approx(time - row["iteration_time_s"])
+        assert row["saving_share"] * time == pytest.approx(row["saving_s"])
+
+
+def test_an_infinite_network_leaves_only_work():
+    spec = scenario(sparsifier=TOPK, cluster={"nodes": 2, "gpus_per_node": 2})
+    prediction = run(spec)
+    world = counterfactuals(prediction)[0]
+    work = prediction.plan.work
+    alone = prediction.plan.single_gpu_time + float(work.selection.sum() + work.combine.sum())
+    assert world["iteration_time_s"] == pytest.approx(alone, rel=1e-6)
+
+
+def test_free_selection_saves_the_selection_where_nothing_hides_it():
+    spec = scenario(sparsifier=TOPK, scheduler="sequential")
+    prediction = run(spec)
+    world = next(row for row in counterfactuals(prediction) if row["name"] == "free_selection")
+    assert world["saving_s"] == pytest.approx(prediction.document["breakdown_s"]["selection"])
+    assert run(spec).document["breakdown_s"]["selection"] > 0  # the scenario itself is as before
+
+
+def test_an_infinite_network_has_no_hops_and_no_uplinks():
+    trees = {"kind": "leaf_spine", "nodes_per_leaf": 2, "oversubscription": 4.0, "hop_latency": 1e-3}
+    spec = scenario(network=trees, sparsifier="dense")
+    prediction = run(spec)
+    world = counterfactuals(prediction)[0]
+    assert world["iteration_time_s"] == pytest.approx(prediction.plan.single_gpu_time, rel=1e-6)
+    assert world["saving_s"] > 2e-3
+
+
+def test_a_world_that_does_not_fit_the_scenario_is_left_out():
+    """Where merging is free of start-ups nothing is merged, so that the order names buckets that are not there."""
+    spec = scenario(scheduler="mg_wfbp", runtime=SOFTWARE)
+    buckets = len(run(spec).plan.work.buckets)
+    ordered = spec.model_copy(update={"collective_order": (CollectiveOrder(worker=1, buckets=tuple(range(buckets))),)})
+    made = {row["name"] for row in counterfactuals(run(ordered))}
+    assert {"perfect_overlap", "no_stragglers"} <= made
+    assert "infinite_network" not in made
+
+
+def test_no_stragglers_takes_the_waiting_away():
+    spec = scenario(**RANDOM["slow worker"])
+    world = next(row for row in counterfactuals(run(spec)) if row["name"] == "no_stragglers")
+    alike = run(scenario(sparsifier=TOPK)).document["iteration_time_s"]
+    assert world["iteration_time_s"] == pytest.approx(alike)
+
+
+def slopes(spec):
+    """Rows by input."""
+    return {row["input"]: row for row in sensitivity(spec)["inputs"]}
+
+
+def test_slopes_are_the_ring_s_derivatives():
+    p, nbytes, bandwidth, latency = 8, 1e8, 1.25e9, 50e-6
+    time = 2 * (p - 1) * (latency + nbytes / (p * bandwidth))
+    found = slopes(load("ring_check"))
+    by_bandwidth = -2 * (p - 1) * nbytes / (p * bandwidth**2)
+    assert found["cluster.network.bandwidth"]["derivative"] == pytest.approx(by_bandwidth, rel=1e-3)
+    assert found["cluster.network.latency"]["derivative"] == pytest.approx(2 * (p - 1), rel=1e-4)
+    double = 2 * (2 * p - 1) * (latency + nbytes / (2 * p * bandwidth))
+    assert found["cluster.nodes"]["at_double"] == pytest.approx(double)
+    share = 2 * (p - 1) * nbytes / (p * bandwidth) / time
+    assert found["cluster.network.bandwidth"]["elasticity"] == pytest.approx(-share, rel=1e-3)
+
+
+def test_slopes_of_compute_and_kernels_are_their_shares():
+    spec = scenario(sparsifier=TOPK, scheduler="sequential", workload={"compute_time": 0.05})
+    prediction = run(spec)
+    time, found = prediction.document["iteration_time_s"], slopes(spec)
+    assert found["workload.compute_time"]["elasticity"] == pytest.approx(0.05 / time, rel=1e-3)
+    topk = next(row for row in kernel_use(spec, prediction.plan)["selection"] if row["kernel"] == "topk")
+    assert found["cluster.gpu.kernels.topk"]["elasticity"] == pytest.approx(topk["seconds"] / time, rel=1e-3)
+
+
+def on_a_torus():
+    torus = {"kind": "torus", "bandwidth": 1.25e8, "dimensions": (2, 2)}
+    spec = scenario().model_dump(exclude={"cluster": {"network": True}})
+    spec["cluster"]["network"] = torus
+    spec |= {"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"}
+    return Scenario.model_validate(spec)
+
+
+def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
+    document = explain(on_a_torus())
+    row = next(row for row in document["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
+    assert row["at_double"] is None
+    assert line(told(document), "cluster.nodes").endswith(" -")
+
+
+OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
+             "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"cluster": {"stragglers": {"slow": [{"worker": 3, "factor": 2}]}}},
+        {"cluster": {"other_gpus": [{"nodes": [3], "gpu": CARD, "factor": 1.5}]}},
+        {"cluster": {"links": [{"link": "node 3 NIC", "factor": 0.5}]}},
+        {"cluster": {"background": [{"source": 3, "destination": 1, "bandwidth": 1e7}]}},
+        {"other_jobs": [OTHER_JOB], "iterations": 1, "warmup": 0, "gpu": IDEAL, "layers": [{"name": "a", "numel": 10}]},
+        {"collective_order": [{"worker": 3, "buckets": [0, 1, 2, 3, 4, 5]}]},
+    ],
+    ids=lambda parts: next(iter(parts.get("cluster", parts))),
+)
+def test_half_the_nodes_have_no_value_where_the_last_one_is_named(parts):
+    row = slopes(scenario(**parts))["cluster.nodes"]
+    assert row["at_half"] is None
+    assert row["at_double"] > 0
+
+
+def test_nodes_that_can_be_neither_one_more_nor_one_less_have_no_slope():
+    row = slopes(scenario(sparsifier={"kind": "gtopk", "density": 0.01}))["cluster.nodes"]
+    assert (row["elasticity"], row["derivative"]) == (None, None)
+    assert row["at_half"] > 0 < row["at_double"]
+
+
+def test_slopes_of_loading_jitter_and_overlap():
+    """Where data takes longest, it is the iteration; a wider jitter makes all wait longer."""
+    loading = slopes(scenario(workload={"input_time": 1.0}))["workload.input_time"]
+    assert (loading["value"], loading["unit"]) == (1.0, "s")
+    assert loading["elasticity"] == pytest.approx(1, abs=0.2)
+    assert loading["at_double"] - loading["base"] == pytest.approx(1.0)
+    jitter = slopes(scenario(**RANDOM["jitter"]))["cluster.stragglers.jitter"]
+    assert (jitter["value"], jitter["unit"]) == (0.2, "")
+    assert jitter["at_half"] < jitter["base"] < jitter["at_double"]
+    by_union = {**TOPK, "exchange_by": "union_all_reduce"}
+    overlap = slopes(scenario(sparsifier=by_union, overlap_concentration=5))["overlap_concentration"]
+    assert overlap["value"] == 5
+    assert overlap["at_half"] < overlap["base"] < overlap["at_double"]  # more alike: a smaller union
+
+
+def test_kernels_without_a_curve_hang_on_the_memory_bandwidth():
+    bare = {"name": "bare", "memory_bandwidth": 5e11, "kernels": {"topk": CARD["kernels"]["topk"]}}
+    spec = scenario(gpu=bare, sparsifier={"kind": "signsgd"}, scheduler="sequential")
+    row = slopes(spec)["cluster.gpu.memory_bandwidth"]
+    assert (row["value"], row["unit"]) == (5e11, "B/s")
+    assert row["at_double"] < row["base"] < row["at_half"]
+    assert "cluster.gpu.memory_bandwidth" not in slopes(scenario())  # the curve of elementwise kernels is the floor
+
+
+def test_inputs_that_change_nothing_are_named():
+    document = explain(scenario(cluster={"nodes": 1}, sparsifier=TOPK))
+    silent = document["sensitivity"]["without_effect"]
+    assert {"cluster.network.bandwidth", "cluster.network.latency", "sparsifier.density"} <= set(silent)
+    assert not set(silent) & set(document["sensitivity"]["top"])
+    (warning,) = [warning for warning in document["warnings"] if "changes nothing" in warning]
+    assert "cluster.network.latency" in warning
+
+
+def test_measured_collectives_do_not_make_a_step_in_the_slope():
+    row = slopes(load("quickstart", ("sparsifier=dense",)))["cluster.network.bandwidth"]
+    assert -1.5 < row["elasticity"] < 0
+    assert row["at_double"] <= row["base"] <= row["at_half"]
+
+
+def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes():
+    document = explain(load("replay_topk"))
+    total = math.fsum(row["seconds"] for row in document["terms"])
+    assert total == pytest.approx(document["iteration_time_s"], rel=1e-9)
+    assert "not replayed" in document["sensitivity"]["notes"][0]
+    assert document["sensitivity"]["notes"][0] in told(document)
+
+
+def told(document):
+    """An explanation as lines of the terminal."""
+    out = io.StringIO()
+    print_explanation(document, Console(file=out, width=300))
+    return out.getvalue().splitlines()
+
+
+def said(spec):
+    return told(explain(spec))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "law"),
+    [
+        (("overlap_concentration=30",), "overlap_concentration"),
+        (("overlap_mixture={spread: 1, core: 0.1}",), "overlap_mixture"),
+    ],
+)
+def test_a_stated_overlap_takes_the_replay_s_place(overrides, law):
+    spec = load("replay_topk", overrides)
+    bare, note = closed_form(spec)
+    assert (bare.workload.gradients, note) == ("", "selection in closed form, not replayed on the trace")
+    assert getattr(bare, law) == getattr(spec, law) is not None
+    fitted, note = closed_form(load("replay_topk"))
+    assert note.endswith("; unions by the law fitted to it")
+    assert fitted.overlap_mixture != bare.overlap_mixture
+
+
+def test_a_method_without_a_law_of_overlap_is_taken_as_independent():
+    spec = load("replay_topk", ("sparsifier=dense",))
+    bare, note = closed_form(spec)
+    assert note == "selection in closed form, not replayed on the trace"
+    assert (bare.overlap_concentration, bare.overlap_mixture) == (None, None)
+
+
+def test_exchanges_that_share_links_have_no_split_of_their_own():
+    document = explain(scenario(topology=SERVERS, gpu=IDEAL))
+    assert document["exchanges"]["spent_s"] is None
+    assert document["exchanges"]["calls"] == len(LAYERS)
+    alone = explain(scenario(gpu=IDEAL))["exchanges"]["spent_s"]
+    assert set(alone) == {"start_up", "transfer", "software", "kernel"}
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+def test_command_line_json_has_the_keys():
+    result = invoke("explain", "ring_check", "--json", "--set", "cluster.nodes=4")
+    assert result.exit_code == 0
+    document = json.loads(result.output)
+    assert {
+        "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
+        "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
+    } <= set(document)  # fmt: skip
+    assert document["workers"] == 4
+    assert {"term", "label", "seconds", "share", "formula", "numbers", "calibration"} <= set(document["terms"][0])
+
+
+def test_command_line_text_reads_as_a_table():
+    text = invoke("explain", "quickstart").output
+    for part in ("selection", "topk 161 x", "sum", "if there were", "an infinite network", "It hangs most on", "█"):
+        assert part in text
+
+
+def line(lines, start):
+    """The first line that starts so, its columns one space apart; None where there is none."""
+    return next((" ".join(text.split()) for text in lines if text.startswith(start)), None)
+
+
+def test_text_of_communication_that_nothing_hides():
+    lines = said(load("ring_check"))
+    assert lines[1] == ("iteration time 140.7 ms (no interval: nothing that it rests on states its error) on 8 workers")
+    assert line(lines, "transfer").endswith("1 exchange waited for, 1 call, 100 MB of payload")
+    assert line(lines, "start-up").endswith("1 exchange waited for, 1 call, latency 50 us per message")
+    assert not [text for text in lines if "hidden beside compute" in text]
+    assert line(lines, "forward") is None
+
+
+def test_text_of_an_exchange_behind_another():
+    two = [{"name": "first", "numel": 250_000}, {"name": "second", "numel": 500_000, "backward": 0.01}]
+    lines = said(scenario(layers=two, network={"latency": 0.0}, gpu=IDEAL))
+    assert line(lines, "queueing") == "queueing 24 ms 52.2 % █████████████ behind 1 exchange: transfer 24 ms"
+    three = [*two, {"name": "third", "numel": 100_000, "backward": 0.01}]
+    lines = said(scenario(layers=three, network={"latency": 0.0}, gpu=IDEAL))
+    assert line(lines, "and ") == (
+        "and 4.8 ms of communication hidden beside compute; all 3 calls together: transfer 40.8 ms"
+    )
+
+
+def test_text_of_links_that_are_shared():
+    """No exchange is in front on links that several share, and no price is known of one alone."""
+    lines = said(scenario(topology=SERVERS))
+    assert line(lines, "queueing").endswith("links shared with other exchanges")
+    assert line(lines, "and ") == "and 10 ms of communication hidden beside compute"
+
+
+def test_text_of_software_and_of_kernels():
+    lines = said(scenario(sparsifier=TOPK, runtime=SOFTWARE))
+    assert line(lines, "software").endswith("8 calls: negotiation 1 ms, gather 500 us each")
+    assert "topk 6 x 470.7 us = 2.824 ms; residual_add 6 x 24.33 us = 146 us (host)" in line(lines, "selection")
+    free = [{"name": "only", "numel": 1000, "backward": 0.0301}]
+    held = said(scenario(layers=free, runtime={"cycle_time": 0.02}, gpu=IDEAL))
+    assert line(held, "software").endswith("1 call: cycle 20 ms each")
+
+
+def test_text_of_waiting_says_which_kernel_differs_and_the_jitter():
+    card = {**CARD, "kernels": {**CARD["kernels"], "topk": {**CARD["kernels"]["topk"], "spread": 0.05}}}
+    spec = scenario(gpu=card, sparsifier=TOPK, iterations=4, cluster={"stragglers": {"jitter": 0.2}})
+    assert line(said(spec), "waiting").endswith("topk differs by 5.0 %, jitter 20.0 %")
+
+
+def test_terms_that_rounding_alone_leaves_are_not_told():
+    """Differences of equal times: a billionth of a nanosecond is no waiting."""
+    spec = scenario(workload={"input_time": 5e-3})
+    assert 0 < terms(spec)["waiting_for_slowest"] < 1e-15
+    lines = said(spec)
+    assert line(lines, "waiting for the slowest") is None
+    assert line(lines, "waiting for data").startswith("waiting for data 5 ms")
+    assert "behind 5 exchanges: start-up" in line(lines, "queueing")
+
+
+def test_an_iteration_of_nothing_is_told_as_that():
+    spec = scenario(gpu=IDEAL, layers=[{"name": "only", "numel": 1000}], cluster={"nodes": 1})
+    lines = said(spec)
+    assert lines[1:3] == [
+        "iteration time 0 s (no interval: nothing that it rests on states its error) on 1 worker",
+        "Nothing in it takes time.",
+    ]
+    assert line(lines, "sum") == "sum 0 s"
+
+
+def test_parts_that_refuse_each_other_are_said_so():
+    result = invoke("explain", "quickstart", "--set", "sparsifier={kind: topk, density: 0.01, granularity: model}")
+    assert result.exit_code == 2
+    assert "whole model" in result.output
+    assert "Traceback" not in result.output
+    with pytest.raises(InputError):
+        explain(load("quickstart", ("topology=double_binary_tree",)))

@@ -1,0 +1,219 @@
+"""Sweeps on a Dask cluster: a scheduler and two workers as processes of their own, on the loopback interface."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.errors import InputError, SparsimError
+from simulator.studies.sweep.dask_executor import OnCluster
+from simulator.studies.sweep.executors import Outcome
+from simulator.studies.sweep.sweep import run_sweep
+
+pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # what other packages deprecate is theirs to mend
+
+SWEEP = """base:
+  name: small
+  workload: {batch_size: 1, layers: [{name: a, numel: 100000, backward: 1 ms}, {name: b, numel: 10}]}
+  cluster: {nodes: 4, gpu: gpus/ideal, network: {kind: single_switch, bandwidth: 10 Gbit/s, latency: 50 us}}
+  topology: ring
+  scheduler: wfbp
+vary:
+  sparsifier: [topk, randomk, dgc, gtopk]
+  sparsifier.density: {from: 1e-4, to: 0.5, scale: log, points: 10}
+  cluster.nodes: [1, 2, 3, 4, 8]
+  cluster.network.bandwidth: {from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}
+"""
+POINTS = 1000
+
+
+def started(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture
+def cluster():
+    """The address of a scheduler, its two worker processes, and its own."""
+    scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
+    processes = [scheduler]
+    try:
+        for line in scheduler.stderr:
+            if "Scheduler at:" in line:
+                address = line.split()[-1]
+                break
+        for _ in range(2):
+            options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+            processes.append(started("worker", address, *options))
+        yield address, processes[1:], scheduler
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+@pytest.fixture
+def sweep_file(tmp_path):
+    path = tmp_path / "sweep.yaml"
+    path.write_text(SWEEP)
+    return path
+
+
+def results(out):
+    return (out / "results.parquet").read_bytes(), (out / "results.csv").read_bytes()
+
+
+def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp_path):
+    address, workers, _ = cluster
+    at = []
+
+    def kill_one(progress):
+        if not at and progress.evaluated >= POINTS / 4:
+            workers[0].send_signal(signal.SIGKILL)
+            at.append(progress.evaluated)
+
+    there = run_sweep(sweep_file, tmp_path / "there", cluster=address, observe=kill_one)
+    assert POINTS / 4 <= at[0] < POINTS
+    assert workers[0].wait(timeout=10) == -signal.SIGKILL
+    assert workers[1].poll() is None
+    here = run_sweep(sweep_file, tmp_path / "here", workers=1)
+    assert there.manifest["evaluated"] == here.manifest["evaluated"] == POINTS
+    assert there.failed == here.failed == 4 * 10 * 5 // 4  # gTop-k on three workers
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+
+
+def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file, tmp_path):
+    address, workers, _ = cluster
+    for process in workers:
+        process.kill()
+        process.wait()
+    late = []
+
+    def bring_one():
+        time.sleep(1)
+        late.append(
+            started("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        )
+
+    import threading
+
+    thread = threading.Thread(target=bring_one)
+    thread.start()
+    try:
+        made = run_sweep(sweep_file, tmp_path / "out", cluster=address, shard=(1, 20))
+        assert made.manifest["evaluated"] == POINTS // 20
+    finally:
+        thread.join()
+        late[0].kill()
+        late[0].wait()
+        late[0].stderr.close()
+
+
+class Failing:
+    """Evaluates nothing; raises an error of Dask's, or of this name, at some numbers."""
+
+    def __init__(self, numbers, error):
+        self.numbers, self.error = numbers, error
+
+    def evaluate(self, number):
+        if number in self.numbers:
+            raise self.error
+        return Outcome(number, str(number), b"", None)
+
+    def failure(self, number, message):
+        return Outcome(number, str(number), b"", message)
+
+
+@pytest.fixture
+def here():
+    """The address of a scheduler with one worker, both in this process."""
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as made:
+        yield made.scheduler_address
+
+
+def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
+    from distributed.scheduler import KilledWorker
+
+    evaluator = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
+    groups = [range(40), range(40, 80)]
+    outcomes = {o.number: o for batch in OnCluster(here).run(evaluator, groups) for o in batch}
+    assert sorted(outcomes) == list(range(80))
+    errors = {number: outcome.error for number, outcome in outcomes.items() if outcome.error}
+    assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated it died")
+
+
+def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
+    with pytest.raises(SparsimError, match=rf"^--cluster {here}: ImportError: no module named simulator$"):
+        list(OnCluster(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
+
+
+def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
+    made = [
+        run_sweep(sweep_file, tmp_path / name, shard=(1, 20), **options)
+        for name, options in (("there", {"cluster": here}), ("here", {"workers": 1}))
+    ]
+    assert made[0].manifest["evaluated"] == POINTS // 20
+    assert made[0].table.equals(made[1].table)
+
+
+def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setattr("simulator.studies.sweep.dask_executor._CONNECT_SECONDS", 1)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
+        pytest.raises(InputError, match="expected a Dask scheduler with workers, got none"),
+    ):
+        list(OnCluster(empty.scheduler_address).run(Failing((), None), [range(8)]))
+
+
+def test_a_scheduler_that_is_killed_is_an_error_and_what_is_finished_is_kept(cluster, sweep_file, tmp_path):
+    address, _, scheduler = cluster
+    at = []
+
+    def kill(progress):
+        if not at and progress.evaluated:
+            at.append(progress.evaluated)
+            scheduler.kill()
+
+    with pytest.raises(SparsimError, match=rf"^--cluster {address}: the scheduler was lost$"):
+        run_sweep(sweep_file, tmp_path / "out", cluster=address, observe=kill)
+    assert run_sweep(sweep_file, tmp_path / "out", workers=1).manifest["reused"] >= at[0] > 0
+
+
+def test_nothing_to_evaluate_asks_nobody():
+    assert list(OnCluster("tcp://127.0.0.1:9").run(Failing((), None), [])) == []
+
+
+def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):
+    from simulator.studies.sweep import dask_executor
+
+    monkeypatch.setattr(dask_executor, "_CONNECT_SECONDS", 1)
+    with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: expected a Dask scheduler that answers"):
+        run_sweep(sweep_file, tmp_path / "out", cluster="tcp://127.0.0.1:9")
+    assert not (tmp_path / "out" / "results.parquet").exists()
+
+
+def test_without_the_package_there_is_a_hint(sweep_file, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    options = ["--out", str(tmp_path / "out"), "--cluster", "tcp://127.0.0.1:9"]
+    result = CliRunner().invoke(main, ["sweep", str(sweep_file), *options])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "--cluster: expected the package `distributed`, got none installed: pip install 'sparsim[cluster]'\n"
+    )

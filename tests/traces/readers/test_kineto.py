@@ -1,0 +1,187 @@
+"""PyTorch profiler traces: gradients by autograd node, messages of NCCL, damage, and memory."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from synthetic_logs import kineto_trace, write_json
+
+from simulator.errors import InputError
+from simulator.scenario.layer_table import read_layers
+from simulator.traces.readers.kineto import ddp_buckets, read_kineto
+from simulator.traces.readers.kineto_workload import import_kineto
+
+SIZES = (1000, 64_000, 128, 128, 36_864)
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+@pytest.mark.parametrize("older", [False, True])
+def test_gradients_are_ready_when_the_last_kernel_of_their_node_has_ended(tmp_path, name, older):
+    trace = read_kineto(write_json(tmp_path / name, kineto_trace(sizes=SIZES, older=older)))
+    assert trace.problems == ()
+    assert (trace.device, trace.workers) == ("Test GPU", 2)
+    for iteration in (0, 1):
+        found = [item for item in trace.gradients if item.iteration == iteration]
+        assert [item.numel for item in found] == list(SIZES)
+        assert [item.ready for item in found] == pytest.approx([100e-6 * (i + 1) for i in range(len(SIZES))], abs=1e-9)
+        assert [item.forward for item in found] == pytest.approx([40e-6] * len(SIZES), abs=1e-9)
+        assert [item.order for item in found] == list(range(len(SIZES)))
+        assert {item.node for item in found} == {"AddmmBackward" if older else "AddmmBackward0"}
+
+
+def test_sizes_come_from_the_copies_of_ddp_where_shapes_were_not_recorded(tmp_path):
+    trace = read_kineto(write_json(tmp_path / "t.json", kineto_trace(sizes=SIZES, shapes=False, ddp=True)))
+    assert [item.numel for item in trace.gradients] == [*SIZES, *SIZES]
+
+
+def test_without_sizes_they_are_0_and_cannot_be_imported(tmp_path):
+    path = write_json(tmp_path / "t.json", kineto_trace(sizes=SIZES, shapes=False))
+    assert {item.numel for item in read_kineto(path).gradients} == {0}
+    with pytest.raises(InputError, match="record_shapes=True"):
+        import_kineto(path, tmp_path / "out", 32)
+
+
+def test_nccl_kernels_have_the_size_of_the_operation_that_launched_them(tmp_path):
+    messages = [(8_196_000, 250.0), (31_502_336, 900.0)]
+    trace = read_kineto(write_json(tmp_path / "t.json", kineto_trace(nccl=messages, steps=1)))
+    assert [(item.collective, item.nbytes, item.workers) for item in trace.collectives] == [
+        ("all_reduce", 8_196_000, 2),
+        ("all_reduce", 31_502_336, 2),
+    ]
+    assert [item.seconds for item in trace.collectives] == pytest.approx([250e-6, 900e-6])
+
+
+def test_nccl_kernels_that_say_their_size_themselves(tmp_path):
+    args = {"correlation": 1, "In msg nelems": 100, "Out msg nelems": 800, "dtype": "BFloat16", "Group size": 8}
+    kernel = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllGather_RING_LL(ncclDevComm*)", "pid": 0, "tid": 7}
+    trace = {"traceEvents": [kernel | {"ts": 5.0, "dur": 50.5, "args": args}]}
+    (item,) = read_kineto(write_json(tmp_path / "t.json", trace)).collectives
+    assert (item.collective, item.nbytes, item.workers) == ("all_gather", 1600, 8)
+    assert item.seconds == pytest.approx(50.5e-6)
+
+
+def test_buckets_close_with_the_tensor_that_fills_them():
+    assert ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5]) == [2_049_000, 7_000_000, 5]
+    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600]
+    assert ddp_buckets([]) == []
+
+
+def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
+    path = write_json(tmp_path / "model.pt.trace.json.gz", kineto_trace(sizes=SIZES, steps=4, nccl=[(1024, 5.0)]))
+    import_kineto(path, tmp_path / "out", 32)
+    rows = read_layers(tmp_path / "out" / "layers.csv")
+    assert [row["numel"] for row in rows] == list(reversed(SIZES))
+    assert [row["backward"] for row in rows] == ["0.0001 s"] * len(SIZES)
+    assert (tmp_path / "out" / "gradient_ready.csv").read_text().count("\n") == 1 + 4 * len(SIZES)
+    assert (tmp_path / "out" / "collectives.csv").read_text().count("\n") == 1 + 4
+
+
+@pytest.mark.parametrize("cut", [0.3, 0.6, 0.9])
+def test_a_trace_cut_short_says_where_and_keeps_what_is_whole(tmp_path, cut):
+    text = json.dumps(kineto_trace(steps=3), indent=1)
+    path = tmp_path / "t.json"
+    path.write_text(text[: int(len(text) * cut)])
+    trace = read_kineto(path)
+    assert trace.gradients
+    (problem,) = trace.problems
+    file, _, line = problem.where.rpartition(":")
+    assert file == str(path)
+    assert 1 < int(line) <= len(path.read_text().splitlines())
+    assert "the end of the file" in problem.got
+
+
+def test_malformed_events_are_named_and_the_others_stay(tmp_path):
+    data = kineto_trace(steps=1)
+    whole = len(read_kineto(write_json(tmp_path / "whole.json", data)).gradients)
+    data["traceEvents"] += [
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": "soon", "dur": 1},
+        {"ph": "X", "cat": "kernel", "name": "k", "ts": 1.0},
+        {"ph": "X", "cat": "cpu_op", "name": "k", "ts": 1.0, "dur": -1},
+        17,
+    ]
+    trace = read_kineto(write_json(tmp_path / "t.json", data))
+    assert len(trace.gradients) == whole
+    count = len(data["traceEvents"])
+    assert [problem.where for problem in trace.problems] == [
+        f"{tmp_path / 't.json'}: event {number}" for number in range(count - 3, count + 1)
+    ]
+
+
+def test_events_that_say_nothing_of_gradients_change_nothing(tmp_path):
+    data = kineto_trace(steps=2, nccl=[(4096, 20.0)])
+    whole = read_kineto(write_json(tmp_path / "whole.json", data))
+    first = {"ph": "X", "pid": 1, "tid": 1, "ts": 10.0, "dur": 1}
+    data["traceEvents"] += [
+        {"ph": "M", "name": "process_name", "args": {"name": "python"}},
+        first | {"cat": "python_function", "name": "train.py(7): main"},
+        first | {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize"},
+        first | {"cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "args": {"bytes": 4096}},
+        first | {"cat": "cpu_op", "name": "aten::empty"},
+        first | {"cat": "cpu_op", "name": "torch::autograd::AccumulateGrad"},
+    ]
+    trace = read_kineto(write_json(tmp_path / "t.json", data))
+    assert (trace.gradients, trace.collectives, trace.problems) == (whole.gradients, whole.collectives, ())
+
+
+def test_the_first_tensor_among_the_inputs_is_the_one_that_counts(tmp_path):
+    data = kineto_trace(steps=1, nccl=[(4096, 20.0)])
+    for event in data["traceEvents"]:
+        if event["name"] == "nccl:all_reduce":
+            event["args"] = {"Input Dims": [[], "", [8, 128], [2]], "Input type": ["Scalar", "", "double", "float"]}
+    (item,) = read_kineto(write_json(tmp_path / "t.json", data)).collectives
+    assert item.nbytes == 8 * 128 * 8
+
+
+def test_a_number_of_workers_that_is_none_is_named(tmp_path):
+    data = kineto_trace(steps=1) | {"distributedInfo": {"world_size": "many"}}
+    trace = read_kineto(write_json(tmp_path / "t.json", data))
+    (problem,) = trace.problems
+    assert str(problem) == f"{tmp_path / 't.json'}: distributedInfo: world_size: expected a whole number, got 'many'"
+    assert (trace.workers, len(trace.gradients)) == (0, len(SIZES))
+
+
+def test_no_more_than_twenty_problems_are_named(tmp_path):
+    data = kineto_trace(steps=1)
+    data["traceEvents"] += [17] * 30
+    assert len(read_kineto(write_json(tmp_path / "t.json", data)).problems) == 20
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"traceEvents": []}', "no json", "[1"])
+def test_what_holds_no_events_is_an_input_error(tmp_path, text):
+    (tmp_path / "t.json").write_text(text)
+    try:
+        trace = read_kineto(tmp_path / "t.json")
+    except InputError as error:
+        assert str(tmp_path / "t.json") in str(error)
+    else:
+        assert trace.problems
+        assert not trace.gradients
+
+
+_READ = """
+import resource, sys
+from pathlib import Path
+from simulator.traces.readers.kineto import read_kineto
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+trace = read_kineto(Path(sys.argv[1]))
+print(len(trace.gradients), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
+def test_memory_grows_by_less_than_the_trace(tmp_path):
+    """Events go by one at a time: 30 MB of them take less than half of that, most of it columns of numbers."""
+    events = kineto_trace(steps=2)["traceEvents"]
+    padding = {"External id": 1, "Call stack": "x" * 400}
+    text = ",\n".join(json.dumps(event | {"args": event["args"] | padding}) for event in events)
+    path = tmp_path / "t.json"
+    with path.open("w") as file:
+        file.write('{"schemaVersion": 1, "traceEvents": [\n' + text)
+        while file.tell() < 30e6:
+            file.write(",\n" + text)
+        file.write("]}")
+    done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
+    gradients, grown = map(int, done.stdout.split())
+    assert gradients > 0
+    assert grown < 15_000

@@ -1,0 +1,191 @@
+"""Logs of nccl-tests: every collective, noise, and damage that is named."""
+
+import pytest
+from synthetic_logs import nccl_log, write
+
+from simulator.errors import InputError
+from simulator.traces.readers.nccl_log import read_nccl_log
+
+ROWS = [(2**i, 20e-6 + 2**i / 5e9, 21e-6 + 2**i / 5e9) for i in range(10, 24)]
+
+
+def read(tmp_path, text, name="log.txt"):
+    return read_nccl_log(write(tmp_path / name, text))
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log.txt.gz"])
+@pytest.mark.parametrize("program", ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "sendrecv"])
+def test_every_collective_is_read_with_both_placements(tmp_path, program, name):
+    log = read(tmp_path, nccl_log(ROWS, hosts=("a", "b"), each=4, program=program), name)
+    assert log.problems == ()
+    (test,) = log.tests
+    assert test.collective == {"sendrecv": "send_receive"}.get(program, program)
+    assert (test.ranks, test.nodes, test.gpus) == (8, 2, ("Test GPU",))
+    assert test.version == "2.20.5+cuda12.4"
+    assert test.network == "Socket"
+    assert [row.nbytes for row in test.rows] == [size for size, *_ in ROWS]
+    assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS], rel=1e-5)
+    assert [row.in_place for row in test.rows] == pytest.approx([t for _, _, t in ROWS], rel=1e-5)
+
+
+def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
+    log = read(tmp_path, nccl_log(ROWS, program="all_reduce") + "\n" + nccl_log(ROWS[:5], program="all_gather", each=4))
+    assert [(test.collective, test.ranks, len(test.rows)) for test in log.tests] == [
+        ("all_reduce", 2, len(ROWS)),
+        ("all_gather", 4, 5),
+    ]
+    assert log.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("program", "root", "found"),
+    [
+        ("all_reduce", None, "all_reduce"),
+        ("reduce_scatter", None, "reduce_scatter"),
+        ("all_gather", None, "all_gather"),
+        ("sendrecv", None, "unknown"),
+        ("broadcast", 0, "broadcast"),
+        ("reduce", 3, "reduce"),
+    ],
+)
+def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(tmp_path, program, root, found):
+    log = read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True, root=root))
+    assert log.tests[0].collective == found
+
+
+@pytest.mark.parametrize(("rows", "each"), [(ROWS, 1), ([(0, 1e-5, 1e-5)], 8)])
+def test_nothing_tells_the_collective_of_one_rank_or_of_no_bytes(tmp_path, rows, each):
+    assert read(tmp_path, nccl_log(rows, each=each, old=True)).tests[0].collective == "unknown"
+
+
+def test_command_lines_that_were_echoed_name_the_test_that_follows_them(tmp_path):
+    programs = ("reduce", "broadcast", "all_gather")
+    text = "\n".join(f"$ ./build/{name}_perf -b 1K\n" + nccl_log(ROWS, each=4, old=True) for name in programs)
+    assert [test.collective for test in read(tmp_path, text).tests] == list(programs)
+
+
+@pytest.mark.parametrize(("number", "version"), [("22902", "2.29.2"), ("2708", "2.7.8")])
+def test_the_library_number_of_newer_logs_is_the_version(tmp_path, number, version):
+    text = f"# nccl-tests version 2.17.6 nccl-headers={number} nccl-library={number}\n" + nccl_log(ROWS)
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("NCCL version"))
+    assert read(tmp_path, text).tests[0].version == version
+
+
+def test_a_placement_that_was_not_run_has_no_seconds(tmp_path):
+    log = read(tmp_path, nccl_log([(size, seconds, None) for size, seconds, _ in ROWS]))
+    assert log.problems == ()
+    assert {row.in_place for row in log.tests[0].rows} == {None}
+    assert [row.out_of_place for row in log.tests[0].rows] == pytest.approx([t for _, t, _ in ROWS], rel=1e-5)
+
+
+def test_a_second_table_of_a_test_keeps_what_the_test_is_of(tmp_path):
+    lines = nccl_log(ROWS, program="reduce_scatter", each=4, environment=[("NCCL_ALGO", "Ring")]).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("#  size"))
+    first, second = read(tmp_path, "\n".join([*lines[: start + 5], *lines[start:]]) + "\n").tests
+    assert (len(first.rows), len(second.rows), second.line) == (3, len(ROWS), start + 6)
+    for name in ("collective", "ranks", "gpus", "version", "network", "topology"):
+        assert getattr(first, name) == getattr(second, name)
+    assert (second.collective, second.topology) == ("reduce_scatter", "ring")
+
+
+def test_a_heading_without_its_columns_is_named_and_its_rows_are_not_read(tmp_path):
+    text = nccl_log(ROWS).replace("time algbw busbw #wrong time algbw busbw #wrong", "time algbw busbw")
+    log = read(tmp_path, text)
+    assert log.tests == ()
+    assert log.problems[0].expected == "a heading with time, algbw and busbw, twice"
+
+
+def test_no_more_than_a_hundred_problems_are_named(tmp_path):
+    rows = [line for line in nccl_log(ROWS).splitlines() if line[:1].isdigit() and "NCCL" not in line]
+    text = nccl_log(ROWS).replace(rows[0], "\n".join(["1024 many float sum"] * 150))
+    assert len(read(tmp_path, text).problems) == 100
+
+
+@pytest.mark.parametrize(
+    ("environment", "topology"),
+    [
+        ([("NCCL_TREE_THRESHOLD", "0")], "ring"),
+        ([("NCCL_TREE_THRESHOLD", "600000000")], "double_binary_tree"),
+        ([("NCCL_TREE_THRESHOLD", "4096")], "nccl"),
+        ([("NCCL_ALGO", "Ring")], "ring"),
+        ([("NCCL_ALGO", "Tree")], "double_binary_tree"),
+        ([("NCCL_IB_DISABLE", "1")], "nccl"),
+    ],
+)
+def test_the_environment_says_which_topology_was_forced(tmp_path, environment, topology):
+    assert read(tmp_path, nccl_log(ROWS, environment=environment)).tests[0].topology == topology
+
+
+def test_noise_between_the_rows_and_tags_of_mpirun_are_passed_over(tmp_path):
+    lines = nccl_log(ROWS).splitlines()
+    noisy = []
+    for line in lines:
+        noisy += [
+            f"[1,0]<stdout>:{line}",
+            "[1,3]<stdout>:n006:5120:5377 [3] NCCL INFO Ring 00 : 1[b1] -> 0[3e] via P2P",
+        ]
+    log = read(tmp_path, "\n".join(noisy) + "\n")
+    assert (len(log.tests[0].rows), log.problems) == (len(ROWS), ())
+
+
+def row_line(text, number):
+    """Line number, from 1, of a row."""
+    lines = text.splitlines()
+    return 1 + [i for i, line in enumerate(lines) if line[:1].isdigit() and "NCCL" not in line][number]
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda line: line[: len(line) // 2], "13 columns"),
+        (lambda line: line.replace("float", "12.5 float"), "13 columns"),
+        (lambda line: " ".join(["x", *line.split()[1:]]), "a row of 13 columns, or a comment"),
+        (lambda line: " ".join([*line.split()[:5], "nan", *line.split()[6:]]), "a time and a bandwidth that agree"),
+        (lambda line: " ".join([*line.split()[:5], "0.1", *line.split()[6:]]), "a time and a bandwidth that agree"),
+        (lambda line: " ".join([*line.split()[:5], "1.1.1", *line.split()[6:]]), "numbers under time"),
+        (lambda line: " ".join([line.split()[0], "many", *line.split()[2:]]), "whole numbers under size and count"),
+        (lambda line: line[: line.rindex("0")] + "3", "no wrong results"),
+    ],
+)
+def test_a_damaged_row_is_named_with_its_line_and_the_others_stay(tmp_path, damage, expected):
+    text = nccl_log(ROWS)
+    number = row_line(text, 10)
+    lines = text.splitlines()
+    lines[number - 1] = damage(lines[number - 1])
+    log = read(tmp_path, "\n".join(lines) + "\n")
+    assert len(log.tests[0].rows) == len(ROWS) - 1
+    (problem,) = log.problems
+    assert problem.where == f"{tmp_path / 'log.txt'}:{number}"
+    assert expected in problem.expected
+
+
+def test_a_log_cut_short_says_where_and_keeps_what_is_whole(tmp_path):
+    text = nccl_log(ROWS)
+    whole = text[: text.index("\n", text.index(f"\n{ROWS[5][0]}  ") + 1) + 1]
+    log = read(tmp_path, whole)
+    assert len(log.tests[0].rows) == 6
+    assert [problem.expected for problem in log.problems] == ["the line `# Avg bus bandwidth` at the end of a table"]
+    assert log.problems[0].where.endswith(f":{len(whole.splitlines())}")
+
+
+def test_a_packed_log_cut_short_is_a_problem_with_its_line(tmp_path):
+    path = write(tmp_path / "log.txt.gz", nccl_log(ROWS))
+    path.write_bytes(path.read_bytes()[:-40])
+    problems = read_nccl_log(path).problems
+    assert any("the rest of a gzip file" in problem.expected for problem in problems)
+
+
+def test_rows_without_a_heading_are_named(tmp_path):
+    text = "\n".join(line for line in nccl_log(ROWS).splitlines() if "size count" not in line)
+    log = read(tmp_path, text)
+    assert log.tests == ()
+    assert len(log.problems) == len(ROWS)
+
+
+def test_other_text_is_no_log(tmp_path):
+    assert "none of its tables" in read(tmp_path, "hello\n").problems[0].got
+
+
+def test_a_file_that_is_not_there_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="a readable file"):
+        read_nccl_log(tmp_path / "none.txt")
