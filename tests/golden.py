@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from examples import PRIMITIVES, example
 from simulator.component import discover
-from simulator.engine.plan.kernels import Kernels
+from simulator.engine.plan.kernels import KernelPrices
 from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.gradients import Block
 from simulator.models.hardware import Gpu, Runtime
@@ -87,7 +87,7 @@ def _asked(member):
             continue
         made[style] = [_fields(step) for step in steps]
         kernels = [*kernels, *(step for step in steps if isinstance(step, Compute))]
-    pricing = Kernels(CARD, Runtime(kernel_launch=1e-6, host_element=1e-9))
+    pricing = KernelPrices(CARD, Runtime(kernel_launch=1e-6, host_element=1e-9))
     made["seconds"] = [pricing.cost(item) for item in kernels]
     return made
 

@@ -15,7 +15,7 @@ from simulator.calibration.fits.accuracy import relative
 from simulator.calibration.fits.robust import robust_log_fit
 from simulator.calibration.fits.selection import Repeats
 from simulator.component import build
-from simulator.engine.plan.collective_rounds import collective_rounds
+from simulator.engine.plan.phases import collective_rounds
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats

@@ -34,35 +34,35 @@ class Span:
         return self.end - self.start
 
 
+def _forgotten(*_: object) -> Any:
+    raise RuntimeError("these spans were not kept: run with keep_iterations")
+
+
 @dataclass(slots=True)
 class Iteration:
-    """One simulated iteration: its seconds, the split of them (mean over workers), and its spans.
+    """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
-    `spans` are those of the slowest worker, `spans_of` those of one worker, gap-free on its compute stream. `waiting`
-    are the seconds that workers stood at collectives until the slowest had come, hidden or not. `computed` (w,): when
-    each worker is through with its backward pass and selection; one number where all are alike. Functions make what
-    they give when they are asked. `link_use`: what each link carried over time, where exchanges shared links as they
-    went, on the clock on which the iteration began at `start`.
+    `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `computed` (w,): when
+    each worker has finished its backward pass and selection; one number where all are alike. `spans`: those of the
+    slowest worker; `spans_of`: those of one worker, without a gap on its compute stream; both are made when they are
+    called. `link_use`: what each link carried over time, where exchanges shared links, on the clock on which the
+    iteration began at `start`.
     """
 
     time: float
     breakdown: dict[str, float]
     communication_total: float
     waiting: float
-    spans: Callable[[], list[Span]]
-    spans_of: Callable[[int], list[Span]]
     computed: Callable[[], Floats]
+    spans: Callable[[], list[Span]] = _forgotten
+    spans_of: Callable[[int], list[Span]] = _forgotten
     start: float = 0.0
     link_use: Callable[[], LinkUse] | None = None
 
     def forget(self) -> None:
-        """Let go of what spans are made from: times of every worker and bucket. There are none from then on."""
+        """Free the times of every worker and bucket, from which spans are made; afterwards there are no spans."""
         self.spans = self.computed = _forgotten
         self.spans_of = _forgotten
-
-
-def _forgotten(*_: object) -> Any:
-    raise RuntimeError("these spans were not kept: run with keep_iterations")
 
 
 @dataclass(frozen=True, slots=True)

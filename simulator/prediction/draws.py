@@ -22,27 +22,27 @@ _MANY_DRAWS, _TOGETHER = 2**21, 16
 """Draws that are made together, at least of so many iterations."""
 
 
-def draws_of(scenario: Scenario, plan: Plan, beside: bool) -> Iterable[Draws]:
+def draw_differences(scenario: Scenario, plan: Plan, other_jobs: bool) -> Iterable[Draws]:
     """One set of per-worker differences per counted iteration; a single one where it repeats itself.
 
-    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Where other
-    jobs run `beside`, those of the warm-up are kept, since the jobs move against each other.
+    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. With
+    `other_jobs`, those of the warm-up are kept, since the jobs shift against each other in time.
 
     Raises an expected-error for more than can be followed.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
     random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
     count = scenario.warmup + scenario.iterations
-    if beside or (random and p > 1):
+    if other_jobs or (random and p > 1):
         _refuse(plan, p, count, random)
     if p == 1 or not (random or stragglers.slow):
-        return [ALIKE] * (count if beside else 1)
+        return [ALIKE] * (count if other_jobs else 1)
     fixed = np.ones(p)
     for item in stragglers.slow:
         fixed[item.worker] *= item.factor
     if not random:
-        return [Draws(fixed, np.zeros(p))] * (count if beside else 1)
-    return islice(_drawn(scenario, fixed, count), 0 if beside else scenario.warmup, None)
+        return [Draws(fixed, np.zeros(p))] * (count if other_jobs else 1)
+    return islice(_drawn(scenario, fixed, count), 0 if other_jobs else scenario.warmup, None)
 
 
 def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:

@@ -34,7 +34,7 @@ class Evidence:
     in_range: bool
     seconds: float
 
-    def shown(self) -> dict[str, Any]:
+    def as_row(self) -> dict[str, Any]:
         """As it stands in a result."""
         return {
             "what": self.what,
@@ -68,7 +68,7 @@ def model_error() -> ModelError | None:
     return None
 
 
-def evidence_of(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> list[Evidence]:
+def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> list[Evidence]:
     """What a prediction rests on: each curve, law and term with its held-out error, last the model itself."""
     gpu, network, runtime = scenario.cluster.gpu, scenario.cluster.network, scenario.cluster.runtime
     items: list[Evidence] = []
@@ -93,7 +93,7 @@ def evidence_of(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) 
     return items
 
 
-def interval(times: Floats, evidence: Sequence[Evidence]) -> list[float]:
+def prediction_interval(times: Floats, evidence: Sequence[Evidence]) -> list[float]:
     """[p5, p95]: spread over the iterations, and each held-out error on the seconds that hang on it.
 
     A mean absolute error m of a normal error means a standard deviation of m sqrt(pi/2); errors are taken as
@@ -106,7 +106,7 @@ def interval(times: Floats, evidence: Sequence[Evidence]) -> list[float]:
     return [max(0.0, mean - below), mean + above]
 
 
-def warnings_of(scenario: Scenario, plan: Plan, evidence: Sequence[Evidence]) -> list[str]:
+def collect_warnings(scenario: Scenario, plan: Plan, evidence: Sequence[Evidence]) -> list[str]:
     """What a reader of the prediction should know: what was evaluated out of range, or without a measurement."""
     warnings = [
         f"{item.what} {item.id}: evaluated outside its measured range" for item in evidence if not item.in_range

@@ -1,4 +1,4 @@
-"""The result document: counted iterations and what they rest on, under the keys that scripts rely on."""
+"""The result document: figures of the counted iterations and their evidence, under the keys that scripts rely on."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.pricing import PRIMITIVE
 from simulator.models.curves import Floats
 from simulator.models.timeline import BREAKDOWN, Iteration
-from simulator.prediction.evidence import Evidence, interval, warnings_of
-from simulator.prediction.recorded import Recorded
+from simulator.prediction.evidence import Evidence, collect_warnings, prediction_interval
+from simulator.prediction.recorded_inputs import RecordedInputs
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
 _LISTED = 16
-"""Links that are listed."""
+"""How many links a result lists."""
 _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
-class Counted:
-    """Figures of the counted iterations, and the last of these; all of them where they are kept.
+class IterationFigures:
+    """Times and terms of the counted iterations, and the last iteration; all of them where they are kept.
 
-    `times` and `breakdown` are for after the last one.
+    `times` and `breakdown` are read after the last iteration was added.
     """
 
     def __init__(self) -> None:
@@ -58,12 +58,16 @@ class Counted:
         return {term: self.mean(term) for term in BREAKDOWN}
 
 
-def document_of(
-    scenario: Scenario, plan: Plan, counted: Counted, evidence: Sequence[Evidence], found: Recorded
+def result_document(
+    scenario: Scenario,
+    plan: Plan,
+    figures: IterationFigures,
+    evidence: Sequence[Evidence],
+    recorded: RecordedInputs,
 ) -> dict[str, Any]:
-    """The result document of a scenario; `found`: what its trace gave."""
+    """The result document of a scenario; its keys are described in `result_keys`."""
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
-    times, breakdown = counted.times, counted.breakdown
+    times, breakdown = figures.times, figures.breakdown
     time = float(times.mean())
     return {
         "scenario": scenario.name,
@@ -72,16 +76,16 @@ def document_of(
         "seed": scenario.seed,
         "workers": workers,
         "iteration_time_s": time,
-        "iteration_time_interval_s": interval(times, evidence),
+        "iteration_time_interval_s": prediction_interval(times, evidence),
         "throughput_samples_per_s": workers * batch / time if time else None,
         "scaling_efficiency": plan.single_gpu_time / time if time else None,
         "breakdown_s": breakdown,
-        "communication_total_s": counted.mean("communication_total"),
+        "communication_total_s": figures.mean("communication_total"),
         "traffic": _traffic(plan, time, workers),
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
-        "calibration": [item.shown() for item in evidence],
-        "warnings": [*warnings_of(scenario, plan, evidence), *([found.warning] if found.warning else [])],
+        "calibration": [item.as_row() for item in evidence],
+        "warnings": [*collect_warnings(scenario, plan, evidence), *([recorded.warning] if recorded.warning else [])],
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,
@@ -91,8 +95,8 @@ def document_of(
             {"primitive": primitive, "algorithm": algorithm, "calls": calls}
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
         ],
-        "density_over_iterations": [dict(row) for row in found.rows],
-        "waiting_s": counted.mean("waiting"),
+        "density_over_iterations": [dict(row) for row in recorded.rows],
+        "waiting_s": figures.mean("waiting"),
     }
 
 

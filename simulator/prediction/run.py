@@ -1,28 +1,24 @@
-"""Run a scenario: the prediction, as the result document that scripts rely on."""
+"""Run a scenario: plan it, simulate it, and describe the outcome in the result document that scripts rely on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from pydantic_core import PydanticCustomError
-
-from simulator.engine.clock.training import Neighbour, simulate_all
-from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
-from simulator.engine.plan.plan import Plan, assemble
-from simulator.engine.plan.setup import Beside, OtherGpu, Setup
-from simulator.engine.rounds.network import Stalled, TooManyMessages
-from simulator.errors import InputError, Problem
+from simulator.engine.clock.iterations import simulate_all
+from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
+from simulator.engine.plan.seating import seat_jobs
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
-from simulator.prediction.draws import draws_of
-from simulator.prediction.evidence import Evidence, evidence_of
-from simulator.prediction.recorded import NOTHING_RECORDED, Recorded, recorded
-from simulator.prediction.result import Counted, document_of
-from simulator.scenario.scenario import OtherJob, Scenario
+from simulator.prediction.draws import draw_differences
+from simulator.prediction.evidence import Evidence, collect_evidence
+from simulator.prediction.job_setup import job_setup
+from simulator.prediction.recorded_inputs import recorded_inputs
+from simulator.prediction.refusals import as_input_error
+from simulator.prediction.result import IterationFigures, result_document
+from simulator.scenario.scenario import Scenario
 
 
 @dataclass(slots=True)
@@ -49,95 +45,28 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    plan, neighbours = _plans(scenario)  # refuses what can't work together before anything is replayed
-    found = NOTHING_RECORDED
-    if scenario.workload.gradients and scenario.cluster.workers > 1:
-        found = recorded(scenario, plan)
-        plan, neighbours = _plans(scenario, found)
-    counted = _simulated(scenario, plan, neighbours, keep_iterations)
-    evidence = evidence_of(scenario, plan, counted.breakdown)
-    document = document_of(scenario, plan, counted, evidence, found)
-    return Prediction(scenario, document, counted.last, plan, counted.times, evidence, tuple(counted.kept))
+    with as_input_error(scenario):
+        setup, other_jobs = job_setup(scenario)
+        seating = seat_jobs(setup, other_jobs)
+        recorded = recorded_inputs(scenario, setup, seating.network)
+        plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
+        figures = _simulate(scenario, plan, other_plans, keep_iterations)
+    evidence = collect_evidence(scenario, plan, figures.breakdown)
+    document = result_document(scenario, plan, figures, evidence, recorded)
+    return Prediction(scenario, document, figures.last, plan, figures.times, evidence, tuple(figures.kept))
 
 
 def plan_of(scenario: Scenario) -> Plan:
-    """The plan of one iteration. Raises InputError where parts cannot work together."""
-    return _plans(scenario)[0]
+    """The plan of one iteration, with selections in closed form. Raises InputError where parts cannot work together."""
+    with as_input_error(scenario):
+        setup, other_jobs = job_setup(scenario)
+        return plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)[0]
 
 
-def _plans(scenario: Scenario, found: Recorded = NOTHING_RECORDED) -> tuple[Plan, list[Neighbour]]:
-    """The plan of the scenario's job, and of those beside it."""
-    cluster = scenario.cluster
-    with _told(scenario):  # again: studies change the number of nodes of a scenario that was valid
-        cluster.refuse_absent()
-        scenario.refuse_unfit()
-    conditions = Conditions(
-        tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
-        tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
-    )
-    setup = Setup(
-        workload=scenario.workload,
-        nodes=cluster.nodes,
-        gpus_per_node=cluster.gpus_per_node,
-        gpu=cluster.gpu,
-        fabric=cluster.network,
-        runtime=cluster.runtime,
-        topology=scenario.topology,
-        sparsifier=scenario.sparsifier,
-        scheduler=scenario.scheduler,
-        concentration=scenario.concentration if found.law is None else found.law,
-        selections=found.selections,
-        fidelity=scenario.fidelity,
-        others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
-        conditions=conditions,
-        orders={item.worker: item.buckets for item in scenario.collective_order},
-    )
-    with _told(scenario):
-        plan, others = assemble(setup, [_beside(job, setup) for job in scenario.other_jobs])
-    return plan, [Neighbour(other, start) for other, start in others]
-
-
-def _beside(job: OtherJob, setup: Setup) -> Beside:
-    own = replace(
-        setup,
-        workload=job.workload,
-        nodes=len(job.nodes),
-        gpus_per_node=job.gpus_per_node,
-        runtime=job.runtime,
-        topology=job.topology,
-        sparsifier=job.sparsifier,
-        scheduler=job.scheduler,
-        selections=None,
-        others=(),
-        orders={},
-    )
-    return Beside(own, job.nodes, job.start)
-
-
-@contextmanager
-def _told(scenario: Scenario) -> Iterator[None]:
-    """What the engine can't do, as an input error that says so."""
-    try:
-        yield
-        return
-    except PydanticCustomError as error:
-        context = error.context or {}
-        problem = (context["what"], context["got"], context["hint"])
-    except Stalled as error:
-        links = ", ".join(error.args[0]) or "its links"
-        hint = "a link that is down for good starves what waits for it: give it an `until`, or a `factor` above 0"
-        problem = ("every exchange to end", f"workers that wait for {links} for ever", hint)
-    except TooManyMessages as error:
-        hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
-        problem = ("an exchange that flows can follow", f"{error.args[0]:,} messages", hint)
-    raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
-
-
-def _simulated(scenario: Scenario, plan: Plan, neighbours: list[Neighbour], keep: bool) -> Counted:
-    """Every counted iteration. Raises InputError where an exchange never ends."""
-    counted = Counted()
-    with _told(scenario):
-        made = simulate_all(plan, draws_of(scenario, plan, bool(neighbours)), neighbours, keep)
-        for item in islice(made, scenario.warmup if neighbours else 0, None):
-            counted.add(item, keep)
-    return counted
+def _simulate(scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep: bool) -> IterationFigures:
+    """The figures of every counted iteration."""
+    figures = IterationFigures()
+    iterations = simulate_all(plan, draw_differences(scenario, plan, bool(other_plans)), other_plans, keep)
+    for iteration in islice(iterations, scenario.warmup if other_plans else 0, None):
+        figures.add(iteration, keep)
+    return figures

@@ -52,7 +52,7 @@ class Measured(Spec):
 
 
 class OtherJob(Spec):
-    """Another job beside this one: on GPUs of its own on some of the cluster's nodes, over the same wires.
+    """Another job on the same network: on GPUs of its own on some of the cluster's nodes.
 
     It iterates without end from `start` on, on the cluster's kind of GPU.
 
@@ -121,7 +121,7 @@ class Scenario(Spec):
     - `seed`: of every random draw; the same seed gives the same result.
     - `fidelity`: `fold` (closed, exact where messages do not meet), `flows` (fair sharing of links), or `auto`:
       fold where it is exact.
-    - `other_jobs`: jobs beside this one, on the same wires.
+    - `other_jobs`: other jobs on the same network.
     - `collective_order`: workers that issue their collectives in an order of their own.
     - `measured`: what was measured on this set-up, for `sparsim validate`.
     - `question`: the question that `sparsim run` prints above its answer.
@@ -155,7 +155,7 @@ class Scenario(Spec):
         return self
 
     def refuse_unfit(self) -> None:
-        """Raise an expected-error where what stands beside the job does not fit the cluster, or the fidelity."""
+        """Raise an expected-error where other jobs or orders of collectives do not fit the cluster or the fidelity."""
         absent = sorted({node for job in self.other_jobs for node in job.nodes if node >= self.cluster.nodes})
         if absent:
             raise expected(f"nodes of other jobs below {self.cluster.nodes}", str(absent), "nodes count from 0")

@@ -5,7 +5,8 @@ from itertools import count
 import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from simulator.engine.plan.pricing import Wires, price
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Layout
@@ -39,7 +40,7 @@ def test_54_buckets_over_256_workers_are_priced_in_50_ms(benchmark):
     wiring, topology = FABRIC.wire(layout), Ring()
     steps = [AllReduce(25 * MIB + index) for index in range(54)]
     uses = [(index, index) for index in range(54)]
-    prices = benchmark(lambda: price(steps, uses, Wires(topology, FABRIC, wiring)))
+    prices = benchmark(lambda: price_steps(steps, uses, NetworkSetup(topology, FABRIC, wiring)))
     assert prices.folded == 54
     assert (np.diff(prices.seconds) > 0).all()
     assert median(benchmark) <= 0.050

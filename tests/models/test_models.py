@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy.special import betaln
 from scipy.stats import binom
 
-from simulator.engine.plan.kernels import Kernels
+from simulator.engine.plan.kernels import KernelPrices
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
@@ -180,7 +180,8 @@ def test_a_scale_mixture_is_its_integral(rho, workers, spread, core):
 def test_variances_of_kernels_add():
     gpu = Gpu(name="card", kernels={"topk": Affine(intercept=1e-6, slope=1e-9, spread=0.1)})
     item = Compute("topk", (3000.0, 4000.0), 2, "selection", times=9)
-    assert Kernels(gpu, Runtime()).spread(item) == pytest.approx(0.1 * math.sqrt(9 * (4e-6**2 + 5e-6**2)), rel=1e-12)
+    spread = KernelPrices(gpu, Runtime()).spread(item)
+    assert spread == pytest.approx(0.1 * math.sqrt(9 * (4e-6**2 + 5e-6**2)), rel=1e-12)
 
 
 @pytest.mark.parametrize("concentration", [1e-3, 0.3, 1.0])
@@ -225,7 +226,7 @@ def test_spans_that_were_let_go_say_so():
 
 
 def test_a_kernel_of_no_elements_takes_no_time():
-    kernels = Kernels(Gpu(name="a", kernels={"topk": Affine(intercept=1e-3, slope=1e-9)}), Runtime())
+    kernels = KernelPrices(Gpu(name="a", kernels={"topk": Affine(intercept=1e-3, slope=1e-9)}), Runtime())
     assert kernels.cost(Compute("topk", (), 3, "selection")) == 0
     assert kernels.used == {}
     assert kernels.cost(Compute("topk", (1.0,), 3, "selection")) >= 1e-3

@@ -9,7 +9,7 @@ from synthetic_logs import ring_seconds
 
 from simulator.cli import main
 from simulator.component import build
-from simulator.engine.plan.collective_rounds import collective_rounds
+from simulator.engine.plan.phases import collective_rounds
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Layout
 from simulator.topologies.base import Topology

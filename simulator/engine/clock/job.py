@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import simpy
 
-from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.clock.streams import Live, Slowed, serial
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.network import Network
@@ -236,5 +235,4 @@ class Job:
         total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
-        spans, spans_of = partial(slowest_spans, self), partial(worker_spans, self)
-        return Iteration(time, breakdown, total, waiting, spans, spans_of, lambda: self.everyone[:, -1])
+        return Iteration(time, breakdown, total, waiting, computed=lambda: self.everyone[:, -1])

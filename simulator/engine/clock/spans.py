@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from simulator.engine.clock.job import Job
 from simulator.engine.clock.streams import Busy
 from simulator.models.timeline import Span, merged
-
-if TYPE_CHECKING:
-    from simulator.engine.clock.job import Job
 
 WAIT_DATA = "waiting for data"
 WAIT_SLOWEST = "waiting for the slowest worker"

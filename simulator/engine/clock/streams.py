@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import simpy
 
-from simulator.engine.plan.plan import Plan, Stage
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.stages import Stage
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.network import Network
 from simulator.models.curves import Floats
@@ -22,7 +23,7 @@ Busy = tuple[float, float, str, int, bool]
 
 
 class _Software:
-    """The runtime's steps before an exchange: its next cycle, and the host's launch, beside earlier exchanges."""
+    """The runtime's steps before an exchange: its next cycle, and the host's launch, during earlier exchanges."""
 
     def __init__(self, plan: Plan) -> None:
         self.runtime, self.host = plan.runtime, 0.0

@@ -1,4 +1,4 @@
-"""Kernels of the GPU: what they cost, and which sizes were asked for."""
+"""Kernels of the GPU: what they cost, and which sizes an iteration uses."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """What one iteration asks of a kernel: the smallest and the largest call, in elements, and its seconds in all."""
+    """How one iteration uses a kernel: the smallest and the largest call in elements, and the seconds of all calls."""
 
     smallest: float
     largest: float
     seconds: float
 
 
-class Kernels:
-    """Prices kernels, and notes which sizes were asked for."""
+class KernelPrices:
+    """Prices kernels, and notes which sizes were used."""
 
     def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
         self.gpu, self.runtime = gpu, runtime
@@ -77,11 +77,11 @@ class Kernels:
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
     """Seconds of the optimiser's step: its kernel on every tensor, `update_calls` framework calls each."""
     calls = runtime.update_calls * len(workload.layers)
-    return Kernels(gpu, runtime).cost(Compute("update", tuple(workload.numels), calls, "combine"))
+    return KernelPrices(gpu, runtime).cost(Compute("update", tuple(workload.numels), calls, "combine"))
 
 
-def chained(
-    exchange: Sequence[Step], pricing: Kernels, steps: dict[Communication, int]
+def chain_steps(
+    exchange: Sequence[Step], pricing: KernelPrices, steps: dict[Communication, int]
 ) -> tuple[tuple[Kernel | int, ...], float]:
     """The exchange up to its last communication, kernels priced, and the seconds of the kernels after it."""
     last = max((i for i, step in enumerate(exchange) if not isinstance(step, Compute)), default=-1)

@@ -1,4 +1,4 @@
-"""The setup of a job: the parts of a scenario that an iteration is planned from."""
+"""The setup of a job: the parts of a scenario from which one iteration is planned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simulator.engine.plan.conditions import IDLE, Conditions
-from simulator.engine.plan.pricing import Fidelity
+from simulator.engine.plan.network_setup import Fidelity
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import (
     Layout,
@@ -31,10 +31,11 @@ class OtherGpu:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The parts of a scenario that one iteration is planned from.
+    """The parts of a scenario from which one iteration is planned.
 
-    `selections`, one per bucket, come from a replay; without them the closed form gives them, with `concentration` for
-    the overlap law. `orders`: those in which single workers issue their collectives, where it is not that of readiness.
+    `selections`, one per bucket, come from a replay; without them, the closed form gives them, with `concentration` as
+    the overlap law. `others`: nodes with another kind of GPU. `orders`: the order in which a worker issues its
+    collectives, for workers that do not issue them as their buckets become ready.
     """
 
     workload: Workload
@@ -55,13 +56,13 @@ class Setup:
 
     @property
     def layout(self) -> Layout:
-        """Who takes part."""
+        """The workers and servers that take part."""
         return self.topology.layout(self.nodes, self.gpus_per_node)
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Another job on the cluster: its setup, the nodes that it runs on, and when it starts, in seconds."""
+class OtherJobSetup:
+    """Another job on the cluster: its setup, the nodes that it runs on, and its start in seconds."""
 
     setup: Setup
     nodes: tuple[int, ...]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.engine.plan.pricing import Wires, on_the_wire
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import phases_of
 from simulator.models.exchange import Communication
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def traffic_between(
-    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], wires: Wires, live: bool
+    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], network: NetworkSetup, live: bool
 ) -> csr_array:
     """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration.
 
@@ -25,12 +26,12 @@ def traffic_between(
     """
     from scipy.sparse import coo_array, csr_array  # heavy, and only for who asks
 
-    places = wires.wiring.layout.places
+    places = network.wiring.layout.places
     matrix = csr_array((places, places))
     # Only where exchanges meet on the links do a bucket's messages depend on its slot.
     counts = Counter(uses if live else [(0, place) for _, place in uses])
     for (slot, place), times in counts.items():
-        rounds = [item for phase in on_the_wire(steps[place], slot, wires, protocol=live) for item in phase]
+        rounds = [item for phase in phases_of(steps[place], slot, network, protocol=live) for item in phase]
         if rounds:
             source, destination = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
             nbytes = np.concatenate([times * item.repeat * item.nbytes[0] for item in rounds])

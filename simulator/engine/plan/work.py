@@ -1,18 +1,17 @@
-"""The work of one iteration: all that the network does not touch."""
+"""The work of one iteration: everything that does not depend on the network."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.component import Spec, expected
-from simulator.engine.plan.costs import costs_of
-from simulator.engine.plan.kernels import Kernel, Kernels, KernelUse, chained, update_time
-from simulator.engine.plan.pricing import Wires
+from simulator.component import Spec
+from simulator.engine.plan.division import Division
+from simulator.engine.plan.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
+from simulator.engine.plan.latest import LatestResults
 from simulator.engine.plan.setup import Setup
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -27,22 +26,21 @@ from simulator.models.exchange import (
     Step,
 )
 from simulator.models.layers import Workload
-from simulator.models.limits import refuse_collectives
-from simulator.schedulers.base import FREE
 from simulator.sparsifiers.base import Sparsifier
 
-_REMEMBERED = 64
+Chain = tuple[Kernel | int, ...]
+"""An exchange up to its last communication: kernels with their seconds, and indices of communication steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that does not depend on the network: buckets in order, with their compute, selection and exchange.
+    """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
-    worker; `chains` are the exchanges up to the last communication, as kernels and places in `steps` (each kind of
-    communication once), `halves` what follows once everything is reduced, where an all-reduce is cut in two; `uses`
-    are the pairs of bucket and place; `combine` are the kernels after it. `layer_forward` and `layer_numel` (L,) are in
-    forward order, `covers` (2, c) the pairs of bucket and layer.
+    worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
+    what follows after all reductions where an all-reduce is split in two; `uses` the pairs of bucket and step;
+    `combine` the kernels after the last step. `layer_forward` and `layer_numel` (L,) are in forward order, `covers`
+    (2, c) the pairs of bucket and layer.
     """
 
     input_time: float
@@ -55,8 +53,8 @@ class Work:
     selection_spread: Floats
     combine: Floats
     steps: tuple[Communication, ...]
-    chains: tuple[tuple[Kernel | int, ...], ...]
-    halves: tuple[tuple[Kernel | int, ...], ...]
+    chains: tuple[Chain, ...]
+    halves: tuple[Chain, ...]
     uses: tuple[tuple[int, int], ...]
     kernels: dict[str, KernelUse]
     density: dict[str, float]
@@ -65,68 +63,36 @@ class Work:
     covers: Ints
 
     def per_layer(self, values: Floats) -> Floats:
-        """Values of buckets (b,), added up at the first layer that needs each, (L,)."""
+        """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
         first = [min(bucket.layers) for bucket in self.buckets]
         return np.bincount(first, weights=values, minlength=len(self.layer_forward)).astype(float)
 
     def update_shares(self) -> Floats:
-        """The update's seconds, layer by layer in proportion to the elements, (L,)."""
+        """Seconds of the update of each layer, in proportion to its elements, (L,)."""
         shares: Floats = self.update * self.layer_numel / self.layer_numel.sum()
         return shares
 
     def needed_at(self, done: Sequence[float]) -> Floats:
-        """When all buckets that hold a part of each layer are done, (L,)."""
+        """When the last bucket that holds a part of each layer is done, (L,)."""
         made = np.zeros(len(self.layer_forward))
         np.maximum.at(made, self.covers[1], np.asarray(done)[self.covers[0]])
         return made
 
 
-_prepared: OrderedDict[tuple[object, ...], Work] = OrderedDict()
+_works: LatestResults[Work] = LatestResults(64)
 
 
-def prepare(setup: Setup, workers: int, wires: Wires, buckets: Sequence[Bucket] | None = None) -> Work:
-    """The part of the plan that the network does not touch; the latest ones are remembered, as sweeps repeat them.
-
-    A scheduler that reads costs looks at the network; its work is remembered with the network. `buckets`, where they
-    are given, are not planned anew.
-    """
+def prepare_work(setup: Setup, workers: int, division: Division) -> Work:
+    """The part of a plan that the network does not touch; remembered, since the points of a sweep repeat it."""
     if setup.selections is not None:
-        return _prepare(setup, workers, wires, buckets)
-    specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.scheduler)
-    if setup.scheduler.reads_costs:
-        specs = (*specs, setup.topology, setup.fabric)
-    kinds = tuple(type(spec) for spec in specs)
-    shape: tuple[object, ...] = (workers, None if buckets is None else tuple(buckets))
-    if setup.scheduler.reads_costs:
-        shape = (*shape, setup.nodes, wires.wiring.node.tobytes(), setup.conditions)
-    key = (*(spec.fingerprint for spec in specs), kinds, shape, setup.topology.style, setup.concentration)
-    known = _prepared.get(key)
-    if known is None:
-        known = _prepared[key] = _prepare(setup, workers, wires, buckets)
-        if len(_prepared) > _REMEMBERED:
-            _prepared.popitem(last=False)
-    return known
+        return _prepare(setup, workers, division.buckets)
+    specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier)
+    named = tuple((type(spec), spec.fingerprint) for spec in specs)
+    key = (division, *named, workers, setup.topology.style, setup.concentration)
+    return _works.get(key, lambda: _prepare(setup, workers, division.buckets))
 
 
-_CUTS_REMEMBERED = 8
-_cut: OrderedDict[tuple[str, str, float], tuple[Workload, Sequence[Bucket]]] = OrderedDict()
-
-
-def _planned(setup: Setup, workers: int, wires: Wires, update: float) -> tuple[Workload, Sequence[Bucket]]:
-    """The stretched workload and its buckets; where the scheduler asks for no costs, the same all through a sweep."""
-    if workers > 1 and setup.scheduler.reads_costs:
-        workload = setup.workload.stretched(update)
-        return workload, setup.scheduler.plan(workload.layers, costs_of(setup, workload, workers, wires))
-    key = (setup.workload.fingerprint, f"{type(setup.scheduler)} {setup.scheduler.fingerprint}", update)
-    if key not in _cut:
-        workload = setup.workload.stretched(update)
-        _cut[key] = workload, setup.scheduler.plan(workload.layers, FREE)
-        if len(_cut) > _CUTS_REMEMBERED:
-            _cut.popitem(last=False)
-    return _cut[key]
-
-
-def _expected(
+def _expected_selections(
     setup: Setup, methods: Sequence[Sparsifier], buckets: Sequence[Bucket], workers: int
 ) -> tuple[Selection, ...]:
     """The closed form of each bucket's selection; buckets of the same pieces share one."""
@@ -138,23 +104,15 @@ def _expected(
     return tuple(known[bucket.pieces, bucket.density] for bucket in buckets)
 
 
-def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket] | None) -> Work:
-    gpu, runtime, sparsifier = setup.gpu, setup.runtime, setup.sparsifier
-    update = update_time(setup.workload, gpu, runtime)
-    if planned is None:
-        workload, buckets = _planned(setup, workers, wires, update)
-    else:
-        workload, buckets = setup.workload.stretched(update), planned
-    refuse_collectives(workers, len(buckets))
-    if sparsifier.needs_whole_model() and len(buckets) > 1:
-        hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
-        raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
-    methods = [sparsifier.at_density(bucket.density) for bucket in buckets]
-    selections = setup.selections or _expected(setup, methods, buckets, workers)
-    pricing = Kernels(gpu, runtime)
+def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
+    update = update_time(setup.workload, setup.gpu, setup.runtime)
+    workload = setup.workload.stretched(update)
+    methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
+    selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
+    pricing = KernelPrices(setup.gpu, setup.runtime)
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
-    chains: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
-    halves: list[tuple[Kernel | int, ...]] = [()] * len(buckets)
+    chains: list[Chain] = [()] * len(buckets)
+    halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
     first: dict[object, int] = {}
     asked: list[list[Compute]] = []
@@ -162,7 +120,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         if workers == 1:
             break
         same = first.setdefault((bucket.pieces, bucket.density, id(selection)), i)
-        if same < i:  # tensors of one size: the same steps and prices
+        if same < i:  # buckets of the same sizes have the same steps and prices
             select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
             chains[i], halves[i] = chains[same], halves[same]
             asked.append(asked[same])
@@ -175,9 +133,9 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
         second: list[Step] = []
         if setup.scheduler.decoupled:
-            exchange, second = _decoupled(exchange, workers)
-        chains[i], combine[i] = chained(exchange, pricing, steps)
-        halves[i] = chained(second, pricing, steps)[0]
+            exchange, second = _decouple(exchange, workers)
+        chains[i], combine[i] = chain_steps(exchange, pricing, steps)
+        halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
@@ -185,7 +143,7 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         input_time=workload.input_time,
         forward=workload.forward_time,
         update=update,
-        buckets=tuple(buckets),
+        buckets=buckets,
         selections=selections,
         backward=_backward_times(workload, buckets),
         selection=select,
@@ -196,15 +154,15 @@ def _prepare(setup: Setup, workers: int, wires: Wires, planned: Sequence[Bucket]
         halves=tuple(halves),
         uses=tuple((slot, step) for slot, chain in enumerate(both) for step in chain if isinstance(step, int)),
         kernels=pricing.used,
-        density=density_of(buckets, selections),
+        density=_density(buckets, selections),
         layer_forward=np.array([layer.forward for layer in workload.layers]),
         layer_numel=workload.numels,
         covers=np.array(covers, dtype=np.int64).T,
     )
 
 
-def _decoupled(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[Step]]:
-    """The exchange with its last all-reduce cut to a reduce-scatter, and the all-gather that is left."""
+def _decouple(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[Step]]:
+    """The exchange with its last all-reduce split into a reduce-scatter, and the all-gather that completes it."""
     places = [i for i, step in enumerate(exchange) if not isinstance(step, Compute)]
     last = exchange[places[-1]] if places else None
     if not isinstance(last, AllReduce):
@@ -221,7 +179,8 @@ def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> Floats:
     return np.diff([0.0, *(float(ready[last - bucket.ready_layer]) for bucket in buckets)])
 
 
-def density_of(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
+def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
+    """The densities of a result, as shares of all elements, with build-up and padding."""
     d = sum(bucket.numel for bucket in buckets)
     selected = math.fsum(float(item.selected.mean()) for item in selections)
     aggregated = math.fsum(item.aggregated for item in selections)

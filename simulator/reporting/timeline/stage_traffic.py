@@ -8,8 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from simulator.engine.plan.kernels import Kernel
-from simulator.engine.plan.plan import Plan, Stage
-from simulator.engine.plan.pricing import Wires, carried, on_the_wire
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.prices import traffic_of
+from simulator.engine.plan.stages import Stage
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.scenario.scenario import Scenario
@@ -47,8 +50,10 @@ class StageTraffic:
     def _steps(self) -> list[tuple[float, Floats]]:
         """Every kind of communication once: where exchanges follow each other, buckets share them."""
         plan, scenario = self.plan, self.scenario
-        wires = Wires(scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.surroundings)
-        return [self._reduced(on_the_wire(step, 0, wires, protocol=False)) for step in plan.work.steps]
+        wires = NetworkSetup(
+            scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.surroundings
+        )
+        return [self._reduced(phases_of(step, 0, wires, protocol=False)) for step in plan.work.steps]
 
     @property
     def _nothing(self) -> tuple[float, Floats]:
@@ -57,7 +62,7 @@ class StageTraffic:
     def _reduced(self, phases: list[Rounds]) -> tuple[float, Floats]:
         total, links = self._nothing
         for rounds in phases:
-            traffic = carried(rounds, self.plan.wiring)
+            traffic = traffic_of(rounds, self.plan.wiring)
             total, links = total + float(traffic.sent.sum()), links + traffic.links[self.links]
         return total, links
 

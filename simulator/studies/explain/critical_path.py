@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from simulator.engine.plan.kernels import Kernel
-from simulator.engine.plan.plan import Plan, Stage
-from simulator.engine.plan.pricing import Wires, price
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.prices import price_steps
+from simulator.engine.plan.stages import Stage
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Route
@@ -163,9 +165,9 @@ class _Splitter:
         """Share of every step's price that goes with latency, by the link law."""
         plan, scenario = self.plan, self.scenario
         law = scenario.cluster.network.model_copy(update={"measured": ()})
-        wires = Wires(scenario.topology, law, plan.wiring, scenario.fidelity, plan.surroundings)
-        whole = price(plan.work.steps, (), wires).seconds if plan.prices.curves else plan.prices.seconds
-        bytes_only = price(plan.work.steps, (), replace(wires, wiring=self.instant)).seconds
+        wires = NetworkSetup(scenario.topology, law, plan.wiring, scenario.fidelity, plan.surroundings)
+        whole = price_steps(plan.work.steps, (), wires).seconds if plan.prices.curves else plan.prices.seconds
+        bytes_only = price_steps(plan.work.steps, (), replace(wires, wiring=self.instant)).seconds
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
     def split(self, bucket: int, place: int, seconds: float) -> Floats:

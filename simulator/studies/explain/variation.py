@@ -10,7 +10,7 @@ from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.hardware import Gpu
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
-from simulator.prediction.recorded import fitted_law
+from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Mixture, Scenario
@@ -137,7 +137,7 @@ def closed_form(scenario: Scenario) -> tuple[Scenario, str]:
     bare = put(scenario, "workload.gradients", "")
     if scenario.cluster.workers == 1 or scenario.overlap_concentration is not None or scenario.overlap_mixture:
         return bare, note
-    law = fitted_law(scenario, plan_of(scenario))
+    law = fitted_law(scenario, plan_of(scenario).work.buckets)
     if isinstance(law, ScaleMixture) and law.spread > 0:
         changes: dict[str, Any] = {"overlap_mixture": Mixture(spread=law.spread, core=law.core)}
     elif isinstance(law, float) and law < INDEPENDENT:

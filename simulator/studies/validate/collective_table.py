@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from simulator.engine.plan.pricing import Prices, Wires, alone
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import Prices, price_alone
 from simulator.errors import InputError, Problem, nearest, shown
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
@@ -112,7 +113,7 @@ def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> li
     return [row]
 
 
-def predict(row: Row) -> tuple[Prices, Wires, bool]:
+def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     """A row's exchange priced, nothing fitted; the wires, and whether flows were used because the fold is not exact."""
     topology, step = ALGORITHMS[row.collective]
     exchange, layout = step(row.message_bytes), topology.layout(row.workers, 1)
@@ -124,8 +125,8 @@ def predict(row: Row) -> tuple[Prices, Wires, bool]:
     bandwidth = goodput(row.link_rate_bit_per_s, row.mtu_bytes, both_ways)
     burst = row.burst_bytes * payload_share(row.mtu_bytes)
     fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
-    wires = Wires(topology, fabric, fabric.wire(layout))
-    prices, flowed = alone(exchange, wires)
+    wires = NetworkSetup(topology, fabric, fabric.wire(layout))
+    prices, flowed = price_alone(exchange, wires)
     return prices, wires, flowed
 
 

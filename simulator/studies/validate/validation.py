@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.loading.finding import find
-from simulator.prediction.evidence import interval, model_error
+from simulator.prediction.evidence import model_error, prediction_interval
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Measured, Scenario
@@ -139,7 +139,7 @@ def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[fl
     error = model_error()
     if error is not None:
         own = [replace(item, held_out_mape=error.without.get(group, error.error)) for item in own]
-    return interval(prediction.times, stated), interval(prediction.times, [*stated, *own])
+    return prediction_interval(prediction.times, stated), prediction_interval(prediction.times, [*stated, *own])
 
 
 def _used(measured: Measured, quantity: str) -> bool:

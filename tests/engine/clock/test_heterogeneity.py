@@ -22,11 +22,11 @@ from pydantic import ValidationError
 from examples import switch
 from simulator.cli import main
 from simulator.engine.clock import job
+from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.job import Draws
 from simulator.engine.clock.streams import Slowed
-from simulator.engine.clock.training import simulate
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
-from simulator.engine.plan.kernels import Kernel, Kernels, chained
+from simulator.engine.plan.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.flows import flows
 from simulator.engine.rounds.surroundings import NOTHING_ELSE
 from simulator.errors import InputError
@@ -262,10 +262,13 @@ def test_a_kernel_between_two_exchanges_is_not_communication(scheduler):
 
 
 def test_kernels_with_nothing_to_send_all_come_after():
-    pricing = Kernels(Gpu.model_validate(card("card", unique=0.25, gather=0.5)), Runtime())
+    pricing = KernelPrices(Gpu.model_validate(card("card", unique=0.25, gather=0.5)), Runtime())
     kernels = [Compute(kernel, (8.0,), 1, "combine") for kernel in ("unique", "gather")]
-    assert chained(kernels, pricing, {}) == ((), 0.75)
-    assert chained([*kernels, AllReduce(8.0)], pricing, {}) == ((Kernel("unique", 0.25), Kernel("gather", 0.5), 0), 0)
+    assert chain_steps(kernels, pricing, {}) == ((), 0.75)
+    assert chain_steps([*kernels, AllReduce(8.0)], pricing, {}) == (
+        (Kernel("unique", 0.25), Kernel("gather", 0.5), 0),
+        0,
+    )
 
 
 def test_selection_is_that_of_each_gpu():

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from reference import interpret
 
 from examples import example, pairs, switch
-from simulator.engine.plan.pricing import Wires, carried, price
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import price_steps, traffic_of
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.symmetry import one_node
@@ -242,8 +243,8 @@ def test_more_bandwidth_less_latency_and_fewer_bytes_never_take_longer(
 def test_traffic_counts_every_byte_once(kind, primitive):
     fabric, size = SingleSwitch(bandwidth=B), 1e6
     layout = Layout(3, 4)
-    wires = Wires(example(Topology, kind), fabric, fabric.wire(layout))
-    traffic = price([STEP[primitive](size)], [(0, 0)], wires).traffic
+    wires = NetworkSetup(example(Topology, kind), fabric, fabric.wire(layout))
+    traffic = price_steps([STEP[primitive](size)], [(0, 0)], wires).traffic
     total = sum(item.repeat * item.nbytes.sum() for item in rounds_of(kind, primitive, size, layout))
     assert traffic.sent.sum() == pytest.approx(total)
     assert traffic.links.sum() == pytest.approx(2 * total)
@@ -277,8 +278,8 @@ def test_a_price_says_how_many_payloads_were_folded_and_how_many_flowed(fidelity
     layout = Layout(4, 1)
     fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
     steps = [AllReduce(S), Broadcast(S), AllReduce(2 * S)]
-    priced = price(
-        steps, [(0, 0), (1, 1), (2, 2)], Wires(example(Topology, "ring"), fabric, fabric.wire(layout), fidelity)
+    priced = price_steps(
+        steps, [(0, 0), (1, 1), (2, 2)], NetworkSetup(example(Topology, "ring"), fabric, fabric.wire(layout), fidelity)
     )
     assert (priced.folded, priced.flowed) == ((3, 0) if fidelity == "fold" else (0, 3))
     assert priced.seconds[[0, 2]] == pytest.approx([6 * (ALPHA + f * S / (4 * B)) for f in (1, 2)], rel=1e-9)
@@ -288,9 +289,9 @@ def test_a_price_says_how_many_payloads_were_folded_and_how_many_flowed(fidelity
 @pytest.mark.parametrize("kind", ["ring", "tree", "nccl"])
 def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
     fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
-    wires = Wires(example(Topology, kind), fabric, fabric.wire(Layout(1, 1)))
+    wires = NetworkSetup(example(Topology, kind), fabric, fabric.wire(Layout(1, 1)))
     steps, uses = [AllReduce(S), Broadcast(S)], [(0, 0), (1, 1)]
-    priced = price(steps, uses, wires, live)
+    priced = price_steps(steps, uses, wires, live)
     assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
     assert priced.traffic.sent.tolist() == [0]
     assert traffic_between(steps, uses, wires, live).nnz == 0
@@ -298,7 +299,7 @@ def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
 
 def test_a_message_leaves_by_the_sender_s_link_and_comes_by_the_receiver_s():
     wiring = SingleSwitch(bandwidth=B).wire(Layout(3, 1))
-    traffic = carried([Round(np.array([0]), np.array([2]), np.array([[S]]))], wiring)
+    traffic = traffic_of([Round(np.array([0]), np.array([2]), np.array([[S]]))], wiring)
     used = {name: nbytes for name, nbytes in zip(wiring.names, traffic.links.tolist(), strict=True) if nbytes}
     assert used == {"node 0 NIC out": S, "node 2 NIC in": S}
     assert traffic.sent.tolist() == [S, 0, 0]
@@ -308,7 +309,7 @@ def test_servers_in_turn_get_whole_buckets():
     """Three workers, two servers: the first takes the buckets of S and 4 S from everyone, the second that of 2 S."""
     topology = ParameterServer(servers=2, placement="round_robin")
     fabric, layout = SingleSwitch(bandwidth=B), topology.layout(3, 1)
-    wires = Wires(topology, fabric, fabric.wire(layout))
+    wires = NetworkSetup(topology, fabric, fabric.wire(layout))
     steps = [PushPull(f * S, f * S) for f in (1, 2, 4)]
     matrix = traffic_between(steps, [(0, 0), (1, 1), (2, 2)], wires, live=True).toarray()
     expected = np.zeros((5, 5))
@@ -321,11 +322,11 @@ def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(li
     """A ring of four sends 2 * 3 / 4 of S to the next; NCCL's LL puts as many flags beside it."""
     row = TunerRow(collective="allreduce", algorithm="ring", protocol="ll")
     fabric = SingleSwitch(bandwidth=B)
-    wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+    wires = NetworkSetup(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
     steps, uses = [AllReduce(S)], [(0, 0)]
     matrix = traffic_between(steps, uses, wires, live).toarray()
     np.testing.assert_allclose(matrix, 1.5 * factor * S * np.roll(np.eye(4), 1, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(matrix.sum(axis=1), price(steps, uses, wires, live).traffic.sent, rtol=1e-12)
+    np.testing.assert_allclose(matrix.sum(axis=1), price_steps(steps, uses, wires, live).traffic.sent, rtol=1e-12)
 
 
 def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
@@ -334,8 +335,8 @@ def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():
     seconds = {}
     for protocol in ("ll", "simple"):
         row = TunerRow(collective="allreduce", algorithm="ring", protocol=protocol)
-        wires = Wires(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
-        seconds[protocol] = float(price([AllReduce(S)], [(0, 0)], wires).seconds[0])
+        wires = NetworkSetup(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
+        seconds[protocol] = float(price_steps([AllReduce(S)], [(0, 0)], wires).seconds[0])
     assert seconds["simple"] == pytest.approx(6 * S / (4 * B), rel=1e-9)
     assert seconds["ll"] == pytest.approx(2 * seconds["simple"], rel=1e-9)
 

@@ -1,25 +1,18 @@
-"""Iterations on SimPy: each by itself, or one after the other beside the iterations of other jobs."""
+"""Iterations on SimPy: each by itself, or one after the other while other jobs run theirs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import simpy
 
 from simulator.engine.clock.job import ALIKE, Draws, Job, Process
-from simulator.engine.plan.plan import Plan
+from simulator.engine.clock.spans import slowest_spans, worker_spans
+from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.laying import Laid
 from simulator.engine.rounds.network import Network, Stalled
 from simulator.models.timeline import Iteration
-
-
-@dataclass(slots=True)
-class Neighbour:
-    """Another job on the same wires: its plan, and when it starts, in seconds after the job in question."""
-
-    plan: Plan
-    start: float
 
 
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
@@ -28,15 +21,16 @@ def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
 
 
 def simulate_all(
-    plan: Plan, draws: Iterable[Draws], neighbours: Sequence[Neighbour] = (), keep: bool = False
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), keep: bool = False
 ) -> Iterator[Iteration]:
-    """Run iterations: each by itself, or one after the other where neighbours run theirs beside them.
+    """Run iterations: each by itself, or one after the other where other jobs run at the same time.
 
-    Without `keep` an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
+    Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
-    if neighbours:
+    if other_jobs:
         env = simpy.Environment()
-        yield from _together(plan, list(draws), env, _network(env, plan, neighbours), neighbours=neighbours, keep=keep)
+        network = _make_network(env, plan, other_jobs)
+        yield from _run(plan, list(draws), env, network, other_jobs=other_jobs, keep=keep)
         return
     made: Iteration | None = None
     laid: Laid | None = None
@@ -44,55 +38,59 @@ def simulate_all(
         if made is not None and not keep:
             made.forget()
         env = simpy.Environment()
-        network = _network(env, plan, (), laid)
+        network = _make_network(env, plan, (), laid)
         laid = network.again if network else None
-        (made,) = _together(plan, [each], env, network)
+        (made,) = _run(plan, [each], env, network)
         yield made
 
 
-def _network(
-    env: simpy.Environment, plan: Plan, neighbours: Sequence[Neighbour], laid: Laid | None = None
+def _make_network(
+    env: simpy.Environment, plan: Plan, other_jobs: Sequence[OtherJobPlan], laid: Laid | None = None
 ) -> Network | None:
-    """The wires that a plan and its neighbours share as they go; None where nothing does."""
+    """The network that exchanges of all jobs share; None where no exchange shares links with others."""
     if not plan.flowing:
         return None
-    plans = (plan, *(item.plan for item in neighbours))
+    plans = (plan, *(item.plan for item in other_jobs))
     structures = [] if laid else [shape for each in plans for shape in each.structures()]
     overhead, around = plan.runtime.message_overhead, plan.surroundings
     return Network(env, plan.wiring, structures, overhead=overhead, surroundings=around, keep=True, laid=laid)
 
 
-def _together(
+def _run(
     plan: Plan,
     draws: Sequence[Draws],
     env: simpy.Environment,
     network: Network | None,
     *,
-    neighbours: Sequence[Neighbour] = (),
+    other_jobs: Sequence[OtherJobPlan] = (),
     keep: bool = False,
 ) -> list[Iteration]:
+    """The job's iterations, one for each of `draws`, while other jobs iterate without end."""
     made: list[Iteration] = []
 
-    def job() -> Process:
+    def iterate() -> Process:
         for each in draws:
             if made and not keep:
                 made[-1].forget()
-            made.append((yield env.process(Job(plan, env, network).iterate(each))))
+            job = Job(plan, env, network)
+            iteration = yield env.process(job.iterate(each))
+            iteration.spans, iteration.spans_of = partial(slowest_spans, job), partial(worker_spans, job)
+            made.append(iteration)
 
-    def beside(item: Neighbour) -> Process:
+    def iterate_for_ever(item: OtherJobPlan) -> Process:
         yield env.timeout(item.start)
         began = -1.0
-        while env.now > began:  # one that takes no time is in nobody's way
+        while env.now > began:  # an iteration that takes no time would be repeated without end
             began = env.now
             yield env.process(Job(item.plan, env, network).iterate(ALIKE))
 
-    for item in neighbours:
-        env.process(beside(item))
-    main = env.process(job())
+    for item in other_jobs:
+        env.process(iterate_for_ever(item))
+    main = env.process(iterate())
     try:
         env.run(until=main)
     except RuntimeError:
-        # SimPy's word for "nothing is left to happen".
+        # SimPy raises it where no event is left, so that the job can never end.
         raise Stalled(network.stuck() if network else []) from None
     if network is not None:
         for iteration in made:

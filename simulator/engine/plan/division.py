@@ -1,0 +1,61 @@
+"""How a job's gradients are divided into buckets: before anything is selected, replayed or priced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.component import Spec, expected
+from simulator.engine.plan.costs import costs_of
+from simulator.engine.plan.kernels import update_time
+from simulator.engine.plan.latest import LatestResults
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.setup import Setup
+from simulator.models.exchange import Bucket
+from simulator.models.limits import refuse_collectives
+from simulator.schedulers.base import FREE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Division:
+    """The buckets that a scheduler makes of a workload's layers, in the order of the backward pass."""
+
+    buckets: tuple[Bucket, ...]
+
+
+_divisions: LatestResults[Division] = LatestResults(64)
+
+
+def divide(setup: Setup, network: NetworkSetup) -> Division:
+    """The buckets of a job. A scheduler that reads costs sees those of the closed form on this network.
+
+    Raises an expected-error where a method that selects from the whole model meets several buckets, or where there are
+    more collectives than can be followed.
+    """
+    workers = network.wiring.layout.workers
+    division = _divided(setup, network, workers)
+    buckets = division.buckets
+    refuse_collectives(workers, len(buckets))
+    if setup.sparsifier.needs_whole_model() and len(buckets) > 1:
+        hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
+        raise expected("one bucket", f"{len(buckets)} buckets from scheduler {setup.scheduler.kind}", hint)
+    return division
+
+
+def _divided(setup: Setup, network: NetworkSetup, workers: int) -> Division:
+    """The division, made once for all points of a sweep that share what it depends on."""
+    update = update_time(setup.workload, setup.gpu, setup.runtime)
+    specs: tuple[Spec, ...] = (setup.workload, setup.scheduler)
+    reads_costs = workers > 1 and setup.scheduler.reads_costs
+    if reads_costs:
+        specs = (*specs, setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
+    key: tuple[object, ...] = (*((type(spec), spec.fingerprint) for spec in specs), update)
+    if reads_costs:
+        placed = (workers, setup.nodes, network.wiring.node.tobytes(), setup.conditions)
+        key = (*key, placed, setup.topology.style, setup.concentration)
+
+    def plan_buckets() -> Division:
+        workload = setup.workload.stretched(update)
+        costs = costs_of(setup, workload, workers, network) if reads_costs else FREE
+        return Division(tuple(setup.scheduler.plan(workload.layers, costs)))
+
+    return _divisions.get(key, plan_buckets)

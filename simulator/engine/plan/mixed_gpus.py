@@ -1,0 +1,59 @@
+"""Clusters with several kinds of GPU: the work of each kind, worker by worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.engine.plan.division import Division
+from simulator.engine.plan.kernels import Kernel
+from simulator.engine.plan.setup import OtherGpu, Setup
+from simulator.engine.plan.work import Chain, Work, prepare_work
+from simulator.models.curves import Floats
+
+PerWorker = tuple[Floats, Floats, Floats]
+"""Factor on compute (w,), and selection with its standard deviation (w, b); one row where all GPUs are alike."""
+
+
+def prepare_all(setup: Setup, workers: int, division: Division) -> tuple[Work, PerWorker]:
+    """The work of a job, and what differs from worker to worker."""
+    work = prepare_work(setup, workers, division)
+    others = [(item, prepare_work(replace(setup, gpu=item.gpu), workers, division)) for item in setup.others]
+    return _take_slowest(work, [other for _, other in others]), _differences(setup, work, others)
+
+
+def _differences(setup: Setup, work: Work, others: Sequence[tuple[OtherGpu, Work]]) -> PerWorker:
+    if not others:
+        return np.ones(1), work.selection[None, :], work.selection_spread[None, :]
+    workers = setup.nodes * setup.gpus_per_node
+    pace = np.ones(workers)
+    selection, spread = (np.tile(values, (workers, 1)) for values in (work.selection, work.selection_spread))
+    node = np.arange(workers) // setup.gpus_per_node
+    for item, other in others:
+        there = np.isin(node, item.nodes)
+        pace[there], selection[there], spread[there] = item.factor, other.selection, other.selection_spread
+    return pace, selection, spread
+
+
+def _take_slowest(work: Work, others: Sequence[Work]) -> Work:
+    """After an exchange all workers go on together: combine and update take as long as on the slowest GPU."""
+    if not others:
+        return work
+    every = [work, *others]
+
+    def longest(places: Sequence[Chain]) -> Chain:
+        return tuple(
+            Kernel(items[0].label, max(item.seconds for item in items if isinstance(item, Kernel)))
+            if isinstance(items[0], Kernel)
+            else items[0]
+            for items in zip(*places, strict=True)
+        )
+
+    return replace(
+        work,
+        update=max(item.update for item in every),
+        combine=np.max([item.combine for item in every], axis=0),
+        chains=tuple(longest(each) for each in zip(*(item.chains for item in every), strict=True)),
+    )

@@ -1,0 +1,29 @@
+"""The network as exchanges see it: topology, fabric, its layout for one cluster, and what else uses its links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.engine.rounds.surroundings import NOTHING_ELSE, Surroundings
+from simulator.fabrics.base import Fabric
+from simulator.models.wiring import Wiring
+from simulator.topologies.base import Topology
+
+Fidelity = Literal["auto", "fold", "flows"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSetup:
+    """What exchanges are timed on: the topology, the fabric and its links, and the interpreter of rounds.
+
+    `surroundings`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that
+    the fabric states, so that what was measured on the fabric applies.
+    """
+
+    topology: Topology
+    fabric: Fabric
+    wiring: Wiring
+    fidelity: Fidelity = "auto"
+    surroundings: Surroundings = NOTHING_ELSE
+    healthy: bool = True

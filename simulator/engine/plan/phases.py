@@ -1,0 +1,79 @@
+"""Communication steps as rounds of messages, by the algorithm that a topology chooses for their payload."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.fabrics.base import Fabric
+from simulator.models.curves import Floats
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Communication,
+    Layout,
+    Messages,
+    PushPull,
+    ReduceScatter,
+    Round,
+)
+from simulator.topologies.base import Rounds, Topology
+from simulator.topologies.ring import Ring
+
+PRIMITIVE = {
+    AllReduce: "all_reduce",
+    AllGather: "all_gather",
+    ReduceScatter: "reduce_scatter",
+    Broadcast: "broadcast",
+}
+
+
+def phases_of(
+    step: Communication,
+    slot: int,
+    network: NetworkSetup,
+    algorithms: Counter[tuple[str, str]] | None = None,
+    protocol: bool = True,
+) -> list[Rounds]:
+    """The phases of one communication step, each a list of rounds; bytes as the protocol sends them.
+
+    `algorithms` counts which algorithm carries which primitive. Without `protocol`: the bytes of the payload alone, as
+    `price_steps` counts them for exchanges that follow each other.
+    """
+    layout, counter = network.wiring.layout, Counter() if algorithms is None else algorithms
+    if isinstance(step, PushPull | Messages):
+        counter["push and pull" if isinstance(step, PushPull) else "messages", network.topology.kind] += 1
+        return network.topology.rounds(step, layout, slot)
+    primitive = PRIMITIVE[type(step)]
+    payload, total = payload_bytes([step], layout)
+    choices = network.topology.choices(primitive, total, layout)
+    chosen, _, label, efficiency = next(choice for choice in choices if choice.mask.any())
+    counter[primitive, label] += 1
+    factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
+    factor = factor if efficiency is None else 1 / efficiency
+    rounds = collective_rounds(primitive, payload, chosen, network.fabric, layout)
+    if not protocol:
+        return [rounds]
+    return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
+
+
+def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:
+    """The payloads as a topology takes them, (b,) or (b, p) of an all-gather, and the bytes of each result, (b,)."""
+    if isinstance(members[0], AllGather):
+        sizes = np.array([step.sizes(layout.workers) for step in members if isinstance(step, AllGather)])
+        return sizes, sizes.sum(axis=1)
+    payload = np.array([step.nbytes for step in members if isinstance(step, AllReduce | ReduceScatter | Broadcast)])
+    return payload, payload
+
+
+def collective_rounds(primitive: str, payload: Floats, topology: Topology, fabric: Fabric, layout: Layout) -> Rounds:
+    """Rounds of a primitive's payloads (b,), or (b, p) of an all-gather; a ring follows the rings of the fabric."""
+    rings = fabric.rings(layout) if isinstance(topology, Ring) else ()
+    if isinstance(topology, Ring) and rings:
+        return topology.over(rings, primitive, payload, layout)
+    rounds: Rounds = getattr(topology, primitive)(payload, layout)
+    return rounds

@@ -1,0 +1,58 @@
+"""Where the places of a job, and of other jobs on the same cluster, stand; and the network that each job sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.setup import OtherJobSetup, Setup
+from simulator.models.exchange import Ints, Layout, Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """The network of the job, and for each other job its network and the numbers of its places among all places."""
+
+    network: NetworkSetup
+    others: tuple[tuple[NetworkSetup, Ints], ...]
+
+    @property
+    def shared(self) -> bool:
+        """Whether links change in time, or carry traffic that is not the job's own."""
+        return bool(self.network.surroundings.changes or self.others)
+
+
+def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating:
+    """Lay the fabric out for all places of all jobs. Raises an expected-error for links or nodes that do not exist."""
+    seats, placement = _place_jobs(setup.layout, other_jobs)
+    endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
+    wiring = setup.conditions.slowed(setup.fabric.lay(setup.layout, placement, endpoint))
+    surroundings = setup.conditions.surroundings(wiring)
+    network = NetworkSetup(
+        setup.topology, setup.fabric, wiring, setup.fidelity, surroundings, not setup.conditions.links
+    )
+    others = []
+    for item, seat in zip(other_jobs, seats, strict=True):
+        there, layout = Placement(placement.node[seat], placement.rank[seat]), item.setup.layout
+        local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
+        others.append((replace(network, topology=item.setup.topology, wiring=local), seat))
+    return Seating(network, tuple(others))
+
+
+def _place_jobs(layout: Layout, other_jobs: Sequence[OtherJobSetup]) -> tuple[list[Ints], Placement]:
+    """The places of every other job, and the nodes and ranks of all places; servers get nodes of their own."""
+    mine = layout.placement()
+    node, rank, seats, last = mine.node, mine.rank, [], mine.nodes
+    for item in other_jobs:
+        other = item.setup.layout.placement()
+        hosts = np.array(item.nodes)
+        own = other.node < len(hosts)
+        standing = np.where(own, hosts[np.minimum(other.node, len(hosts) - 1)], last + other.node - len(hosts))
+        seats.append(len(node) + np.arange(other.places))
+        taken = np.bincount(node, minlength=int(standing.max()) + 1)
+        node, rank = np.concatenate([node, standing]), np.concatenate([rank, other.rank + taken[standing]])
+        last = max(last, int(standing.max()) + 1)
+    return seats, Placement(node, rank)

@@ -1,0 +1,87 @@
+"""The stages of a bucket's exchange: fixed times, or rounds that share links with other exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.engine.plan.costs import software_time
+from simulator.engine.plan.kernels import Kernel
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.work import Chain
+from simulator.engine.rounds.classes import Shape
+from simulator.models.curves import Floats
+from simulator.models.exchange import Communication, Ints, Round
+from simulator.models.hardware import Runtime
+from simulator.models.limits import refuse_messages
+from simulator.topologies.base import Rounds
+
+
+@dataclass(slots=True)
+class Stage:
+    """One part of a bucket's exchange: a fixed time of a collective or kernel, then rounds that share links.
+
+    `shape`: what the rounds are to the network, where rounds of the same shape are laid out once.
+    """
+
+    label: str
+    seconds: float = 0.0
+    rounds: Rounds | None = None
+    collective: bool = True
+    shape: Shape | None = None
+
+
+def fixed_stages(
+    chains: Sequence[Chain], steps: Sequence[Communication], seconds: Floats, runtime: Runtime
+) -> list[list[Stage]]:
+    """Exchanges that follow each other: every time is known, and the runtime's cost is added to each call."""
+    stage_of = [
+        Stage(type(step).__name__, time + software_time(step, runtime))
+        for step, time in zip(steps, seconds.tolist(), strict=True)
+    ]
+    made: dict[Chain, list[Stage]] = {}
+    for chain in chains:
+        if chain not in made:
+            made[chain] = [
+                Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain
+            ]
+    return [made[chain] for chain in chains]
+
+
+def live_stages(
+    chains: Sequence[Chain],
+    steps: Sequence[Communication],
+    network: NetworkSetup,
+    runtime: Runtime,
+    seats: Ints | None = None,
+) -> list[list[Stage]]:
+    """Exchanges that share links with others, as rounds; `seats`: numbers of the job's places among all places.
+
+    Raises an expected-error where there are more messages than can be held.
+    """
+    made, messages = list[list[Stage]](), 0
+    for slot, chain in enumerate(chains):
+        made.append(_live_exchange(chain, slot, steps, network, runtime))
+        messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
+        refuse_messages(messages)
+    if seats is not None:
+        for stage in (stage for stages in made for stage in stages if stage.rounds):
+            stage.rounds = [Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in stage.rounds or []]
+    return made
+
+
+def _live_exchange(
+    chain: Chain, slot: int, steps: Sequence[Communication], network: NetworkSetup, runtime: Runtime
+) -> list[Stage]:
+    """One exchange, phase by phase; the runtime's cost comes before the first phase of each call."""
+    stages: list[Stage] = []
+    for item in chain:
+        if isinstance(item, Kernel):
+            stages.append(Stage(item.label, item.seconds, collective=False))
+            continue
+        step, label = steps[item], type(steps[item]).__name__
+        phases = [phase for phase in phases_of(step, slot, network) if phase]
+        software = software_time(step, runtime)
+        stages.extend(Stage(label, software if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
+    return stages

@@ -1,0 +1,56 @@
+"""A scenario as the engine takes it: the setup of its job and of the other jobs on its network."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.plan.setup import OtherGpu, OtherJobSetup, Setup
+from simulator.scenario.scenario import OtherJob, Scenario
+
+
+def job_setup(scenario: Scenario) -> tuple[Setup, list[OtherJobSetup]]:
+    """The setup of a scenario's job, and of its other jobs.
+
+    Raises an expected-error where parts do not fit each other: studies change the cluster of a scenario that was valid.
+    """
+    cluster = scenario.cluster
+    cluster.refuse_absent()
+    scenario.refuse_unfit()
+    setup = Setup(
+        workload=scenario.workload,
+        nodes=cluster.nodes,
+        gpus_per_node=cluster.gpus_per_node,
+        gpu=cluster.gpu,
+        fabric=cluster.network,
+        runtime=cluster.runtime,
+        topology=scenario.topology,
+        sparsifier=scenario.sparsifier,
+        scheduler=scenario.scheduler,
+        concentration=scenario.concentration,
+        fidelity=scenario.fidelity,
+        others=tuple(OtherGpu(item.gpu, item.nodes, item.factor) for item in cluster.other_gpus),
+        conditions=Conditions(
+            tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
+            tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
+        ),
+        orders={item.worker: item.buckets for item in scenario.collective_order},
+    )
+    return setup, [_other_job_setup(job, setup) for job in scenario.other_jobs]
+
+
+def _other_job_setup(job: OtherJob, setup: Setup) -> OtherJobSetup:
+    """The setup of another job: its own parts, on the cluster of the job in question."""
+    own = replace(
+        setup,
+        workload=job.workload,
+        nodes=len(job.nodes),
+        gpus_per_node=job.gpus_per_node,
+        runtime=job.runtime,
+        topology=job.topology,
+        sparsifier=job.sparsifier,
+        scheduler=job.scheduler,
+        others=(),
+        orders={},
+    )
+    return OtherJobSetup(own, job.nodes, job.start)

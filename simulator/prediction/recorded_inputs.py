@@ -1,0 +1,134 @@
+"""What a recorded trace gives a prediction: selections of its workers, or an overlap law for more of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from simulator.engine.plan.division import divide
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work import prepare_work
+from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
+from simulator.models.exchange import Bucket, Selection
+from simulator.models.overlap import Overlap, ScaleMixture
+from simulator.models.remembering import remembered
+from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.base import Sparsifier
+
+if TYPE_CHECKING:
+    from simulator.traces.format.trace import Trace
+
+_Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class _Replay(NamedTuple):
+    """What a replay depends on: the trace's files as they are now, the method, and the buckets."""
+
+    folder: Path
+    stamp: _Stamp
+    sparsifier: Sparsifier
+    buckets: tuple[Bucket, ...]
+
+
+class RecordedInputs(NamedTuple):
+    """What a recorded trace gives a prediction.
+
+    Where the trace has enough workers: `selections`, the mean of every bucket, and `rows`, one per recorded iteration.
+    Where it has fewer: `law`, the overlap law fitted to it. `warning`: what the result says about it.
+    """
+
+    selections: tuple[Selection, ...] | None = None
+    rows: tuple[dict[str, float], ...] = ()
+    law: Overlap | None = None
+    warning: str = ""
+
+    def applied_to(self, setup: Setup) -> Setup:
+        """The setup with the selections, or the overlap law, of the trace."""
+        if self.selections is None and self.law is None:
+            return setup
+        law = setup.concentration if self.law is None else self.law
+        return replace(setup, selections=self.selections, concentration=law)
+
+
+NOTHING_RECORDED = RecordedInputs()
+
+
+def recorded_inputs(scenario: Scenario, setup: Setup, network: NetworkSetup) -> RecordedInputs:
+    """What the scenario's trace gives its method, replayed bucket by bucket; nothing where there is no trace.
+
+    Neither the network nor the GPU matters for a replay, so that a sweep over them replays once. Raises InputError
+    where the trace is damaged, and an expected-error where the method cannot be used in this exchange.
+    """
+    workers = scenario.cluster.workers
+    if not scenario.workload.gradients or workers == 1:
+        return NOTHING_RECORDED
+    division = divide(setup, network)
+    prepare_work(setup, workers, division)  # refuses an exchange that the method cannot use, before a long replay
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    return _recorded_inputs(_replay_of(scenario, division.buckets), workers, stated)
+
+
+def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | None:
+    """The overlap law fitted to the scenario's trace, for more workers than it holds.
+
+    It is fitted to what the scenario's own method aggregates at 1, 2, 4, ... recorded workers: a scale mixture where
+    there are three worker counts or more, else the beta-binomial concentration. None where one worker was recorded,
+    where the method has no density, and where unions shrink as workers are added, which no law describes.
+    """
+    return _fitted_law(_replay_of(scenario, buckets))[0]
+
+
+def _replay_of(scenario: Scenario, buckets: tuple[Bucket, ...]) -> _Replay:
+    folder = Path(scenario.workload.gradients)
+    return _Replay(folder, _stamp(folder), scenario.sparsifier, buckets)
+
+
+def _stamp(folder: Path) -> _Stamp:
+    """Names, times and sizes of the folder's files, which change when a file is written or replaced."""
+    try:
+        files = [(path.name, path.stat()) for path in sorted(folder.iterdir())]
+    except OSError:
+        return ()
+    return tuple((name, about.st_mtime_ns, about.st_size, about.st_ino) for name, about in files)
+
+
+@remembered
+def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInputs:
+    trace = _open_trace(replay)
+    if workers <= trace.spec.workers:
+        steps = list(replay_trace(replay.sparsifier, replay.buckets, trace, workers))
+        selections = tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True))
+        return RecordedInputs(selections, tuple(added(each).row() for each in steps))
+    law = None if stated else _fitted_law(replay)[0]
+    by = f", overlap law fitted to the trace ({_describe_law(law)})" if law is not None else ""
+    return RecordedInputs(
+        law=law, warning=f"more workers than the trace has recorded: selections come from the closed form{by}"
+    )
+
+
+@remembered
+def _fitted_law(replay: _Replay) -> tuple[Overlap | None]:
+    from simulator.traces.overlap_fit import fit_concentration, fit_mixture
+
+    trace = _open_trace(replay)
+    if trace.spec.workers < 2 or not hasattr(replay.sparsifier, "density"):
+        return (None,)
+    unions = replayed_unions(replay.sparsifier, replay.buckets, trace)
+    if any(after < before for before, after in pairwise(unions.values())):
+        return (None,)
+    return (fit_mixture(unions) if len(unions) > 2 else fit_concentration(unions),)
+
+
+def _open_trace(replay: _Replay) -> Trace:
+    from simulator.traces.format.trace import Trace  # pyarrow: only where there is a trace to read
+
+    return Trace.open(replay.folder)
+
+
+def _describe_law(law: Overlap) -> str:
+    if isinstance(law, ScaleMixture):
+        return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}"
+    return f"concentration {law:.4g}"
