@@ -58,9 +58,14 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
 
 def plan_of(scenario: Scenario) -> Plan:
     """The plan of one iteration, with selections in closed form. Raises InputError where parts cannot work together."""
+    return plans_of(scenario)[0]
+
+
+def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
+    """The same, with the plans of other jobs."""
     with as_input_error(scenario):
         setup, other_jobs = job_setup(scenario)
-        return plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)[0]
+        return plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
 
 
 def _simulate(scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep: bool) -> IterationFigures:

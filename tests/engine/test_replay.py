@@ -177,7 +177,7 @@ def test_run_uses_the_replay_and_reports_it_by_iteration():
 
 def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
     more = run(load("replay_topk", ("cluster.nodes=64",))).document
-    assert any("more workers than the trace recorded" in text for text in more["warnings"])
+    assert any("more workers than the trace has recorded" in text for text in more["warnings"])
     independent = union_density(more["density"]["selected"], 64)
     recorded = run(load("replay_topk")).document["density"]["aggregated"]
     assert recorded < more["density"]["aggregated"] < 0.99 * independent

@@ -1,7 +1,6 @@
 """What must hold for every combination of sparsifier, topology and scheduler, whatever the cluster."""
 
 import json
-from collections import OrderedDict
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from examples import mapping
 from simulator.component import discover
+from simulator.engine.plan.latest import LatestResults
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
@@ -224,8 +224,7 @@ def test_the_ring_check_is_the_textbook_time():
 
 
 def test_work_is_planned_once_for_all_networks_and_the_oldest_forgotten(monkeypatch):
-    monkeypatch.setattr("simulator.engine.plan.work._REMEMBERED", 2)
-    monkeypatch.setattr("simulator.engine.plan.work._prepared", OrderedDict())
+    monkeypatch.setattr("simulator.engine.plan.work._works", LatestResults(2))
 
     def work(density, bandwidth=10):
         changes = (f"sparsifier.density={density}", f"cluster.network.bandwidth={bandwidth} Gbit/s")

@@ -33,7 +33,7 @@ from simulator.errors import InputError
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction.draws import factors
-from simulator.prediction.run import _plans, run
+from simulator.prediction.run import plans_of, run
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
@@ -549,14 +549,14 @@ def test_servers_of_each_job_stand_on_nodes_of_their_own():
     """Three jobs on nodes 0 and 1: behind them the first one's server, then the second's two, then the third's."""
     jobs = [beside(topology={"kind": "parameter_server", "servers": servers}) for servers in (2, 1)]
     scenario = Scenario.model_validate(mapping(topology="parameter_server", other_jobs=jobs))
-    plan, _ = _plans(scenario)
+    plan, _ = plans_of(scenario)
     assert plan.wiring.node.tolist() == [0, 1, 2, 0, 1, 3, 4, 0, 1, 5]
 
 
 def test_jobs_on_the_same_nodes_have_gpus_and_nics_of_their_own():
     """Three jobs of one GPU on each of two nodes that have three NICs: each job takes the next place and NIC."""
     scenario = mapping(network={"nics_per_node": 3}, other_jobs=[beside(), beside()])
-    plan, others = _plans(Scenario.model_validate(scenario))
+    plan, others = plans_of(Scenario.model_validate(scenario))
     for number, each in enumerate((plan, *(other.plan for other in others))):
         rounds = [item for chain in each.exchanges for stage in chain for item in stage.rounds or []]
         assert rounds
@@ -617,7 +617,7 @@ def test_another_job_cuts_its_buckets_for_the_ways_that_it_takes():
     other = beside(layers=layers, scheduler="mg_wfbp")
     inside = {"intra_node": {"bandwidth": "1 TB/s"}}
     scenario = mapping(layers, latency=0.2, bandwidth=4e3, gpus_per_node=2, network=inside, other_jobs=[other])
-    (neighbour,) = _plans(Scenario.model_validate(scenario))[1]
+    (neighbour,) = plans_of(Scenario.model_validate(scenario))[1]
     assert neighbour.plan.work.buckets == alone
 
 
@@ -713,7 +713,7 @@ def test_an_order_is_followed_or_refused(scheduler):
 @given(st.integers(0, 99), st.sampled_from([0.01, 0.3]), st.sampled_from(["wfbp", "sequential", "bucketed"]))
 @settings(max_examples=20, deadline=None)
 def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler):
-    plan, _ = _plans(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
+    plan, _ = plans_of(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
