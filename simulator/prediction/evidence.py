@@ -1,4 +1,4 @@
-"""What a prediction rests on, how sure it is, and what it warns of."""
+"""What a prediction rests on, its interval, and its warnings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.loading.documents import read_document
 from simulator.models.curves import Floats
 from simulator.scenario.scenario import Scenario
+from simulator.units import counted
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -25,8 +26,11 @@ MODEL_ERROR = "model_error.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that a prediction rests on: its mean absolute relative error on what it was not fitted to, whether it
-    was asked within what was measured, and the seconds of the iteration that hang on it."""
+    """One thing that a prediction rests on: a curve, a law, a term, or the model itself.
+
+    `held_out_mape`: its mean absolute relative error on measurements that it was not fitted to. `in_range`: whether it
+    was used only at sizes that were measured. `seconds`: the part of the iteration that it decides.
+    """
 
     what: str
     id: str
@@ -35,7 +39,7 @@ class Evidence:
     seconds: float
 
     def as_row(self) -> dict[str, Any]:
-        """As it stands in a result."""
+        """The evidence as an entry of the result document."""
         return {
             "what": self.what,
             "id": self.id,
@@ -86,7 +90,7 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
         share = 0.0 if plan.prices.curves else exposed
         items.append(Evidence("link law", network.name, network.held_out_mape, True, share))
     own = model_error()
-    # A thought experiment on an ideal GPU is compared with no machine.
+    # A scenario on an ideal GPU describes no machine whose time could be measured.
     real = not gpu.ideal or any(item.held_out_mape for item in items)
     if own is not None and scenario.cluster.workers > 1 and real:
         items.append(Evidence("model", f"{own.rows} measured iterations", own.error, True, whole))
@@ -94,9 +98,9 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
 
 
 def prediction_interval(times: Floats, evidence: Sequence[Evidence]) -> list[float]:
-    """[p5, p95]: spread over the iterations, and each held-out error on the seconds that hang on it.
+    """[p5, p95] from the spread over the iterations, and from each held-out error on the seconds that it decides.
 
-    A mean absolute error m of a normal error means a standard deviation of m sqrt(pi/2); errors are taken as
+    A normal error whose mean absolute value is m has the standard deviation m sqrt(pi/2). Errors are taken as
     independent.
     """
     sigma = DEVIATION * math.hypot(*((item.held_out_mape or 0.0) * item.seconds for item in evidence))
@@ -106,17 +110,32 @@ def prediction_interval(times: Floats, evidence: Sequence[Evidence]) -> list[flo
     return [max(0.0, mean - below), mean + above]
 
 
-def collect_warnings(scenario: Scenario, plan: Plan, evidence: Sequence[Evidence]) -> list[str]:
-    """What a reader of the prediction should know: what was evaluated out of range, or without a measurement."""
-    warnings = [
-        f"{item.what} {item.id}: evaluated outside its measured range" for item in evidence if not item.in_range
-    ]
+def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
+    """What a reader of the prediction should know: which of its times were extrapolated or estimated."""
     network, gpu = scenario.cluster.network, scenario.cluster.gpu
+    warnings, estimated = list[str](), dict[str, float]()
+    for kernel, use in sorted(plan.work.kernels.items()):
+        curve = gpu.curve(kernel)
+        if curve is None:
+            estimated[kernel] = use.seconds
+        elif curve.range is not None and use.extrapolated:
+            asked, measured = (f"{low:,.0f} to {high:,.0f}" for low, high in ((use.smallest, use.largest), curve.range))
+            warnings.append(
+                f"{kernel} time extrapolated for {use.extrapolated} of {counted(use.calls, 'call')} "
+                f"({asked} elements; measured from {measured} on {gpu.name})"
+            )
+    for name, (_, inside) in plan.prices.curves.items():
+        if not inside:
+            warnings.append(f"{name} on {network.name} was measured at other sizes only; the link law gives the rest")
     foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
     if foreign:
-        warnings.append(f"curves {', '.join(foreign)} were measured at another bandwidth or latency: link law used")
-    if not gpu.ideal:
-        bare = sorted(kernel for kernel in plan.work.kernels if gpu.curve(kernel) is None)
-        if bare:
-            warnings.append(f"no measured curve for {', '.join(bare)} on {gpu.name}: priced by memory traffic")
+        warnings.append(
+            f"{', '.join(foreign)} on {network.name} was measured at another bandwidth or latency; the link law is used"
+        )
+    if estimated and not gpu.ideal:
+        share = f" ({100 * math.fsum(estimated.values()) / time:.0f} % of this iteration)" if time else ""
+        warnings.append(
+            f"not measured on {gpu.name}; estimated from memory bandwidth, which is usually too fast: "
+            f"{', '.join(estimated)}{share}"
+        )
     return warnings

@@ -85,7 +85,7 @@ def result_document(
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
         "calibration": [item.as_row() for item in evidence],
-        "warnings": [*collect_warnings(scenario, plan, evidence), *([recorded.warning] if recorded.warning else [])],
+        "warnings": [*collect_warnings(scenario, plan, time), *([recorded.warning] if recorded.warning else [])],
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,

@@ -7,7 +7,8 @@ from functools import partial
 
 import simpy
 
-from simulator.engine.clock.job import ALIKE, Draws, Job, Process
+from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.job import Job, Process
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.laying import Laid

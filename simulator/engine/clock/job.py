@@ -9,10 +9,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import simpy
 
-from simulator.engine.clock.streams import Live, Slowed, serial
+from simulator.engine.clock.draws import Draws, foremost_workers
+from simulator.engine.clock.live_stream import LiveStream, SlowedCompute
+from simulator.engine.clock.serial_stream import run_serial
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.network import Network
 from simulator.models.curves import Floats
@@ -22,31 +23,10 @@ Process = Generator[simpy.Event, Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """How the workers differ in one iteration: compute factors (p,) and standard normal draws of the selection (p,)."""
-
-    compute: Floats
-    selection: Floats
-
-
-ALIKE = Draws(np.ones(1), np.zeros(1))
-"""All workers alike: one stands for all."""
-
-
-def front(compute: Floats, selection: Floats) -> npt.NDArray[np.int64]:
-    """Workers whom no other one exceeds in both draws: whoever is slowest at any time is among them."""
-    order = np.lexsort((-selection, -compute))
-    ahead = np.maximum.accumulate(selection[order])
-    keep = np.ones(len(order), dtype=bool)
-    keep[1:] = selection[order][1:] > ahead[:-1]
-    return order[keep]
-
-
-@dataclass(frozen=True, slots=True)
 class Layer:
-    """A layer of a gated forward pass: when each worker reaches it and is through, (w,); when its parameters are there.
+    """A layer of a gated forward pass: when each worker reaches it (w,), has its parameters, and has finished it (w,).
 
-    Between them, from the later of reached and needed on: combine, update, forward.
+    From the later of `reached` and `needed` on come combine, update and forward pass.
     """
 
     reached: Floats
@@ -71,26 +51,26 @@ class Job:
         """Compute, exchange, combine, update; the process's value is the Iteration."""
         base = self.env.now
         mean: Floats | None = None
-        if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._straight(draws):
-            every, few = draws, front(draws.compute, draws.selection)
+        if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._is_linear(draws):
+            every, few = draws, foremost_workers(draws.compute, draws.selection)
             mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
             draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
         self.segments = self._segments(draws)
         self.factor = draws.compute * self.plan.pace
         self.slowdown = slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
-        # A collective starts when the slowest has come.
+        # A collective starts when the slowest worker is ready.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
         if slowdown or self.plan.live:
-            live = Live(self.plan, self.env, self.network)
-            slowest = Slowed(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
+            live = LiveStream(self.plan, self.env, self.network)
+            slowest = SlowedCompute(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
             yield from live.run(ready, slowest)
             self.done_at, self.busy = live.done_at, live.busy
             if slowest is not None:
-                self.segments = self.segments * slowest.stretch()
+                self.segments = self.segments * slowest.stretch_factors()
         else:
-            self.done_at, self.busy = serial(self.plan, ready)
+            self.done_at, self.busy = run_serial(self.plan, ready)
         self.mean = self.segments.mean(axis=0) if mean is None else mean
-        iteration = self._gated() if self.plan.scheduler.gated else self._barrier()
+        iteration = self._end_layer_by_layer() if self.plan.scheduler.gated else self._end_together()
         iteration.start = base
         yield self.env.timeout(max(0.0, base + iteration.time - self.env.now))
         return iteration
@@ -100,8 +80,8 @@ class Job:
         """`segments` of every worker, also where only the foremost were followed."""
         return self.segments if self.drawn is None else self._segments(self.drawn)
 
-    def _straight(self, draws: Draws) -> bool:
-        """Whether every time is linear in a worker's two draws, so that only the foremost can be the slowest."""
+    def _is_linear(self, draws: Draws) -> bool:
+        """Whether all times are linear in a worker's two draws, so that only the foremost can be the slowest."""
         selection, spread = self.plan.selection, self.plan.selection_spread
         alike = len(draws.compute) > 2 and len(self.plan.pace) == 1
         return alike and bool((float(draws.selection.min()) * spread >= -selection / 2).all())
@@ -125,10 +105,11 @@ class Job:
         parts[:, 2::2] = select
         return np.cumsum(parts, axis=1)
 
-    def _barrier(self) -> Iteration:
-        """The end where all wait for all: buckets are combined in order as they arrive, then comes the update.
+    def _end_together(self) -> Iteration:
+        """The end of an iteration in which all workers wait for each other.
 
-        The terms are means over workers and sum to the iteration's seconds.
+        Buckets are combined in order as they arrive, then comes the update. The terms are means over workers, and they
+        sum to the seconds of the iteration.
         """
         work, at = self.work, self.segments
         mean = self.mean
@@ -139,7 +120,7 @@ class Job:
                 self.gaps.append((now, done))
                 now = done
             now += combine
-        inside = self._kernels_inside(self.gaps)
+        inside = self._kernel_time(self.gaps)
         breakdown = {
             "forward": float(mean[0]) - work.input_time,
             "backward": float(parts[::2].sum()),
@@ -151,15 +132,15 @@ class Job:
         }
         return self._iteration(now + work.update, breakdown)
 
-    def _gated(self) -> Iteration:
-        """The end where every layer waits for its own parameters: the next forward pass, from the first layer on.
+    def _end_layer_by_layer(self) -> Iteration:
+        """The end of an iteration in which each layer waits only for its own parameters: the next forward pass.
 
         Before a layer runs, the buckets that it is the first to need are combined and updated. All workers start the
         iteration together, so with random differences the slowest of each iteration counts.
         """
         work, at = self.work, self.segments
         clock = at[:, -1] + work.input_time
-        # Until the slowest has computed, all wait for it rather than for the wires.
+        # Until the slowest worker has computed, all wait for it and not for communication.
         computed = float(clock.max())
         gaps, inside, waited = np.zeros(len(clock)), 0.0, np.zeros(len(clock))
         for step in self.forward_pass():
@@ -169,7 +150,7 @@ class Job:
                 waited += np.clip(min(step.needed, computed) - step.reached, 0.0, None)
                 slowest = float(step.reached.max())
                 self.gaps.append((slowest, max(slowest, step.needed)))
-                inside += self._kernels_inside(self.gaps[-1:])
+                inside += self._kernel_time(self.gaps[-1:])
             clock = step.end
         spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
         backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
@@ -200,11 +181,11 @@ class Job:
             reached = clock
             updated = np.maximum(clock, needed[layer]) + combine[layer] + update[layer]
             own = forward * factor
-            clock = updated + (self._slowed(updated, own, self.slowdown) if self.slowdown else own)
+            clock = updated + (self._slow_down(updated, own, self.slowdown) if self.slowdown else own)
             yield Layer(reached, float(needed[layer]), float(combine[layer]), float(update[layer]), clock)
 
-    def _slowed(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
-        """How long compute takes that runs slower while a collective is under way."""
+    def _slow_down(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
+        """Seconds of compute that runs slower while a collective is under way."""
         made = np.empty(len(start))
         for index, (begin, nominal) in enumerate(
             zip(start.tolist(), np.broadcast_to(seconds, start.shape), strict=True)
@@ -223,15 +204,15 @@ class Job:
             made[index] = clock + left - begin
         return made
 
-    def _kernels_inside(self, gaps: Sequence[tuple[float, float]]) -> float:
-        """Seconds of waiting in which a kernel of an exchange ran."""
+    def _kernel_time(self, gaps: Sequence[tuple[float, float]]) -> float:
+        """Seconds of the gaps in which a kernel of an exchange ran."""
         kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
         return math.fsum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
 
     def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
         at, self.time = self.segments, time
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
-        # Only exchanges that are many at a time can overlap.
+        # Exchanges overlap only where several run at a time.
         total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())

@@ -1,4 +1,4 @@
-"""The spans of an iteration that has been simulated: made when they are asked for, from what the job remembers."""
+"""The spans of a simulated iteration, made from the times that its job keeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from simulator.engine.clock.job import Job
-from simulator.engine.clock.streams import Busy
+from simulator.engine.clock.software import Busy
 from simulator.models.timeline import Span, merged
 
 WAIT_DATA = "waiting for data"
@@ -16,9 +16,9 @@ KERNELS = "kernels of an exchange"
 
 
 def worker_spans(job: Job, worker: int) -> list[Span]:
-    """One worker's spans: its compute stream from the iteration's start to its end without a gap, and the exchanges.
+    """The spans of one worker: its compute stream without a gap from start to end of the iteration, and the exchanges.
 
-    Averaged over all workers, the compute stream's seconds of each term are the iteration's breakdown.
+    The seconds of each term on the compute stream, averaged over all workers, are the breakdown of the iteration.
     """
     row = worker if len(job.everyone) > 1 else 0
     spans = list(_computed(job, row))
@@ -27,7 +27,7 @@ def worker_spans(job: Job, worker: int) -> list[Span]:
 
 
 def _computed(job: Job, row: int) -> Iterator[Span]:
-    """Up to the last bucket's selection: forward (where it stands first), then backward and selection by turns."""
+    """The spans up to the last selection: forward (where it comes first), then backward and selection in turn."""
     ends = job.everyone[row].tolist()
     loaded = 0.0 if job.plan.scheduler.gated else job.work.input_time
     yield Span("compute", WAIT_DATA, 0.0, loaded, term="idle")
@@ -38,7 +38,7 @@ def _computed(job: Job, row: int) -> Iterator[Span]:
 
 
 def _to_the_end(job: Job, row: int) -> Iterator[Span]:
-    """The end where all wait for all: the slowest, then bucket after bucket, then the update."""
+    """The spans of an end in which all workers wait for each other: bucket by bucket, then the update."""
     work = job.work
     own, now = float(job.everyone[row, -1]), float(job.segments[:, -1].max())
     kernels = _kernels(job)
@@ -97,7 +97,7 @@ def _kernels(job: Job) -> list[tuple[float, float]]:
 
 
 def slowest_spans(job: Job) -> list[Span]:
-    """Spans of the slowest worker at each point, and the exchanges."""
+    """The spans of the worker that is slowest at each point, and the exchanges."""
     slowest = [0.0, *job.segments.max(axis=0).tolist()]
     spans = []
     for column, (start, end) in enumerate(pairwise(slowest)):
@@ -119,7 +119,7 @@ def slowest_spans(job: Job) -> list[Span]:
 
 
 def _own_pace(job: Job, now: float) -> list[Span]:
-    """The next forward pass of a worker with the profile's own pace, layer by layer."""
+    """The next forward pass of a worker that computes as fast as the workload says, layer by layer."""
     work, spans = job.work, []
     combine, update, needed = work.per_layer(work.combine), work.update_shares(), work.needed_at(job.done_at)
     now += work.input_time

@@ -28,11 +28,26 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelUse:
-    """How one iteration uses a kernel: the smallest and the largest call in elements, and the seconds of all calls."""
+    """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
-    smallest: float
-    largest: float
-    seconds: float
+    `calls`: how many there are, and `extrapolated` how many of them are outside the sizes that were measured.
+    """
+
+    smallest: float = math.inf
+    largest: float = 0.0
+    seconds: float = 0.0
+    calls: int = 0
+    extrapolated: int = 0
+
+    def added_to(self, other: KernelUse) -> KernelUse:
+        """Both uses together."""
+        return KernelUse(
+            min(self.smallest, other.smallest),
+            max(self.largest, other.largest),
+            other.seconds + self.seconds,
+            self.calls + other.calls,
+            self.extrapolated + other.extrapolated,
+        )
 
 
 class KernelPrices:
@@ -41,21 +56,24 @@ class KernelPrices:
     def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
         self.gpu, self.runtime = gpu, runtime
         self.used: dict[str, KernelUse] = {}
-        self._known: dict[Compute, tuple[float, float, float]] = {}
+        self._known: dict[Compute, KernelUse] = {}
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two."""
         if not item.elements:
             return 0.0
         if item not in self._known:
-            sizes = np.array(item.elements)
-            self._known[item] = self._seconds(item, sizes), float(sizes.min()), float(sizes.max())
-        seconds, smallest, largest = self._known[item]
-        known = self.used.get(item.kernel, KernelUse(np.inf, 0.0, 0.0))
-        self.used[item.kernel] = KernelUse(
-            min(known.smallest, smallest), max(known.largest, largest), known.seconds + seconds
-        )
-        return seconds
+            self._known[item] = self._use_of(item)
+        use = self._known[item]
+        self.used[item.kernel] = use.added_to(self.used.get(item.kernel, KernelUse()))
+        return use.seconds
+
+    def _use_of(self, item: Compute) -> KernelUse:
+        sizes, curve = np.array(item.elements), self.gpu.curve(item.kernel)
+        low, high = (curve.range if curve else None) or (0.0, math.inf)
+        outside = int(((sizes < low) | (sizes > high)).sum())
+        seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
+        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel == "host_merge":

@@ -22,9 +22,9 @@ from pydantic import ValidationError
 from examples import switch
 from simulator.cli import main
 from simulator.engine.clock import job
+from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.iterations import simulate
-from simulator.engine.clock.job import Draws
-from simulator.engine.clock.streams import Slowed
+from simulator.engine.clock.live_stream import SlowedCompute
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.flows import flows
@@ -717,9 +717,9 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
     few = simulate(plan, draws)
-    assert len(few.spans_of.args[0].segments) == len(job.front(draws.compute, draws.selection)) < 32
+    assert len(few.spans_of.args[0].segments) == len(foremost_workers(draws.compute, draws.selection)) < 32
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job.Job, "_straight", lambda self, draws: False)
+        patch.setattr(job.Job, "_is_linear", lambda self, draws: False)
         every = simulate(plan, draws)
     assert few.time == pytest.approx(every.time, rel=1e-12)
     assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)
@@ -729,7 +729,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
 def test_nobody_exceeds_a_foremost_worker_in_both(pairs):
     values = np.array(pairs, dtype=float)
-    kept = [tuple(pair) for pair in values[job.front(values[:, 0], values[:, 1])]]
+    kept = [tuple(pair) for pair in values[foremost_workers(values[:, 0], values[:, 1])]]
     for pair in pairs:
         assert any(one[0] >= pair[0] and one[1] >= pair[1] for one in kept)
     assert all(not (a[0] >= b[0] and a[1] >= b[1]) for a in kept for b in kept if a is not b)
@@ -787,14 +787,14 @@ def test_background_of_a_node_that_is_not_there_is_an_error():
 def test_a_layer_runs_slower_while_collectives_do(begin, nominal, seconds):
     """Collectives from 1 to 4 and 5 to 8; a kernel between them slows nothing."""
     busy = [(1, 4, "all-reduce", 0, True), (4, 5, "unpack", 0, False), (5, 8, "all-reduce", 1, True)]
-    made = job.Job._slowed(SimpleNamespace(busy=busy), np.array([begin]), np.array([nominal]), 2.0)
+    made = job.Job._slow_down(SimpleNamespace(busy=busy), np.array([begin]), np.array([nominal]), 2.0)
     assert made.tolist() == [exact(seconds)]
 
 
 def test_collectives_at_the_same_time_slow_compute_as_one_does():
     """A second of compute; from 0.2 to 0.6 and from 0.4 to 0.8 at half the pace: half a second is left at 0.8."""
     env = simpy.Environment()
-    slowed, admitted = Slowed(env, np.array([0.0, 1.0, 1.0]), 1.0), []
+    slowed, admitted = SlowedCompute(env, np.array([0.0, 1.0, 1.0]), 1.0), []
 
     def collective(start, end):
         yield env.timeout(start)
@@ -804,7 +804,7 @@ def test_collectives_at_the_same_time_slow_compute_as_one_does():
 
     env.process(collective(0.2, 0.6))
     env.process(collective(0.4, 0.8))
-    env.process(slowed.compute(SimpleNamespace(admit=lambda index: admitted.append((index, env.now)))))
+    env.process(slowed.run(SimpleNamespace(admit=lambda index: admitted.append((index, env.now)))))
     env.run()
     assert admitted == [(0, exact(1.3))]
     assert slowed.stretched.tolist() == [0, exact(1.3), exact(1.3)]

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
+from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.iterations import simulate_all
-from simulator.engine.clock.job import ALIKE
 from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load

@@ -1,0 +1,162 @@
+"""The communication stream where exchanges share links with others or slow down the compute: event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+import simpy
+
+from simulator.engine.clock.software import Busy, Credit, Software
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.stages import Stage
+from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import Network
+from simulator.models.curves import Floats
+
+Process = Generator[simpy.Event, Any, None]
+
+
+class SlowedCompute:
+    """Compute that runs slower while a collective is under way; the proportions between workers stay the same.
+
+    `slowest` (2b + 1,) are the nominal times of the slowest worker, cumulated.
+    """
+
+    def __init__(self, env: simpy.Environment, slowest: Floats, slowdown: float) -> None:
+        self.env, self.slowest, self.slowdown = env, slowest, slowdown
+        self.stretched = np.zeros_like(slowest)
+        self.active, self.change = 0, env.event()
+
+    def toggle(self, by: int) -> None:
+        """A collective starts or ends."""
+        self.active += by
+        if self.active == (1 if by > 0 else 0):
+            self.change.succeed()
+            self.change = self.env.event()
+
+    def stretch_factors(self) -> Floats:
+        """Actual over nominal times."""
+        nominal = self.slowest
+        return np.divide(self.stretched, nominal, out=np.ones_like(nominal), where=nominal > 0)
+
+    def run(self, live: LiveStream) -> Process:
+        """Compute, and hand every bucket to the stream when it is ready."""
+        base = self.env.now
+        for column, seconds in enumerate(np.diff(self.slowest, prepend=0.0).tolist()):
+            remaining = seconds
+            while remaining > 1e-15 * max(1.0, self.env.now):  # the clock would not move for less
+                began, pace = self.env.now, 1.0 / (1.0 + self.slowdown) if self.active else 1.0
+                yield self.env.timeout(remaining / pace) | self.change
+                remaining -= (self.env.now - began) * pace
+            self.stretched[column] = self.env.now - base
+            if column and column % 2 == 0:
+                live.admit(column // 2 - 1)
+
+
+class LiveStream:
+    """The communication stream where durations are not known beforehand.
+
+    Exchanges share links with others, or slow down the compute.
+    """
+
+    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
+        self.plan, self.env, self.network, self.base = plan, env, network, env.now
+        count = len(plan.exchanges)
+        self.done_at, self.busy = [0.0] * count, list[Busy]()
+        self.software, self.credit = Software(plan), Credit(plan)
+        self.waiting: list[tuple[int, int]] = []
+        self.left, self.finished = count, env.event()
+        self.stream = simpy.Resource(env, capacity=count if plan.concurrent else 1)
+        self.links = np.zeros((1, len(plan.wiring.capacity)))
+        self.slowed: SlowedCompute | None = None
+        self.since: dict[int, float] = {}
+        self.handing = False
+        self.turn = {index: turn for turn, index in enumerate(plan.order)}
+        self.next_turn = 0
+
+    def run(self, ready: Sequence[float], slowed: SlowedCompute | None) -> Process:
+        """Run until all exchanges have ended."""
+        self.slowed = slowed
+        self.env.process(slowed.run(self) if slowed is not None else self._arrivals(ready))
+        yield self.finished
+        if self.plan.scheduler.decoupled:
+            order = sorted(range(len(self.done_at)), key=lambda index: (self.plan.priority[index], index))
+            reduced = self.env.now - self.base
+            for index in order:
+                if self.plan.second_halves[index]:
+                    start = self.software.start_of(reduced) if self.software.any else reduced
+                    yield self.env.timeout(max(0.0, self.base + start - self.env.now))
+                    yield from self._run_stages(index, self.plan.second_halves[index])
+
+    def admit(self, index: int) -> None:
+        """A bucket is ready on all workers."""
+        first = self.plan.priority[index] if self.plan.scheduler.by_priority else self.turn[index]
+        heappush(self.waiting, (first, index))
+        self.since[index] = self.env.now - self.base
+        if not self.handing:
+            # Buckets that become ready at the same instant are handed over together.
+            self.handing = True
+            self.env.process(self._hand_over_soon())
+
+    def _hand_over_soon(self) -> Process:
+        yield self.env.timeout(0.0)
+        self.handing = False
+        self._hand_over()
+
+    def _arrivals(self, ready: Sequence[float]) -> Process:
+        for index in sorted(range(len(ready)), key=lambda index: (ready[index], index)):
+            wait = self.base + ready[index] - self.env.now
+            if wait > 0:
+                yield self.env.timeout(wait)
+            self.admit(index)
+        yield self.env.timeout(0.0)
+
+    def _hand_over(self) -> None:
+        in_turn = not (self.plan.concurrent or self.plan.scheduler.by_priority)
+        while self.waiting and self.credit.allows(self.plan.nbytes[self.waiting[0][1]]):
+            if in_turn and self.waiting[0][0] != self.next_turn:
+                return
+            self.next_turn += 1
+            index = heappop(self.waiting)[1]
+            self.credit.take(self.plan.nbytes[index])
+            self.env.process(self._exchange(index))
+
+    def _exchange(self, index: int) -> Process:
+        stages = self.plan.exchanges[index]
+        since = self.env.now - self.base if self.plan.scheduler.by_priority else self.since[index]
+        start = self.software.start_of(since) if stages and self.software.any else since
+        with self.stream.request() as turn:
+            yield turn
+            yield self.env.timeout(max(0.0, self.base + start - self.env.now))
+            yield from self._run_stages(index, stages)
+        self.credit.give_back(self.plan.nbytes[index])
+        self._hand_over()
+        self.left -= 1
+        if not self.left:
+            self.finished.succeed()
+
+    def _run_stages(self, index: int, stages: Sequence[Stage]) -> Process:
+        for stage in stages:
+            if self.slowed is not None:
+                self.slowed.toggle(1)
+            began = self.env.now
+            if stage.seconds:
+                yield self.env.timeout(stage.seconds)
+            if stage.shape and self.network is not None:
+                yield self.network.start(stage.shape).done
+            elif stage.rounds:
+                yield self.env.timeout(self._fold_stage(stage))
+            if self.slowed is not None:
+                self.slowed.toggle(-1)
+            self.busy.append((began - self.base, self.env.now - self.base, stage.label, index, stage.collective))
+        self.done_at[index] = self.env.now - self.base
+
+    def _fold_stage(self, stage: Stage) -> float:
+        """Seconds of a stage whose exchanges use the links first in, first out."""
+        began = np.full(self.plan.wiring.layout.places, self.env.now)
+        overhead = self.plan.runtime.message_overhead
+        ends = fold(stage.rounds or [], self.plan.wiring, began, links=self.links, overhead=overhead)
+        return float(ends.max()) - self.env.now
