@@ -1,4 +1,4 @@
-"""Replay: a sparsifier's own algorithm on recorded gradients of every worker, with error feedback."""
+"""Replay: the algorithm of a sparsifier runs on the recorded gradients of every worker, with error feedback."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration of one bucket (or of all, added up): what was selected, what was lost beside what was saved.
+    """One iteration of one bucket, or of all buckets together: what was selected, and what was lost.
 
-    Of u = residual + gradient and what was sent of it, C(u), both summed over workers and weighted where coordinates
-    were sampled: `energy` = ||u||^2 and `lost` = ||u - C(u)||^2. `residual` = ||residual||^2 after the iteration, mean
-    over workers. `never_sent`: coordinates that no worker has sent so far, of `numel`.
+    With u = residual + gradient and C(u), what was sent of it, summed over workers and weighted where coordinates were
+    sampled: `energy` = ||u||^2 and `lost` = ||u - C(u)||^2. `residual` = ||residual||^2 after the iteration, mean over
+    workers. `never_sent`: how many of the `numel` coordinates no worker has sent so far.
     """
 
     iteration: int
@@ -36,14 +36,14 @@ class Step:
 
     @property
     def energy_kept(self) -> float:
-        """1 - ||u - C(u)||^2 / ||u||^2: 1 if everything was sent."""
+        """1 - ||u - C(u)||^2 / ||u||^2, which is 1 if everything was sent."""
         return 1.0 - self.lost / self.energy if self.energy else 1.0
 
     def row(self) -> dict[str, float]:
         """The step as a tidy row; densities are shares of all elements.
 
-        Beside the energy kept stand what k random coordinates keep, k/d, and the lower bound of the k largest of a
-        bell-shaped distribution, (2kd - k^2)/d^2 (Shi et al. 2019, 1911.08772).
+        For comparison with the energy kept: what k random coordinates keep, k/d, and the lower bound for the k largest
+        of a bell-shaped distribution, (2kd - k^2)/d^2 (Shi et al. 2019, 1911.08772).
         """
         chosen, d = self.selection, self.numel
         selected = float(chosen.selected.mean())
@@ -90,8 +90,8 @@ def replay_trace(
 ) -> Iterator[list[Step]]:
     """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
 
-    Every run of consecutive iterations starts from the residuals recorded there, or from nothing where there are none:
-    they are those of the training that was recorded, and so a guess for any other method.
+    Every block of consecutive iterations starts from the residuals recorded with it, or from zero where there are none.
+    Recorded residuals are those of the method of the recorded training, and so only a guess for any other method.
     """
     for number, (first, _) in enumerate(trace.spec.runs()):
         left = trace.residuals(number, workers) if error_feedback else None
@@ -101,12 +101,12 @@ def replay_trace(
 
 
 def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:
-    """Share of the elements that 1, 2, 4, ... recorded workers aggregate, mean over iterations and disjoint groups."""
+    """Share of the elements that 1, 2, 4, ... recorded workers aggregate: mean over iterations and disjoint groups."""
     recorded = trace.spec.workers
     unions: dict[int, float] = {}
     for count in (2**i for i in range(recorded.bit_length())):
         groups = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
-        steps = [added(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
+        steps = [add_steps(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
         unions[count] = float(np.mean([step.selection.aggregated / step.numel for step in steps]))
     return unions
 
@@ -156,7 +156,7 @@ def _advance(sparsifier: Sparsifier, state: State, block: Block, untouched: Mask
 
 
 def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
-    """Weighted sum of squares of `values`, less `sent`; row by row, so that no second array of that size is needed."""
+    """Weighted sum of squares of `values` less `sent`, row by row, to need no second array of that size."""
     total = 0.0
     for worker, row in enumerate(values):
         rest = row if sent is None else row - sent[worker]
@@ -164,8 +164,8 @@ def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
     return total
 
 
-def added(steps: Sequence[Step]) -> Step:
-    """The steps of several buckets in one iteration as one step of all of them."""
+def add_steps(steps: Sequence[Step]) -> Step:
+    """The steps of several buckets in one iteration as one step."""
     chosen = [step.selection for step in steps]
     selection = Selection(
         selected=np.sum([item.selected for item in chosen], axis=0),
@@ -186,7 +186,7 @@ def added(steps: Sequence[Step]) -> Step:
 
 
 def mean_selection(selections: Sequence[Selection]) -> Selection:
-    """The mean over iterations: what a bucket's exchange is priced by."""
+    """The mean of a bucket's selections over iterations, by which its exchange is priced."""
     return Selection(
         selected=np.mean([item.selected for item in selections], axis=0),
         aggregated=float(np.mean([item.aggregated for item in selections])),

@@ -11,7 +11,7 @@ from simulator.engine.plan.division import divide
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work import prepare_work
-from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
+from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.remembering import remembered
@@ -101,7 +101,7 @@ def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInp
     if workers <= trace.spec.workers:
         steps = list(replay_trace(replay.sparsifier, replay.buckets, trace, workers))
         selections = tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True))
-        return RecordedInputs(selections, tuple(added(each).row() for each in steps))
+        return RecordedInputs(selections, tuple(add_steps(each).row() for each in steps))
     law = None if stated else _fitted_law(replay)[0]
     by = f", overlap law fitted to the trace ({_describe_law(law)})" if law is not None else ""
     return RecordedInputs(

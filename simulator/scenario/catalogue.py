@@ -63,9 +63,9 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a sweep file: its base is a scenario or a name, and may leave out what is varied.
+    """The schema of a sweep file: its base is a scenario or the name of one, and may leave out what is varied.
 
-    What a scenario may hold is looked up in scenario.json beside it.
+    The keys of a scenario are looked up in scenario.json in the same folder.
     """
     cluster = scenario["$defs"]["Cluster"]
     base = _partial("scenario.json#", scenario)
@@ -73,7 +73,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
     end = {"type": ["number", "string"]}
     spread = {
         "type": "object",
-        "description": "A range; both ends are in it, `points` values in all.",
+        "description": "A range of `points` values that includes both ends.",
         "additionalProperties": False,
         "required": ["from", "to", "points"],
         "properties": {
@@ -100,10 +100,10 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             ],
         },
         "vary": axes | {"description": "Every combination of these values is a point."},
-        "zip": {"type": "array", "items": axes, "description": "Lists of one length that go together."},
+        "zip": {"type": "array", "items": axes, "description": "Lists of the same length whose values are taken together."},
         "skip": {
             "type": "array",
-            "description": "Points are left out that meet all conditions of an entry: a value, a list, or comparisons.",
+            "description": "A point is left out where it meets all conditions of an entry: a value, a list, or comparisons.",
             "items": {"type": "object", "minProperties": 1},
         },
     }
@@ -119,7 +119,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
 
 
 def _partial(place: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """A mapping of the same keys, none required: what one needs may be varied, and so be missing from it."""
+    """A mapping with the same keys, none of them required, since keys that are varied are missing from it."""
     properties: dict[str, Any] = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
     for name in schema["required"]:
         properties[name] = {"anyOf": [properties[name], {"type": "object"}]}

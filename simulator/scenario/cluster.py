@@ -1,4 +1,4 @@
-"""The cluster: machines, wires, software, and how they differ from what they should be."""
+"""The cluster: nodes, network and software, and how workers and links differ from what is normal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAX_WORKERS = 2**17
 
 
 class Stragglers(Spec):
-    """How workers differ: random jitter of every worker's compute, and workers that are always slow.
+    """How workers differ: random jitter of the compute of each worker, and workers that are always slow.
 
-    `jitter` is the standard deviation of a worker's forward and backward from iteration to iteration, relative to its
-    mean; `distribution` its shape: `normal` (cut at a tenth of the mean), `lognormal`, `uniform`, or `exponential` (a
-    tail on top of a floor, as from interrupts).
+    `jitter` is the standard deviation of a worker's forward and backward time from iteration to iteration, relative to
+    its mean. `distribution` is its shape: `normal` (not below a tenth of the mean), `lognormal`, `uniform`, or
+    `exponential` (a fixed time with an exponential tail, as interrupts cause it).
 
     - `slow`: workers that are always slower.
     """
@@ -43,10 +43,10 @@ class Stragglers(Spec):
 
 
 class LinkCondition(Spec):
-    """Links that carry less: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
+    """Links with less bandwidth: all whose name is or starts with `link`, such as `node 3 NIC` or `leaf 0 to spine 1`.
 
-    `factor` of the bandwidth is left (0: none) from `start` to `until`, in seconds of an iteration (default:
-    throughout). A link that fails over is two of these: down, then at the backup's bandwidth.
+    They keep `factor` of their bandwidth (0: none) from `start` to `until`, in seconds of an iteration (default: the
+    whole time). A link that fails over is described by two conditions: down, then at the bandwidth of the backup link.
     """
 
     link: str = Field(min_length=1)
@@ -62,7 +62,7 @@ class LinkCondition(Spec):
 
 
 class BackgroundTraffic(Spec):
-    """Traffic of others between two nodes that never ends: at most `bandwidth`, sharing fairly.
+    """Endless traffic between two nodes that is not this training's: at most `bandwidth`, with fair shares of links.
 
     - `source`: node that sends, counted from 0.
     - `destination`: node that receives.
@@ -80,10 +80,10 @@ class BackgroundTraffic(Spec):
 
 
 class OtherGpus(Spec):
-    """Nodes with another GPU: selection and combining by its kernels, forward and backward times `factor`.
+    """Nodes with another kind of GPU: its kernels select and combine; forward and backward take `factor` times as long.
 
     - `nodes`: counted from 0.
-    - `gpu`: what stands there, a config's name or inline.
+    - `gpu`: the GPU of these nodes; the name of a config, or written in place.
     """
 
     nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
@@ -92,17 +92,17 @@ class OtherGpus(Spec):
 
 
 class Cluster(Spec):
-    """The machines: nodes of GPUs, what joins them, and the software that runs on them.
+    """The cluster: nodes with GPUs, the network that connects them, and the software that runs on them.
 
-    - `nodes`: machines.
-    - `gpus_per_node`: workers of each; a worker is one GPU.
-    - `gpu`: what kernels cost, a config's name or inline.
-    - `network`: the fabric between and inside the nodes, a config's name or inline.
-    - `runtime`: what the training software adds, a config's name or inline.
+    - `nodes`: how many nodes there are.
+    - `gpus_per_node`: GPUs of each node; every GPU is a worker.
+    - `gpu`: what kernels cost; the name of a config, or written in place.
+    - `network`: the fabric between and inside the nodes; the name of a config, or written in place.
+    - `runtime`: what the training software costs; the name of a config, or written in place.
     - `stragglers`: how workers differ.
     - `links`: links that are slow or fail.
-    - `background`: traffic of others.
-    - `other_gpus`: nodes with another GPU.
+    - `background`: traffic that is not this training's.
+    - `other_gpus`: nodes with another kind of GPU.
     """
 
     nodes: int = Field(ge=1, le=MAX_WORKERS)
@@ -117,7 +117,7 @@ class Cluster(Spec):
 
     @property
     def workers(self) -> int:
-        """GPUs in all, p."""
+        """The number of GPUs, p."""
         return self.nodes * self.gpus_per_node
 
     @model_validator(mode="after")
@@ -126,7 +126,7 @@ class Cluster(Spec):
         return self
 
     def refuse_absent(self) -> None:
-        """Raise an expected-error where workers or nodes are named that are not there."""
+        """Raise an expected-error where workers or nodes are named that do not exist."""
         if self.workers > MAX_WORKERS:
             raise expected(f"at most {MAX_WORKERS} workers", str(self.workers))
         outside = [item.worker for item in self.stragglers.slow if item.worker >= self.workers]

@@ -1,4 +1,4 @@
-"""Parts that may be given by name: the file is read and takes the name's place."""
+"""Parts of a scenario that may be given by the name of a file, which is read and takes the place of the name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from simulator.units import Seconds
 
 
 class Named:
-    """Annotation of a field that may be given by name: the file is read and takes the name's place."""
+    """Annotation of a field that may be given by the name of a file."""
 
     def __init__(self, subfolder: str) -> None:
         self.subfolder = subfolder
@@ -46,7 +46,7 @@ class Named:
 
 
 def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
-    """Read a named config; its mapping, with the layers of a workload read from their CSV file.
+    """Read a named config, with the layers of a workload from their CSV file.
 
     Raises an input-error that carries every problem with its place in that file.
     """
@@ -90,7 +90,7 @@ def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]
     path = folder / name
     if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
-        raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
+        raise InputError(Problem(where, "the name of a CSV file in the same folder", repr(name)))
     return read_layers(path)
 
 
@@ -105,7 +105,7 @@ def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Docu
 
 
 class WorkloadSource(Spec):
-    """A named workload at another batch size, or with the step that one GPU was measured to take.
+    """A named workload at another batch size, or with the measured time of one iteration on one GPU.
 
     - `trace`: a config's name, or the folder of a recorded trace.
     - `batch_size`: samples per worker and step; times change in proportion.
@@ -120,7 +120,7 @@ class WorkloadSource(Spec):
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
-    """A workload from what stands in a file: a named one rescaled, or one whose layers are in a CSV."""
+    """A workload as it is written in a file: a named one, perhaps rescaled, or one whose layers are in a CSV file."""
     if isinstance(value, dict) and "trace" in value:
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = load_named(source.trace, "workloads", info)
@@ -130,7 +130,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):
-            raise expected("layers in a CSV file beside this one", shown(value["layers"]))
+            raise expected("the name of a CSV file with layers, in the same folder", shown(value["layers"]))
         return {**value, "layers": read_layers(near / value["layers"])}
     return value
 

@@ -20,27 +20,18 @@ def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
 
     Raises InputError with every problem found, each with file, line and column.
     """
-    document, near = _opened_scenario(path)
-    data = document.data
-    for item in overrides:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            hint = "for example sparsifier.density=0.01"
-            raise InputError(Problem(f"--set {item}", "key=value", shown(item), hint))
-        data = replaced(data, key, parse_document(text, f"--set {key}").data, near)
-    return scenario_of(data, document, near)
+    document, near = _read_scenario(path)
+    return scenario_of(_override(document.data, overrides, near), document, near)
 
 
 def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario | None:
-    """The scenario that `versus` describes: the file's own with those keys replaced; None without `versus`."""
-    document, near = _opened_scenario(path)
+    """The baseline: the file's scenario with the keys of `versus` replaced; None where it has no `versus`."""
+    document, near = _read_scenario(path)
     changes = document.data.get("versus")
     if not isinstance(changes, dict):
         return None
     data = {key: value for key, value in document.data.items() if key not in ("versus", "question", "measured")}
-    for item in overrides:
-        key, _, text = item.partition("=")
-        data = replaced(data, key, parse_document(text).data, near)
+    data = _override(data, overrides, near)
     for key, value in changes.items():
         data = replaced(data, key, value, near)
     return scenario_of({**data, "name": "versus"}, document, near)
@@ -54,7 +45,19 @@ def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
         raise InputError(problems_of(error, document)) from None
 
 
-def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
+def _override(data: Any, overrides: tuple[str, ...], near: Path) -> Any:
+    """Parsed data with each `key=value` applied. Raises InputError for an override of another form."""
+    for item in overrides:
+        key, equals, text = item.partition("=")
+        if not equals or not key:
+            hint = "for example sparsifier.density=0.01"
+            raise InputError(Problem(f"--set {item}", "key=value", shown(item), hint))
+        data = replaced(data, key, parse_document(text, f"--set {key}").data, near)
+    return data
+
+
+def _read_scenario(path: str | Path) -> tuple[Document, Path]:
+    """The document of a scenario file, and the folder that it stands in."""
     found = find(str(path), None, "scenarios")
     if found is None:
         raise missing(str(path), "scenario", "", "scenarios")

@@ -26,7 +26,7 @@ from simulator.units import Seconds
 
 
 class Measured(Spec):
-    """What was measured on this set-up; read by `validate`. `used_in_fit`: it served to fit a constant.
+    """What was measured on this set-up; `validate` reads it. `used_in_fit`: a constant was fitted to it.
 
     Seconds of one iteration, or of a phase of it:
 
@@ -54,14 +54,14 @@ class Measured(Spec):
 class OtherJob(Spec):
     """Another job on the same network: on GPUs of its own on some of the cluster's nodes.
 
-    It iterates without end from `start` on, on the cluster's kind of GPU.
+    It iterates without end from `start` on; its GPUs are of the cluster's kind.
 
-    - `nodes`: of the cluster, counted from 0.
-    - `gpus_per_node`: that this job has there.
+    - `nodes`: the nodes that it uses, counted from 0.
+    - `gpus_per_node`: how many GPUs it has on each of them.
     - `workload`: what it trains.
     - `topology`: how its workers pass gradients on.
-    - `sparsifier`: what of a gradient it sends.
-    - `scheduler`: when.
+    - `sparsifier`: what it sends of a gradient.
+    - `scheduler`: when its gradients travel.
     - `runtime`: its software.
     """
 
@@ -104,23 +104,23 @@ class Mixture(Spec):
 class Scenario(Spec):
     """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
 
-    `versus` names what `run` compares with, as dotted keys and the values they take instead.
+    `versus` describes the baseline that `run` compares with: dotted keys, and the values that they take there.
 
-    - `name`: what it is called; not part of its identity.
-    - `workload`: what is trained: a config's name, a recorded trace's folder, a mapping with `trace`, or a
-      workload inline.
-    - `cluster`: the machines, what joins them, and their software.
+    - `name`: its title; it does not change the digest.
+    - `workload`: what is trained: the name of a config, the folder of a recorded trace, a mapping with `trace`, or a
+      workload written in place.
+    - `cluster`: the nodes, the network that connects them, and their software.
     - `topology`: how workers pass on what they send.
     - `sparsifier`: what is sent of a gradient; `dense` sends all of it.
     - `scheduler`: when gradients travel, and which travel together.
     - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, workers choose
       independently.
-    - `overlap_mixture`: the overlap law as a mixture of scales, in its place.
-    - `iterations`: iterations that are averaged, where workers differ at random.
-    - `warmup`: iterations before those, left out.
+    - `overlap_mixture`: the overlap law as a mixture of scales, instead of `overlap_concentration`.
+    - `iterations`: how many iterations are averaged, where workers differ at random.
+    - `warmup`: how many iterations before those are left out.
     - `seed`: of every random draw; the same seed gives the same result.
-    - `fidelity`: `fold` (closed, exact where messages do not meet), `flows` (fair sharing of links), or `auto`:
-      fold where it is exact.
+    - `fidelity`: `fold` (closed form, exact where no two messages meet on a link), `flows` (messages share links
+      fairly), or `auto`: fold where it is exact, and flows elsewhere.
     - `other_jobs`: other jobs on the same network.
     - `collective_order`: workers that issue their collectives in an order of their own.
     - `measured`: what was measured on this set-up, for `sparsim validate`.
@@ -163,7 +163,7 @@ class Scenario(Spec):
         if workers:
             raise expected(f"workers below {self.cluster.workers}", str(workers), "workers count from 0")
         if self.fidelity == "fold" and (self.other_jobs or self.cluster.background):
-            raise expected("fidelity auto or flows", "fold", "traffic of others can only be shared with by flows")
+            raise expected("fidelity auto or flows", "fold", "only flows can share links with other traffic")
         changing = [item.link for item in self.cluster.links if item.start or item.until is not None or not item.factor]
         if self.fidelity == "fold" and changing:
             raise expected("fidelity auto or flows", "fold", f"{changing[0]} changes while messages are under way")

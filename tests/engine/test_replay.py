@@ -12,7 +12,7 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.component import build
-from simulator.engine.replay import added, mean_selection, replay, replay_trace
+from simulator.engine.replay import add_steps, mean_selection, replay, replay_trace
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -36,7 +36,7 @@ def trace(request):
 def rows(trace, method, workers, **changes):
     bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
     member = build(Sparsifier, method)
-    return [added(steps).row() for steps in replay_trace(member, [bucket], trace, workers, **changes)]
+    return [add_steps(steps).row() for steps in replay_trace(member, [bucket], trace, workers, **changes)]
 
 
 def mean(found, key):

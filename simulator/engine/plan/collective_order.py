@@ -1,4 +1,4 @@
-"""Collectives that wait for each other: an order that can't be worked off is found before anything runs."""
+"""The order of collectives; orders in which workers would wait for each other for ever are found before they run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from simulator.component import expected
 
 
 def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int) -> list[int] | None:
-    """The order in which all workers issue their collectives; None where it is the usual one.
+    """The order in which all workers issue their collectives; None where it is the order in which buckets become ready.
 
-    A collective needs every worker, and a worker's stream stays at its collective until that has run, so that workers
-    whose orders differ wait for each other for ever. Raises an expected-error that names workers and buckets where they
-    do, or where an order leaves out or repeats a bucket.
+    A collective needs every worker, and the stream of a worker stays at its collective until that has run. Workers with
+    different orders therefore wait for each other for ever. Raises an expected-error that names workers and buckets
+    where they do, or where an order leaves out or repeats a bucket.
     """
     usual = list(range(buckets))
     for worker, order in orders.items():
@@ -25,7 +25,7 @@ def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int
     for turn in range(buckets):
         heads = {worker: order[turn] for worker, order in at.items()}
         if len(set(heads.values())) > 1:
-            raise expected("an order of collectives that all workers share", _waiting(heads, made), _HINT)
+            raise expected("an order of collectives that all workers share", _describe_deadlock(heads, made), _HINT)
         made.append(heads[0])
     return None if made == usual else made
 
@@ -33,16 +33,16 @@ def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int
 _HINT = "each collective waits for all workers, and each worker's stream for its collective: a deadlock"
 
 
-def _waiting(heads: Mapping[int, int], made: Sequence[int]) -> str:
-    """Who waits where: workers by the bucket that they stand at."""
+def _describe_deadlock(heads: Mapping[int, int], made: Sequence[int]) -> str:
+    """Which workers wait at which bucket."""
     standing: dict[int, list[int]] = {}
     for worker, bucket in heads.items():
         standing.setdefault(bucket, []).append(worker)
-    parts = [f"{_some('worker', workers)} at bucket {bucket}" for bucket, workers in sorted(standing.items())]
-    after = f" after {_some('bucket', list(made))}" if made else ""
+    parts = [f"{_list_numbers('worker', workers)} at bucket {bucket}" for bucket, workers in sorted(standing.items())]
+    after = f" after {_list_numbers('bucket', list(made))}" if made else ""
     return f"{' and '.join(parts)}{after}, each waiting for the other"
 
 
-def _some(noun: str, numbers: list[int]) -> str:
+def _list_numbers(noun: str, numbers: list[int]) -> str:
     shown = ", ".join(str(number) for number in numbers[:4]) + (", ..." if len(numbers) > 4 else "")
     return f"{noun}{'s' if len(numbers) > 1 else ''} {shown}"

@@ -1,4 +1,4 @@
-"""Conditions on the wires: links that are slow or change, and traffic of others."""
+"""Conditions of the network: links that are slow or change, and traffic that is not the job's own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LinkSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Traffic of others between two nodes, at most `bandwidth` bytes/s, fair to all."""
+    """Traffic between two nodes that is not the job's own: at most `bandwidth` bytes/s, with fair shares of links."""
 
     source: int
     destination: int
@@ -34,32 +34,32 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What is not as it should be, or not ours alone."""
+    """Links that are slow or change, and traffic that is not the job's own."""
 
     links: tuple[LinkSpeed, ...] = ()
     background: tuple[Background, ...] = ()
 
     def slowed(self, wiring: Wiring) -> Wiring:
-        """The wiring with links that are slow throughout."""
+        """The wiring with the capacities of links that are slow all the time."""
         capacity = wiring.capacity.copy()
         for link, windows in self._windows(wiring).items():
-            if all(_throughout(item) for item in windows):
+            if all(_is_permanent(item) for item in windows):
                 capacity[link] *= prod(item.factor for item in windows)
         return replace(wiring, capacity=capacity) if self.links else wiring
 
     def surroundings(self, wiring: Wiring) -> Surroundings:
         """Changes in time and steady traffic on this wiring; where conditions overlap, their factors multiply.
 
-        Raises an expected-error for links or nodes unknown.
+        Raises an expected-error for a link or node that does not exist.
         """
         together: dict[tuple[float, float], list[int]] = {}
         for link, windows in self._windows(wiring).items():
-            if all(_throughout(item) for item in windows):
+            if all(_is_permanent(item) for item in windows):
                 continue
             times = {item.start for item in windows} | {item.until for item in windows if item.until is not None}
             last = 1.0
             for time in sorted(times):
-                factor = prod(item.factor for item in windows if _holds(item, time))
+                factor = prod(item.factor for item in windows if _applies_at(item, time))
                 if factor != last:
                     together.setdefault((time, factor), []).append(link)
                 last = factor
@@ -79,7 +79,7 @@ class Conditions:
         """The conditions of each link that has any."""
         made: dict[int, list[LinkSpeed]] = {}
         for item in self.links:
-            for link in _named(wiring, item.link).tolist():
+            for link in _find_links(wiring, item.link).tolist():
                 made.setdefault(link, []).append(item)
         return made
 
@@ -87,15 +87,15 @@ class Conditions:
 IDLE = Conditions()
 
 
-def _throughout(item: LinkSpeed) -> bool:
+def _is_permanent(item: LinkSpeed) -> bool:
     return item.start == 0 and item.until is None and item.factor > 0
 
 
-def _holds(item: LinkSpeed, time: float) -> bool:
+def _applies_at(item: LinkSpeed, time: float) -> bool:
     return item.start <= time and (item.until is None or time < item.until)
 
 
-def _named(wiring: Wiring, name: str) -> np.ndarray:
+def _find_links(wiring: Wiring, name: str) -> np.ndarray:
     found = [i for i, each in enumerate(wiring.names) if each == name or each.startswith(f"{name} ")]
     if not found:
         raise expected("a link of this fabric", name, nearest(name, wiring.names))

@@ -1,4 +1,4 @@
-"""Who sends how much to whom: the rounds of a plan, summed over pairs of places."""
+"""The traffic matrix: bytes of a plan's rounds, summed over pairs of sender and receiver."""
 
 from __future__ import annotations
 

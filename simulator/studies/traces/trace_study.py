@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import added, replay_trace, replayed_unions
+from simulator.engine.replay import add_steps, replay_trace, replayed_unions
 from simulator.errors import InputError, Problem, nearest
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find, known_traces
@@ -88,7 +88,7 @@ def build_up(
         method = cast(Sparsifier, build(Sparsifier, wanted))
         for count in counts:
             for steps in replay_trace(method, [bucket], trace, count):
-                row = added(steps).row()
+                row = add_steps(steps).row()
                 independent = union_density(row["selected"], count)
                 rows.append({"method": label(method), "workers": count, **row, "independent": independent})
     return rows
