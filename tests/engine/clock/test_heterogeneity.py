@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import simpy
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -42,7 +42,6 @@ M = 1_000_000
 C = 4e6
 ONE = [(1, 1, 1)]
 IDEAL = {"name": "ideal", "ideal": True}
-slow = settings(max_examples=60, deadline=None)
 
 OVER = {"link": "node 1 NIC", "factor": 0.5, "start": 1e6, "until": 2e6}
 """A change so late that it changes nothing, except that exchanges must be followed as they go."""
@@ -455,7 +454,6 @@ def test_software_runs_beside_earlier_exchanges_however_they_are_timed(runtime, 
 profiles = st.lists(st.tuples(st.floats(1e-6, 3), st.floats(0, 2), st.floats(0.01, 2)), min_size=1, max_size=5)
 
 
-@slow
 @given(
     layers=profiles,
     nodes=st.integers(2, 4),
@@ -708,7 +706,6 @@ def test_an_order_is_followed_or_refused(scheduler):
 
 
 @given(st.integers(0, 99), st.sampled_from([0.01, 0.3]), st.sampled_from(["wfbp", "sequential", "bucketed"]))
-@settings(max_examples=20, deadline=None)
 def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler):
     plan, _ = _plans(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
     rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 from small_inputs import BASE, VARY
@@ -599,7 +599,6 @@ def test_a_torn_or_damaged_line_is_computed_again(whole, tmp_path):
         assert len(journal.records) == DISTINCT
 
 
-@settings(max_examples=30)
 @given(cut=st.integers(0, 400))
 def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("torn")
@@ -771,7 +770,6 @@ class Plain:
         return Outcome(number, str(number), b"", message)
 
 
-@settings(max_examples=100)
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
 def test_a_queue_hands_out_every_point_once(sizes, hands):
     bounds = [0, *itertools.accumulate(sizes)]
