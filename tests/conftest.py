@@ -4,10 +4,19 @@ By default Hypothesis tries a few examples, with `HYPOTHESIS_PROFILE=thorough` m
 without the small ones for mutants (`mutation`). With `CI` set the examples are the same every time.
 """
 
+from __future__ import annotations
+
 import os
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from places import ROOT
+
+if TYPE_CHECKING:
+    from simulator.traces.format.trace import Trace
 
 # Worker processes of pytest-xdist inherit a terminal width; the tests of tables expect none.
 os.environ.pop("COLUMNS", None)
@@ -28,3 +37,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No worker processes where only files are tested: starting them takes longer than most files do."""
     places = [argument.partition("::")[0] for argument in config.args]
     return 0 if all(place.endswith(".py") for place in places) else None
+
+
+@pytest.fixture(scope="session")
+def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The first eight iterations of a shipped trace."""
+    from simulator.traces.format.trace import Trace
+    from simulator.traces.format.writer import TraceWriter
+
+    whole = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
+    folder = tmp_path_factory.mktemp("short") / "trace"
+    with TraceWriter(folder, whole.spec, whole.layers) as out:
+        for block in islice(whole.blocks(), 8):
+            out.append(block, whole.spec.iterations[block.iteration])
+    shutil.copy(whole.folder / "union.csv", folder)
+    return Trace.open(folder)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -29,23 +28,12 @@ from simulator.traces.format.writer import TraceWriter
 SHIPPED = ROOT / "configs" / "traces"
 
 
-@pytest.fixture(scope="module")
-def short(tmp_path_factory):
-    """The first eight iterations of a shipped trace."""
-    folder, whole = tmp_path_factory.mktemp("short") / "trace", Trace.open(SHIPPED / "resnet-digits")
-    with TraceWriter(folder, whole.spec, whole.layers) as out:
-        for block in islice(whole.blocks(), 8):
-            out.append(block, whole.spec.iterations[block.iteration])
-    shutil.copy(whole.folder / "union.csv", folder)
-    return Trace.open(folder)
-
-
 LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("resnet-digits", "transformer-generated")]
 
 
 @pytest.fixture(scope="module", params=["short", *LONG])
-def trace(request):
-    return request.getfixturevalue("short") if request.param == "short" else Trace.open(SHIPPED / request.param)
+def trace(request, short_trace):
+    return short_trace if request.param == "short" else Trace.open(SHIPPED / request.param)
 
 
 def rows(trace, method, workers, **changes):
@@ -190,9 +178,9 @@ def test_run_uses_the_replay_and_reports_it_by_iteration():
     assert alone.document["density_over_iterations"] == []
 
 
-def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short):
+def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_trace):
     recorded, more = (
-        run(load("replay_topk", (f"cluster.nodes={nodes}", f"workload.trace={short.folder}"))).document
+        run(load("replay_topk", (f"cluster.nodes={nodes}", f"workload.trace={short_trace.folder}"))).document
         for nodes in (16, 64)
     )
     assert any("more workers than the trace recorded" in text for text in more["warnings"])
