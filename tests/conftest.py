@@ -1,12 +1,54 @@
-"""Hypothesis: no time limits on shared machines; in CI the same examples every time; for mutants no small examples."""
+"""Settings of the tests: how many examples Hypothesis tries, and how many processes share the work.
+
+By default Hypothesis tries a few examples, with `HYPOTHESIS_PROFILE=thorough` many (as `.ci/run` does), and as many
+without the small ones for mutants (`mutation`). With `CI` set the examples are the same every time.
+"""
+
+from __future__ import annotations
 
 import os
+import shutil
+from itertools import islice
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
+from places import ROOT
 
-# Processes of pytest-xdist have a width of their own; tables are tested as they come where no width is known.
+if TYPE_CHECKING:
+    from simulator.traces.format.trace import Trace
+
+# Worker processes of pytest-xdist inherit a terminal width; the tests of tables expect none.
 os.environ.pop("COLUMNS", None)
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
-settings.register_profile("mutation", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+unhurried = settings(
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("few", unhurried, max_examples=10)
+settings.register_profile("thorough", unhurried, max_examples=200)
+unshrunk = (Phase.explicit, Phase.generate)
+settings.register_profile("mutation", unhurried, max_examples=100, derandomize=True, phases=unshrunk)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No worker processes where only files are tested: starting them takes longer than most files do."""
+    places = [argument.partition("::")[0] for argument in config.args]
+    return 0 if all(place.endswith(".py") for place in places) else None
+
+
+@pytest.fixture(scope="session")
+def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """The first eight iterations of a shipped trace."""
+    from simulator.traces.format.trace import Trace
+    from simulator.traces.format.writer import TraceWriter
+
+    whole = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
+    folder = tmp_path_factory.mktemp("short") / "trace"
+    with TraceWriter(folder, whole.spec, whole.layers) as out:
+        for block in islice(whole.blocks(), 8):
+            out.append(block, whole.spec.iterations[block.iteration])
+    shutil.copy(whole.folder / "union.csv", folder)
+    return Trace.open(folder)

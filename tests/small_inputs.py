@@ -31,7 +31,7 @@ BASE = f"""base:
 """
 VARY = """vary:
   sparsifier: [dense, topk, {kind: randomk}]
-  sparsifier.density: {from: 1e-4, to: 0.5, scale: log, points: 8}
+  sparsifier.density: {from: 1e-4, to: 0.5, scale: log, points: 4}
   cluster.nodes: [1, 2, 4, 8]
   cluster.network.bandwidth: {from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}
 """

@@ -11,7 +11,7 @@ from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write
 from simulator.cli import main
 from simulator.scenario.reading import load
 
-SIZES = [2**i for i in range(12, 29, 2)]
+SIZES = [2**i for i in range(12, 29, 4)]
 BANDWIDTH, LATENCY = 2e11, 6e-6
 SCENARIO = """
 name: uses a calibrated network

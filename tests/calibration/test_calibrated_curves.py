@@ -17,7 +17,7 @@ floors = st.floats(1e-6, 1e-3)
 slopes = st.floats(1e-12, 1e-9)
 
 
-@settings(max_examples=6)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(floors, slopes)
 def test_a_known_affine_law_comes_back(intercept, slope):
     fitted = choose(SIZES, intercept + slope * SIZES)
@@ -26,7 +26,6 @@ def test_a_known_affine_law_comes_back(intercept, slope):
     assert fitted.curve.slope == pytest.approx(slope, rel=1e-3, abs=1e-3 * intercept / SIZES[-1])
 
 
-@settings(max_examples=30)
 @given(floors, st.floats(1e-11, 1e-9))
 def test_a_known_n_log_n_law_comes_back(intercept, coefficient):
     fitted = fit_n_log_n(SIZES, intercept + coefficient * SIZES * np.log2(SIZES))
@@ -38,7 +37,7 @@ def test_n_log_n_is_told_from_affine():
     assert choose(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
 
 
-@settings(max_examples=6)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(st.sampled_from([3, 4, 6]).flatmap(lambda n: st.lists(st.floats(0.05, 1.1), min_size=n - 1, max_size=n - 1)))
 def test_a_known_piecewise_law_comes_back(slopes):
     logs = np.log(FINE)
@@ -51,7 +50,6 @@ def test_a_known_piecewise_law_comes_back(slopes):
     assert errors.max() < 0.15  # beside a knot, where folds that lack its size see it elsewhere
 
 
-@settings(max_examples=20)
 @given(st.integers(0, 2**31), st.floats(1.5, 20))
 def test_outliers_do_not_move_a_fit_by_two_percent(seed, factor):
     """One in ten timings is many times too long, as when something else ran."""

@@ -49,7 +49,7 @@ def test_no_ring_closes_where_links_are_missing():
     assert best_rings(DGX1, 16) == ()
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(st.floats(1e9, 4e11), st.floats(5e-7, 2e-4))
 def test_a_known_law_comes_back(bandwidth, latency):
     truth = LinkLaw(fabric(bandwidth=bandwidth, latency=latency), "ring")

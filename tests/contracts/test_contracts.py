@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -74,7 +74,6 @@ RULES = {"bucketed": ("ddp", "horovod"), "mg_wfbp": ("optimal", "greedy")}
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS)
-@settings(max_examples=60, deadline=None)
 @given(
     layers=st.lists(st.tuples(st.integers(1, 10**7), st.floats(0, 0.01)), min_size=1, max_size=30),
     options=st.fixed_dictionaries(

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
@@ -63,7 +63,6 @@ def possible(selection, workers, d, drops_globally=False):
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("kind", SPARSIFIERS)
-@settings(max_examples=40, deadline=None)
 @given(bucket=buckets, workers=st.integers(2, 64), concentration=concentrations)
 def test_a_closed_form_selects_and_sends_something_possible(kind, style, bucket, workers, concentration):
     made = each(bucket, kind, workers, style, concentration)

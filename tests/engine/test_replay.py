@@ -25,12 +25,15 @@ from simulator.studies.traces.trace_study import build_up, fit_overlap, info
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
-NAMES = ("resnet-digits", "transformer-generated")
+SHIPPED = ROOT / "configs" / "traces"
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def trace(request):
-    return Trace.open(ROOT / "configs" / "traces" / request.param)
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("resnet-digits", "transformer-generated")]
+
+
+@pytest.fixture(scope="module", params=["short", *LONG])
+def trace(request, short_trace):
+    return short_trace if request.param == "short" else Trace.open(SHIPPED / request.param)
 
 
 def rows(trace, method, workers, **changes):
@@ -59,7 +62,7 @@ def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedb
 
 @pytest.mark.parametrize(("name", "tolerance"), [("resnet-digits", 0.05), ("transformer-generated", 0.10)])
 def test_a_sampled_replay_agrees_with_the_union_measured_on_all_coordinates(name, tolerance):
-    sampled = Trace.open(ROOT / "configs" / "traces" / name)
+    sampled = Trace.open(SHIPPED / name)
     measured = sampled.union_points("layer", True, 0.01)
     found = {row["iteration"]: row for row in rows(sampled, {"kind": "topk", "density": 0.01}, 16)}
     ratios = [found[iteration]["aggregated"] / points[16] for iteration, points in measured.items()]
@@ -160,9 +163,9 @@ def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_ow
 
 
 def test_density_warms_up_as_scheduled(trace):
-    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 3}
-    selected = [row["selected"] for row in rows(trace, method, 2)][:9]
-    assert selected == pytest.approx([0.5] * 3 + [0.1] * 3 + [0.02] * 3, rel=0.1)
+    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 2}
+    selected = [row["selected"] for row in rows(trace, method, 2)][:6]
+    assert selected == pytest.approx([0.5] * 2 + [0.1] * 2 + [0.02] * 2, rel=0.1)
 
 
 def test_run_uses_the_replay_and_reports_it_by_iteration():
@@ -175,17 +178,19 @@ def test_run_uses_the_replay_and_reports_it_by_iteration():
     assert alone.document["density_over_iterations"] == []
 
 
-def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace():
-    more = run(load("replay_topk", ("cluster.nodes=64",))).document
+def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_trace):
+    recorded, more = (
+        run(load("replay_topk", (f"cluster.nodes={nodes}", f"workload.trace={short_trace.folder}"))).document
+        for nodes in (16, 64)
+    )
     assert any("more workers than the trace has recorded" in text for text in more["warnings"])
     independent = union_density(more["density"]["selected"], 64)
-    recorded = run(load("replay_topk")).document["density"]["aggregated"]
-    assert recorded < more["density"]["aggregated"] < 0.99 * independent
+    assert recorded["density"]["aggregated"] < more["density"]["aggregated"] < 0.99 * independent
 
 
 def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(tmp_path, monkeypatch):
     folder, opened, opening = tmp_path / "t", [], Trace.open
-    shutil.copytree(ROOT / "configs" / "traces" / "resnet-digits", folder)
+    shutil.copytree(SHIPPED / "resnet-digits", folder)
     monkeypatch.setattr(Trace, "open", lambda path: opened.append(path) or opening(path))
 
     def outcome(*overrides):
@@ -315,7 +320,7 @@ def test_traces_that_are_not_there_are_said_so(arguments, message, tmp_path):
     assert message in result.stderr
 
 
-def test_trace_commands(tmp_path):
+def test_trace_commands(small, tmp_path):
     def invoke(*arguments):
         result = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
         assert result.exit_code == 0, result.output
@@ -324,11 +329,11 @@ def test_trace_commands(tmp_path):
     assert "no problems" in invoke("trace", "check", "traces/resnet-digits")
     assert "excess kurtosis" in invoke("trace", "info", "traces/resnet-digits")
     made = str(tmp_path / "made")
-    invoke("trace", "synthesize", "--like", "traces/resnet-digits", "--sample", "0.005", "--out", made)
-    assert "16 workers, 32 iterations" in invoke("trace", "check", made)
+    invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
+    assert "4 workers, 2 iterations" in invoke("trace", "check", made)
     out = tmp_path / "build-up"
     invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.02}", "--out", str(out))
-    assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4, 8, 16}
+    assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}
     assert (out / "build_up.png").stat().st_size > 5000
     arrays = {
         name: np.random.default_rng(0).standard_normal((3, 2, *s)) for name, s in {"a": (4, 5), "b": (6,)}.items()
@@ -343,7 +348,7 @@ def test_a_fitted_generator_resembles_its_trace():
     from simulator.studies.traces.synthesis import fitted
     from simulator.traces.synthetic import blocks
 
-    trace = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
+    trace = Trace.open(SHIPPED / "resnet-digits")
     generator = fitted(trace.folder)
     real = np.stack([block.values for block in trace.blocks()])
     (made, *_) = blocks(generator.model_copy(update={"iterations": 1}))

@@ -76,7 +76,7 @@ def test_characters_that_yaml_does_not_have_are_refused(text):
         parse_document(text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(text=st.text(st.sampled_from("ab01 :-[]{}&*!?|>'\"%@#,\n\t~.<="), max_size=40) | st.text(max_size=30))
 def test_any_text_is_a_document_or_an_input_error(text):
     try:

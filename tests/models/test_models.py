@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy.special import betaln
@@ -122,7 +122,6 @@ def test_the_overlap_law_tends_to_identical_choices(concentration):
     assert union_density(0.01, 32, concentration) == pytest.approx(0.01, rel=1e-3)
 
 
-@settings(deadline=None)
 @given(density=densities, workers=st.integers(2, 64), concentration=st.floats(1e-2, 1e4))
 def test_the_overlap_law_is_a_product_of_misses(density, workers, concentration):
     """K(n)/d = 1 - prod over i < n of (b + i)/(c + i), which is B(a, b + n)/B(a, b) written out."""

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import mapping
@@ -26,7 +26,6 @@ CARD = {
 BY_COSTS = {kind for kind, member in discover(Scheduler).items() if member.reads_costs}
 BY_PRIORITY = {kind for kind, member in discover(Scheduler).items() if member.by_priority}
 NOISY = {"curve": "n_log_n", "coefficient": 3e-10, "spread": 0.1}
-slow = settings(max_examples=80, deadline=None)
 
 layers = st.lists(
     st.builds(
@@ -104,23 +103,15 @@ def networked(scenario, bandwidth=1.0, latency=1.0):
     ("family", "kind"), [(name, kind) for name, base in FAMILIES.items() for kind in discover(base)]
 )
 def test_every_kind_is_accepted_somewhere(family, kind):
-    accepted = 0
-    others = {name: list(discover(base)) for name, base in FAMILIES.items() if name != family}
-    (one, ones), (two, twos) = others.items()
-    for first in ones:
-        for second in twos:
-            chosen = {family: kind, one: first, two: second}
-            parts = {name: mapping(FAMILIES[name], chosen[name]) for name in chosen}
-            network = {"kind": "single_switch", "bandwidth": 1e9}
-            workload = {"batch_size": 1, "layers": [{"name": "a", "numel": 1000}, {"name": "b", "numel": 10}]}
-            result = predicted(
-                {"workload": workload, "cluster": {"nodes": 2, "gpu": CARD, "network": network}, **parts}
-            )
-            accepted += result is not None
-    assert accepted
+    (one, ones), (two, twos) = ((name, discover(base)) for name, base in FAMILIES.items() if name != family)
+    network = {"kind": "single_switch", "bandwidth": 1e9}
+    workload = {"batch_size": 1, "layers": [{"name": "a", "numel": 1000}, {"name": "b", "numel": 10}]}
+    small = {"workload": workload, "cluster": {"nodes": 2, "gpu": CARD, "network": network}}
+    choices = ({family: kind, one: first, two: second} for first in ones for second in twos)
+    parts = ({name: mapping(FAMILIES[name], chosen) for name, chosen in choice.items()} for choice in choices)
+    assert any(predicted(small | choice) is not None for choice in parts)
 
 
-@slow
 @given(scenario=scenarios(nodes=st.just(1), gpus=st.just(1)))
 def test_one_worker_neither_selects_nor_communicates(scenario):
     result = predicted(scenario)
@@ -134,7 +125,6 @@ def test_one_worker_neither_selects_nor_communicates(scenario):
     assert result["scaling_efficiency"] == pytest.approx(1)
 
 
-@slow
 @given(
     scenario=scenarios(),
     jitter=st.sampled_from([0.0, 0.1]),
@@ -158,7 +148,6 @@ def test_the_breakdown_sums_to_the_iteration_and_covers_the_compute(scenario, ji
         assert result["scaling_efficiency"] <= 1 + 1e-9
 
 
-@slow
 @given(scenario=scenarios(), by=st.floats(1, 100))
 def test_a_better_network_is_never_slower(scenario, by):
     """But by priority it can be, as nothing is interrupted: what ends sooner may let a less urgent bucket in before an
@@ -174,7 +163,6 @@ def test_a_better_network_is_never_slower(scenario, by):
     assert predicted(networked(scenario, latency=1 / by))["iteration_time_s"] <= time
 
 
-@slow
 @given(scenario=scenarios(gpus=st.just(1), nodes=st.integers(2, 6)), factor=st.floats(1, 5), data=st.data())
 def test_it_does_not_matter_which_of_equal_workers_is_slow(scenario, factor, data):
     times = []
@@ -188,7 +176,6 @@ def test_it_does_not_matter_which_of_equal_workers_is_slow(scenario, factor, dat
     assert times[0] >= predicted(scenario)["iteration_time_s"] * (1 - 1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(scenario=scenarios())
 def test_flows_give_the_fold_s_answer_where_auto_folds(scenario):
     result = predicted(scenario)
@@ -199,7 +186,6 @@ def test_flows_give_the_fold_s_answer_where_auto_folds(scenario):
     assert flowed["breakdown_s"] == pytest.approx(result["breakdown_s"], rel=1e-9, abs=1e-12)
 
 
-@slow
 @given(scenario=scenarios(), seed=st.integers(0, 2**63 - 1))
 def test_the_same_seed_gives_the_same_document(scenario, seed):
     again = {**altered(scenario, stragglers={"jitter": 0.1}), "seed": seed, "iterations": 2}

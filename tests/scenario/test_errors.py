@@ -210,7 +210,7 @@ def paths(data, prefix=()):
         yield from paths(value, (*prefix, key))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     places=st.lists(st.tuples(st.sampled_from(list(paths(WHOLE))[1:]), st.sampled_from(JUNK)), min_size=1, max_size=2)
 )

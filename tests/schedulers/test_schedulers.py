@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.plan.costs import costs_of
@@ -38,7 +38,6 @@ from simulator.topologies.ring import Ring
 M = 1_000_000
 WHOLE = 1e18
 IDEAL = {"name": "ideal", "ideal": True}
-slow = settings(max_examples=60, deadline=None)
 
 times = st.floats(0, 2)
 profiles = st.lists(st.tuples(st.floats(1e-6, 3), times, times), min_size=1, max_size=6)
@@ -122,7 +121,6 @@ def every_grouping(count):
         yield [order[i:j] for i, j in pairwise(cuts)]
 
 
-@slow
 @given(
     items=sizes,
     startup=st.floats(0, 1),
@@ -141,7 +139,6 @@ def test_optimal_merging_is_as_good_as_the_best_of_all_cuts(*, items, startup, s
     assert last_end(grouped(MergedGradient(), layers, costs), layers, costs) == pytest.approx(best, rel=1e-9)
 
 
-@slow
 @given(layers=profiles, latency=times, nodes=st.integers(2, 5))
 def test_optimal_merging_is_never_later_than_no_merging_or_one_bucket(layers, latency, nodes):
     parts = {"latency": latency, "nodes": nodes}
@@ -190,7 +187,6 @@ def test_greedy_merging_by_hand(first):
     assert grouped(stated, layers, affine(50, 50)) == [[4, 3], [2, 1], [0]]
 
 
-@slow
 @given(items=sizes)
 def test_greedy_merging_at_both_ends(items):
     layers = model(*items)
@@ -221,7 +217,6 @@ def test_omgs_by_hand():
     assert grouped(OptimalMergedSparse(), layers, affine(2, 1, (1, 0.5))) == [[3, 2], [1], [0]]
 
 
-@slow
 @given(items=st.lists(st.tuples(st.integers(1, M), st.floats(0.1, 1)), min_size=1, max_size=9))
 def test_omgs_cuts_where_merging_saves_nothing_and_merges_where_start_up_rules(items):
     layers = model(*items)
@@ -272,7 +267,6 @@ def test_costs_are_exact_at_49_sizes_and_straight_between():
 # Layer-wise adaptive densities
 
 
-@slow
 @given(
     items=sizes,
     startup=st.floats(0, 0.2),
@@ -335,7 +329,6 @@ def test_a_density_for_a_method_without_one_is_an_error():
 # Priority
 
 
-@slow
 @given(items=sizes, limit=st.floats(2e4, 3e6), tiny=st.lists(st.integers(1, 20), min_size=1), few=st.floats(1, 40))
 def test_slices_are_no_larger_than_asked_and_make_up_each_tensor(items, limit, tiny, few):
     for kind in (Priority, WaitFree):
@@ -422,7 +415,6 @@ def test_of_many_that_are_ready_at_once_the_first_layer_goes_first(topology, sec
     assert [(bucket, end) for bucket, _, end in travels(prediction)] == ends
 
 
-@slow
 @given(layers=profiles, latency=times, topology=st.sampled_from(["ring", "parameter_server"]))
 def test_tictac_is_priority_with_whole_tensors_and_no_credit(layers, latency, topology):
     parts = {"latency": latency, "topology": topology}
@@ -441,7 +433,6 @@ def test_tictac_plans_whole_tensors():
 # Gated iterations
 
 
-@slow
 @given(layers=profiles, partition=st.floats(1e6, 1e7), credit=st.sampled_from([0, 4e6, 1e9]), latency=st.floats(0, 0.5))
 def test_waiting_layer_by_layer_is_never_slower_than_a_barrier(layers, partition, credit, latency):
     """The link is never left idle while a slice waits, so the last ends as early, and forward may start before."""
@@ -451,7 +442,6 @@ def test_waiting_layer_by_layer_is_never_slower_than_a_barrier(layers, partition
 
 @pytest.mark.parametrize("kind", ["priority", "tictac", "decoupled"])
 @pytest.mark.parametrize("topology", ["ring", "parameter_server"])
-@slow
 @given(layers=profiles)
 def test_a_gated_iteration_on_an_endless_network_is_its_compute(kind, topology, layers):
     compute = sum(forward + backward for _, forward, backward in layers)
@@ -515,7 +505,6 @@ def test_decoupled_buckets_by_hand():
     assert prediction.document["iteration_time_s"] == pytest.approx(10, rel=1e-9)
 
 
-@slow
 @given(layers=profiles, nodes=st.integers(2, 5), sparsifier=st.sampled_from(["dense", "randomk", "union"]))
 def test_decoupled_sends_the_same_bytes(layers, nodes, sparsifier):
     method = {"kind": "randomk", "density": 0.1} if sparsifier == "randomk" else "dense"
@@ -587,7 +576,6 @@ def test_credit_with_a_server_by_hand(credit, total):
     assert took([(1, 1, 1), (1, 1, 1)], scheduler, topology="parameter_server") == pytest.approx(total, rel=1e-9)
 
 
-@slow
 @given(
     layers=profiles,
     partition=st.floats(1e6, 1e7),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 from test_micro import run, sent_per_worker
@@ -176,7 +176,6 @@ def test_a_sample_of_coordinates_gives_the_same_counts():
     np.testing.assert_allclose(np.mean(sampled, axis=0), np.mean(full, axis=0), rtol=0.05)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 6),
     numels=st.lists(st.integers(1, 60), min_size=1, max_size=6).map(tuple),

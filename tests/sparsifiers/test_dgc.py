@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from common import block, sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket, Selection
@@ -81,7 +81,6 @@ def test_replay_is_the_released_loop(masking):
     assert ways == {"exact", "inside", "hierarchical"}
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     density=st.floats(0.005, 0.2),

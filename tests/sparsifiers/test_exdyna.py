@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 from test_micro import agrees, run, sent_per_worker
@@ -87,7 +87,6 @@ def test_blocks_move_between_neighbours_on_opposite_sides_of_the_mean_only():
     assert moved(np.array([0, 13, 16, 24, 32]), [50, 150, 100, 100], 10, 320, 2.5).tolist() == [0, 13, 16, 24, 32]
 
 
-@settings(max_examples=60, deadline=None)
 @given(n=st.integers(1, 9), blocks=st.integers(4, 64), seed=st.integers(0, 999), steps=st.integers(1, 60))
 def test_parts_cover_everything_and_keep_their_least_blocks(n, blocks, seed, steps):
     draws, d = np.random.default_rng(seed), 64 * 40

@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 import pytest
 from common import block, once, sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -52,7 +52,6 @@ def test_replay_is_the_released_loop(loops, power):
         assert choice.detail["converged"] == pytest.approx(np.mean(stopped))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32), scale=st.floats(1e-6, 1e6), power=st.sampled_from([1, 3, 5]), loops=st.integers(1, 6)
 )

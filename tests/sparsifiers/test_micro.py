@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
@@ -171,7 +171,6 @@ def test_a_sample_of_coordinates_gives_the_same_counts_on_average():
     np.testing.assert_allclose(np.mean(sampled[5:], axis=0), np.mean(full[5:], axis=0), rtol=0.05)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(1, 7),
     d=st.integers(7, 80),

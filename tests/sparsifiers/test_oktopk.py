@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from common import sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
@@ -128,7 +128,6 @@ def test_counts_settle_near_k_and_volume_within_the_bound(workers):
     assert 4 < np.mean(volume[64:]) < max(volume[64:]) <= 6
 
 
-@settings(max_examples=60, deadline=None)
 @given(workers=st.integers(2, 256), d=st.integers(10**4, 10**8), density=st.floats(1e-3, 0.1))
 def test_closed_form_volume_is_four_k_and_below_the_bound(workers, d, density):
     member, bucket = OkTopK(density=density), Bucket(0, (d,), 0)
@@ -172,7 +171,6 @@ def test_servers_are_refused():
         member.exchange(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), workers=st.integers(2, 6), density=st.floats(0.01, 0.9), zeros=st.floats(0, 1))
 def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
     draws, member = np.random.default_rng(seed), OkTopK(density=density, interval=3, repartition=2)

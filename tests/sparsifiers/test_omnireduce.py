@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from common import block, sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket, PushPull, Selection
@@ -101,7 +101,6 @@ def test_skewness_shows_where_the_load_would_fall():
     assert skewed.detail["skewness"] == pytest.approx(8, rel=0.02)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     pieces=st.lists(st.integers(1, 10**6), min_size=1, max_size=4).map(tuple),
     density=st.floats(1e-5, 1.0),

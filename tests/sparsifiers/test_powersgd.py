@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull
@@ -70,7 +70,6 @@ def test_it_is_power_iteration_with_two_all_reduces_and_error_feedback(warm_star
 
 
 @given(rank=st.integers(1, 6), true=st.integers(1, 6), seed=st.integers(0, 500), workers=st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
 def test_it_is_exact_from_the_matrix_rank_upwards_and_only_then(rank, true, seed, workers):
     matrix = low_rank(np.random.default_rng(seed), 30, 40, true)
     values = np.tile(matrix.ravel(), (workers, 1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from common import block, once, sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket
@@ -53,7 +53,6 @@ def test_replay_is_the_released_loop(tolerance, power):
         assert not choice.chosen[:, 500].any(), "one element never exceeds its own mean"
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     scale=st.floats(1e-6, 1e6),

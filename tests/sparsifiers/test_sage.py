@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from common import block, sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.replay import replay
@@ -70,7 +70,6 @@ def test_density_is_held_better_than_by_a_fixed_threshold_when_the_scale_drifts(
     assert wrong[Threshold] > 4.0
 
 
-@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), exponent=st.integers(-20, 20), density=st.floats(0.001, 0.5))
 def test_a_change_of_scale_changes_the_threshold_alike_and_the_choice_not_at_all(seed, exponent, density):
     draws, member, factor = np.random.default_rng(seed), Sage(density=density, threshold=2.0), 2.0**exponent

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
@@ -124,7 +124,6 @@ def test_servers_are_refused():
         SkipReduce().exchange(SkipReduce().expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
-@settings(max_examples=60, deadline=None)
 @given(workers=st.integers(2, 64), steps=st.integers(0, 80), numel=st.integers(100_000, 10**8))
 def test_volume_falls_with_every_skipped_step(workers, steps, numel):
     member, bucket, s = SkipReduce(steps=steps), Bucket(0, (numel,), 0), min(steps, workers - 1)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from common import sent_per_worker
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.curves import Affine
@@ -42,7 +42,6 @@ def test_the_hash_is_murmurhash3(key, seed, value):
     assert owners(np.array([key]), 2**31, seed)[0] == value % 2**31
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     keys=st.lists(st.integers(0, 2**32 - 1), max_size=20), seed=st.integers(0, 2**32 - 1), workers=st.integers(1, 500)
 )

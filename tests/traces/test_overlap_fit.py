@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 
@@ -94,7 +94,6 @@ def test_layers_of_their_own_explain_whole_model_selection(traces, name):
 
 
 @given(rho=st.floats(1e-4, 0.5), c=st.floats(0.1, 3000))
-@settings(max_examples=60, deadline=None)
 def test_a_concentration_is_found_again(rho, c):
     points = {n: union_density(rho, n, c) for n in (1, 2, 4)}
     for given_points, density in ((points, None), ({4: points[4]}, rho)):
@@ -117,7 +116,6 @@ def test_independence_and_identical_choices_are_the_ends():
 
 
 @given(rho=st.floats(1e-4, 0.9), spread=st.floats(0, 4), core=st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
 def test_a_mixture_is_a_law_of_unions(rho, spread, core):
     """rho at one worker; grows ever more slowly, within k <= K <= min(n k, d); more core or spread never adds."""
     law = ScaleMixture(spread, core)

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -130,7 +130,6 @@ def digest(spec):
     return hashlib.sha256(b"".join(block.values.tobytes() for block in blocks(spec))).hexdigest()
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     tails=st.lists(st.sampled_from(["gaussian", "laplace", "student_t"]), min_size=1, max_size=3),
     workers=st.integers(1, 4),

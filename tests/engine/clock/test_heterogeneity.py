@@ -7,15 +7,13 @@ forward order, and the usual one, ONE, computes for 2 s and communicates for 1 s
 
 import json
 import math
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import simpy
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -42,7 +40,6 @@ M = 1_000_000
 C = 4e6
 ONE = [(1, 1, 1)]
 IDEAL = {"name": "ideal", "ideal": True}
-slow = settings(max_examples=60, deadline=None)
 
 OVER = {"link": "node 1 NIC", "factor": 0.5, "start": 1e6, "until": 2e6}
 """A change so late that it changes nothing, except that exchanges must be followed as they go."""
@@ -178,6 +175,7 @@ def test_slow_workers_multiply_where_named_twice():
     assert took(stragglers=twice) == exact(3 * 2 + 1)
 
 
+@pytest.mark.long
 def test_16384_workers_that_vary():
     """The slowest of so many normal draws lies 4 deviations out, give or take one, and all wait for it.
 
@@ -458,7 +456,6 @@ def test_software_runs_beside_earlier_exchanges_however_they_are_timed(runtime, 
 profiles = st.lists(st.tuples(st.floats(1e-6, 3), st.floats(0, 2), st.floats(0.01, 2)), min_size=1, max_size=5)
 
 
-@slow
 @given(
     layers=profiles,
     nodes=st.integers(2, 4),
@@ -631,12 +628,11 @@ def test_another_job_cuts_its_buckets_for_the_ways_that_it_takes():
     ],
     ids=["waiting for a dead link", "beside a job of no time"],
 )
+@pytest.mark.timeout(12)
 def test_nothing_hangs(tmp_path, parts):
     (tmp_path / "job.yaml").write_text(json.dumps(mapping(**parts)))
-    command = [sys.executable, "-m", "simulator", "run", str(tmp_path / "job.yaml"), "--json"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=12, check=False)
-    assert "Traceback" not in result.stderr
-    assert result.returncode in (0, 2)
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "job.yaml"), "--json"], catch_exceptions=False)
+    assert result.exit_code in (0, 2)
 
 
 # The order of collectives
@@ -711,7 +707,6 @@ def test_an_order_is_followed_or_refused(scheduler):
 
 
 @given(st.integers(0, 99), st.sampled_from([0.01, 0.3]), st.sampled_from(["wfbp", "sequential", "bucketed"]))
-@settings(max_examples=20, deadline=None)
 def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler):
     plan, _ = plans_of(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
     rng = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ ALPHA, B, S = 50e-6, 1.25e9, 1e8
 bandwidths, latencies = st.floats(1e6, 1e11), st.one_of(st.just(0.0), st.floats(1e-9, 1e-2))
 sizes = st.one_of(st.just(0.0), st.floats(1, 1e9))
 starts = st.one_of(st.just(0.0), st.floats(1e-9, 1))
-slow = settings(max_examples=60, deadline=None)
+fewer = settings(max_examples=settings.default.max_examples // 3)  # for every topology and primitive
 
 
 def made(kind, primitive, payload, layout):
@@ -69,7 +69,7 @@ def together(wiring, exchanges, **options):
 
 
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
-@slow
+@fewer
 @given(
     nodes=st.integers(1, 9),
     gpus=st.integers(1, 4),
@@ -94,7 +94,6 @@ SMALL = {"torus": {"dimensions": (3, 4)}, "leaf_spine": {"nodes_per_leaf": 3, "o
 
 
 @pytest.mark.parametrize("fabric", ["direct_ring", "fat_tree", "leaf_spine", "torus"])
-@slow
 @given(
     pair=st.sampled_from(pairs()),
     nodes=st.integers(2, 12),
@@ -157,7 +156,6 @@ def test_the_fold_is_valid_on_what_is_regular(kind, shape):
     assert why_not(made(kind, "all_reduce", S, wiring.layout), wiring) == ""
 
 
-@slow
 @given(p=st.integers(2, 10), size=sizes, wire=st.tuples(bandwidths, latencies), ready=st.data(), over=latencies)
 def test_a_ring_with_unequal_starts_equals_the_fold(*, p, size, wire, ready, over):
     """On a ring nobody shares a link, whoever comes late."""
@@ -168,7 +166,6 @@ def test_a_ring_with_unequal_starts_equals_the_fold(*, p, size, wire, ready, ove
     np.testing.assert_allclose(flows(rounds, wiring, begin, overhead=over), expected, rtol=1e-9)
 
 
-@slow
 @given(p=st.integers(2, 8), size=sizes, data=st.data(), latency=latencies)
 def test_links_that_all_differ_equal_the_fold(*, p, size, data, latency):
     wiring = switch(p, 1, B, latency)
@@ -352,7 +349,6 @@ def filled_slowly(capacity, ways):
     return rates
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     capacity=st.lists(st.floats(1, 1e3), min_size=2, max_size=6),
     data=st.data(),
@@ -379,7 +375,6 @@ def test_rates_are_max_min_fair(capacity, data):
         )
 
 
-@slow
 @given(
     shape=st.tuples(st.integers(1, 5), st.integers(1, 3)),
     kinds=st.lists(st.sampled_from(pairs()), min_size=1, max_size=3),
@@ -404,7 +399,7 @@ def test_classes_carry_the_same_load_on_every_link(shape, kinds):
 
 
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
-@slow
+@fewer
 @given(
     nodes=st.integers(1, 5),
     gpus=st.integers(1, 3),

@@ -3,7 +3,7 @@
 import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import example
@@ -59,7 +59,6 @@ def test_small_messages_wait_once_the_bucket_is_empty(interpreter):
     assert time == pytest.approx((15 - 1) * BURST / B, rel=1e-9)
 
 
-@settings(max_examples=80, deadline=None)
 @hypothesis.example(pair=("ring", "all_reduce"), nodes=2, nbytes=1.0000000000000002, burst=1.0, latency=0.0)
 @given(
     pair=st.sampled_from(

@@ -21,6 +21,7 @@ from simulator.reporting.timeline.timeline import timeline
 from simulator.scenario.reading import load
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
+LARGE = {"quickstart", "priority_p3", "failover", "ps_colocated", "two_jobs"}
 NEEDED = {"X": {"name", "ts", "dur"}, "C": {"name", "ts", "args"}, "M": {"name", "args"}}
 NEEDED |= {"s": {"name", "cat", "id", "ts"}, "f": {"name", "cat", "id", "ts", "bp"}}
 
@@ -81,7 +82,7 @@ def _check_arrows(events, tracks, names):
         assert entered["cat"] == "communication"
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long if n in LARGE else ()) for n in SCENARIOS])
 def test_slices_sum_to_the_breakdown(name):
     """All workers, all iterations: the file's seconds of each term are those of the result, and so are its bytes."""
     scenario = load(name, ("iterations=2",))
@@ -157,9 +158,10 @@ def test_a_large_cluster_is_bounded(nodes):
     assert len({item["pid"] for item in parsed(content)[1]["X"]}) <= 4
 
 
-def test_too_many_slices_are_refused():
-    with pytest.raises(InputError, match="at most 300,000 slices, got more: choose fewer workers"):
-        timeline(load("quickstart", ("cluster.nodes=256", "iterations=2", "warmup=0")), range(1000))
+def test_too_many_slices_are_refused(monkeypatch):
+    monkeypatch.setattr("simulator.reporting.timeline.timeline.MOST_SLICES", 100)
+    with pytest.raises(InputError, match="at most 100 slices, got more: choose fewer workers"):
+        timeline(load("straggler"), range(16))
 
 
 def test_command_writes_the_same_bytes_twice_and_says_what_is_wrong(tmp_path):

@@ -359,8 +359,8 @@ def test_measured_collectives_do_not_make_a_step_in_the_slope():
     assert row["at_double"] <= row["base"] <= row["at_half"]
 
 
-def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes():
-    document = explain(load("replay_topk"))
+def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
+    document = explain(load("replay_topk", ("cluster.nodes=4", f"workload.trace={short_trace.folder}")))
     total = math.fsum(row["seconds"] for row in document["terms"])
     assert total == pytest.approx(document["iteration_time_s"], rel=1e-9)
     assert "not replayed" in document["sensitivity"]["notes"][0]
@@ -385,12 +385,13 @@ def said(spec):
         (("overlap_mixture={spread: 1, core: 0.1}",), "overlap_mixture"),
     ],
 )
-def test_a_stated_overlap_takes_the_replay_s_place(overrides, law):
-    spec = load("replay_topk", overrides)
+def test_a_stated_overlap_takes_the_replay_s_place(short_trace, overrides, law):
+    trace = f"workload.trace={short_trace.folder}"
+    spec = load("replay_topk", (trace, *overrides))
     bare, note = closed_form(spec)
     assert (bare.workload.gradients, note) == ("", "selection in closed form, not replayed on the trace")
     assert getattr(bare, law) == getattr(spec, law) is not None
-    fitted, note = closed_form(load("replay_topk"))
+    fitted, note = closed_form(load("replay_topk", (trace,)))
     assert note.endswith("; unions by the law fitted to it")
     assert fitted.overlap_mixture != bare.overlap_mixture
 

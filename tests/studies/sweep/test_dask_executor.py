@@ -76,6 +76,7 @@ def results(out):
     return (out / "results.parquet").read_bytes(), (out / "results.csv").read_bytes()
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp_path):
     address, workers, _ = cluster
     at = []
@@ -95,6 +96,7 @@ def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp
     assert results(tmp_path / "there") == results(tmp_path / "here")
 
 
+@pytest.mark.long
 def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file, tmp_path):
     address, workers, _ = cluster
     for process in workers:
@@ -182,6 +184,7 @@ def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
         list(OnCluster(empty.scheduler_address).run(Failing((), None), [range(8)]))
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_killed_is_an_error_and_what_is_finished_is_kept(cluster, sweep_file, tmp_path):
     address, _, scheduler = cluster
     at = []

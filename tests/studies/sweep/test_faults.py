@@ -153,6 +153,7 @@ def test_recorded_rows_need_a_place_too(tmp_path):
         RowFile(tmp_path / "file" / "rows.csv", ("a",))
 
 
+@pytest.mark.long
 def test_sweeps_that_start_together_in_one_folder_leave_one_result(tmp_path):
     path, out = written(tmp_path), tmp_path / "out"
     swept(path, tmp_path / "whole")

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 
@@ -118,7 +118,6 @@ def test_blocks_of_some_workers_one_run_or_layer_by_layer(folder):
 
 
 @given(rows=st.integers(1, 60), batch=st.integers(1, 70), late=st.booleans())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_row_groups_need_not_be_iterations(folder, monkeypatch, rows, batch, late):
     """Row groups and read batches of any size give the same blocks."""
     monkeypatch.setattr("simulator.traces.format.tables.BATCH_ROWS", batch)
@@ -261,7 +260,6 @@ def test_damage_is_named_with_file_row_and_column(folder, kind):
 
 
 @given(cut=st.floats(0, 0.999))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_truncated_file_is_an_input_error(folder, cut):
     write(folder)
     path = folder / "gradients.parquet"
@@ -271,7 +269,6 @@ def test_a_truncated_file_is_an_input_error(folder, cut):
 
 
 @given(at=st.floats(0, 0.9), byte=st.integers(0, 255))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_byte_is_an_input_error_or_harmless(folder, at, byte):
     write(folder)
     path = folder / "gradients.parquet"
