@@ -1,4 +1,4 @@
-"""Every package that an installation brings along stands in docs/licences.md, with a licence that asks for no more than
+"""Every package that an installation brings along stands in docs/developers/licences.md, with a licence that asks for no more than
 its notice. `python tests/contracts/test_licences.py` writes the page."""
 
 import re
@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from places import ROOT
 
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "developers" / "licences.md"
 FREE = ("MIT", "BSD", "Apache", "PSF", "Python Software Foundation", "0BSD", "HPND", "Zlib", "ISC", "CC0")
 HEAD = """# Licences of what is installed with it
 
