@@ -1,4 +1,4 @@
-"""docs/developers/licences.md lists every package that an installation brings, with a licence that asks for its notice only.
+"""docs/developers/licences.md lists every package that is installed, with a licence that asks for its notice only.
 
 `python tests/contracts/test_licences.py` writes the page.
 """

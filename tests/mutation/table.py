@@ -41,14 +41,14 @@ def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
     lines = [
         "# Mutants",
         "",
-        "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into `models/`, `engine/`, "
-        "`sparsifiers/` and `topologies/`, one at a time; then the tests that run the changed line are run, the fastest "
-        "first, up to a limit of seconds. A mutant that these tests do not notice counts as survived, even if other "
-        "tests would notice it.",
+        "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into `models/`, "
+        "`engine/`, `sparsifiers/` and `topologies/`, one at a time; then the tests that run the changed line are run, "
+        "the fastest first, up to a limit of seconds. A mutant that these tests do not notice counts as survived, even "
+        "if other tests would notice it.",
         "",
         f"Of {len(pool):,} possible mutants {len(rows)} were tried, in random order (seed {seed}): "
-        f"{_share(len(killed), len(rows))} noticed; without the mutants that no test can notice, for the reasons below, "
-        f"{_share(len(killed), real)}.",
+        f"{_share(len(killed), len(rows))} noticed; without the mutants that no test can notice, for the reasons "
+        f"below, {_share(len(killed), real)}.",
         "",
         *_files(rows, pool),
         "",
