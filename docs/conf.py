@@ -1,4 +1,4 @@
-"""How the documentation is built: `sphinx-build -W -b html docs docs/_build`. Nothing is fetched."""
+"""Settings of `sphinx-build -W -b html docs docs/_build`. Nothing is downloaded."""
 
 import sys
 from importlib.metadata import version as installed
@@ -9,7 +9,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
 
 project = "sparsim"
-author = "the sparsim authors"
+author = "sparsim developers"
 project_copyright = ""
 version = release = installed("sparsim")
 
@@ -33,5 +33,5 @@ default_role = "literal"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 nitpicky = True
-# Types of other projects are not linked to (nothing is fetched), nor are types of ours that only a signature names.
+# No links to types of other projects (nothing is downloaded), nor to types of this one that only a signature names.
 nitpick_ignore_regex = [("py:.*", r"(?!simulator\.(load|run|sweep|explain|advise)$).*")]

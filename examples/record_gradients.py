@@ -1,9 +1,9 @@
-"""Recording the gradients of a training loop: three lines of it belong to the recorder.
+"""Record the gradients of a training loop; three lines, marked (1) to (3), belong to the recorder.
 
     python examples/record_gradients.py OUT
     torchrun --nproc-per-node 4 examples/record_gradients.py OUT
 
-The loop is plain data-parallel training on a task made up here: under torchrun every rank draws samples of its own.
+The loop is plain data-parallel training on random data; under torchrun every rank draws its own samples.
 `sparsim trace info OUT` then looks at the trace, and a scenario with `workload: {trace: OUT}` replays it.
 """
 
@@ -20,7 +20,7 @@ BATCH = 32
 
 
 def main(out: str, iterations: int = 24) -> None:
-    """Train for so many iterations and record every second pair of them, at a tenth of the coordinates."""
+    """Train for some iterations and record every second pair of them, at a tenth of the coordinates."""
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
         distributed.init_process_group("gloo")

@@ -1,9 +1,9 @@
-"""The commands, files and Python in the documentation's fenced blocks, and what running them gives.
+"""The commands, files and Python code in fenced blocks of the documentation, and how they are run.
 
-In a `console` block a line after `$ ` is a command, the lines that follow are what it prints (`...`: anything); in a
-block without a language every line that begins with `sparsim` is a command. A `code-block` with a caption is a file of
-that name, a `python` block is run. `<!-- not run: reason -->` before a block leaves it out, `<!-- long: reason -->`
-leaves it to the long tests.
+In a `console` block a line after `$ ` is a command, and the lines that follow are its output (`...` stands for any
+text). In a block without a language every line that begins with `sparsim` is a command. A `code-block` with a caption
+is a file of that name; a `python` block is run. `<!-- not run: reason -->` before a block skips it, and
+`<!-- long: reason -->` leaves it to the long tests.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from simulator.cli import main
 COLUMNS = "88"
 SLOW = ("sparsim advise", "sparsim sweep", "sparsim trace build-up", "sparsim validate")
 INSTALLS = ("python3 -m venv", "git clone")
-"""Commands that .ci/run runs, from the README's own lines."""
+"""Commands that install something: .ci/run runs those of the README."""
 VISIBLE = ("configs", "docs", "examples", "scenarios", "tests")
-"""What the commands find in their folder, as they would in a clone."""
+"""What the commands find in their folder, as in a clone."""
 _FENCE = re.compile(
     r"(?P<note>(?:<!--[^\n]*-->\s*\n)?)^(?P<fence>`{3,}) *(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=fence) *$", re.M | re.S
 )
@@ -39,7 +39,7 @@ _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block of a page: its language, text, place, and `not run` or `long` with the reason, if it says so."""
+    """One fenced block of a page: language, text, position, its note (`not run`, `long` or empty) and caption."""
 
     language: str
     text: str
@@ -50,14 +50,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """One command of a block and what it is said to print; None where nothing is said."""
+    """One command of a block, and the output shown on the page; None where no output is shown."""
 
     line: str
     printed: str | None
 
 
 def documents() -> list[Path]:
-    """Every page that a person wrote, and the README."""
+    """The README and every page that is not generated."""
     pages = (
         path for path in (ROOT / "docs").rglob("*.md") if "generated" not in path.parts and "_build" not in path.parts
     )
@@ -99,31 +99,31 @@ def is_slow(command: Command) -> bool:
 
 
 def run(line: str, folder: Path) -> str:
-    """What a command prints, run in `folder`. Raises AssertionError where it fails."""
+    """Run a command in `folder` and return what it prints. Raises AssertionError where it fails."""
     first, pipe, rest = line.partition(" | ")
     if first.startswith("sparsim ") and not _SHELL.search(re.sub(r"'[^']*'", "", first)):
         # In this process: starting another one takes longer than most commands.
         result = CliRunner().invoke(main, shlex.split(first, comments=True)[1:], catch_exceptions=False)
-        code, printed, told = result.exit_code, result.stdout, result.stderr
+        code, printed, errors = result.exit_code, result.stdout, result.stderr
         if pipe and not code:
-            code, printed, told = _shell(rest, folder, printed)
+            code, printed, errors = _shell(rest, folder, printed)
     else:
-        code, printed, told = _shell(line, folder)
+        code, printed, errors = _shell(line, folder)
     if code:
-        raise AssertionError(f"$ {line}\nexit code {code}\n{printed}\n{told}")
+        raise AssertionError(f"$ {line}\nexit code {code}\n{printed}\n{errors}")
     return "".join(f"{text.rstrip()}\n" for text in printed.splitlines())
 
 
-def _shell(line: str, folder: Path, given: str = "") -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a line of shell that is given a text on stdin."""
+def _shell(line: str, folder: Path, stdin: str = "") -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a shell command."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": COLUMNS, "PYTHONWARNINGS": "default"}
     done = subprocess.run(
-        ["bash", "-ec", line], cwd=folder, env=environment, input=given, capture_output=True, text=True, check=False
+        ["bash", "-ec", line], cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
 
-def agrees(said: str, printed: str) -> bool:
-    """Whether a command prints what the page says, whatever the white space; `...` on the page stands for anything."""
-    return doctest.OutputChecker().check_output(said, printed, _FLAGS)
+def agrees(shown: str, printed: str) -> bool:
+    """Whether a command prints what the page shows; white space is ignored, and `...` stands for any text."""
+    return doctest.OutputChecker().check_output(shown, printed, _FLAGS)

@@ -6,11 +6,13 @@ import sys
 import pytest
 
 import simulator
+import sparsim
 from simulator.scenario.scenario import Scenario
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    code = "import sys, simulator; print([m for m in ('numpy', 'pydantic', 'simpy', 'pandas') if m in sys.modules])"
+@pytest.mark.parametrize("name", ["simulator", "sparsim"])
+def test_importing_the_package_imports_nothing_heavy(name):
+    code = f"import sys, {name}; print([m for m in ('numpy', 'pydantic', 'simpy', 'pandas') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
 
@@ -33,3 +35,17 @@ def test_load_run_and_explain_work_together():
     document = simulator.explain(scenario)
     assert document["iteration_time_s"] == time
     assert sum(term["seconds"] for term in document["terms"]) == pytest.approx(time)
+
+
+def test_sparsim_is_another_name_for_simulator():
+    assert sparsim.__all__ == simulator.__all__
+    assert set(sparsim.__all__) <= set(dir(sparsim))
+    for name in sparsim.__all__:
+        assert getattr(sparsim, name) is getattr(simulator, name)
+    with pytest.raises(AttributeError, match="module 'sparsim' has no attribute 'advice_on_life'"):
+        _ = sparsim.advice_on_life
+
+
+def test_sparsim_is_a_command_of_python():
+    done = subprocess.run([sys.executable, "-m", "sparsim", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: sparsim ")

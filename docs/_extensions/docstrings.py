@@ -1,4 +1,4 @@
-"""Docstrings of specs, cut into what is said of each key and the prose that is left."""
+"""Docstrings of specs, split into the description of each key and the remaining prose."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _BARE_BASES = (Spec, Component)
 
 
 def said_of(spec: type[Spec]) -> tuple[str, dict[str, str]]:
-    """The docstring's prose as Markdown, and what it and those of the bases say of each key.
+    """The docstring's prose as Markdown, and what it and the docstrings of base classes say about each key.
 
-    A list item, sentence or clause that begins with a key in backticks is that key's, and not prose. A key without one
-    of its own is referred to the key or the prose that mentions it, or has the sentence of the base that does.
+    A list item, sentence or clause that begins with a key in backticks describes that key and is not prose. A key
+    without a description of its own refers to the key or the prose that mentions it, or gets the sentence of the base
+    class that does.
     """
     own, found = _cut(spec, spec)
     for base in spec.__mro__[1:]:
@@ -56,7 +57,7 @@ def _keys(text: str, spec: type[Spec]) -> list[str]:
 
 
 def _clauses(paragraph: str) -> Iterator[str]:
-    """List items, or clauses that begin with a backtick; white space made even."""
+    """List items, or clauses that begin with a backtick, with white space normalised."""
     if paragraph.startswith("- "):
         yield from (f"- {' '.join(item.split())}" for item in _ITEM.split(paragraph) if item.strip())
     else:
@@ -64,17 +65,17 @@ def _clauses(paragraph: str) -> Iterator[str]:
 
 
 def _cell(clause: str) -> str:
-    """What a clause says of the key it begins with: without the key where a colon follows, without the last stop."""
+    """What a clause says about the key it begins with: without a key before a colon, and without the full stop."""
     text = re.sub(r"^(?:- )?`\w+`: ", "", clause.rstrip(";."))
     return text.removeprefix("- ")
 
 
 def markdown(text: str) -> str:
-    """Plain docstring text as MyST: what Markdown would read as mark-up is escaped, but for what stands in backticks.
+    """Plain docstring text as MyST: what Markdown would read as mark-up is escaped, except inside backticks.
 
     >>> markdown("2 * k * `a_b` of d_G")
     '2 \\\\* k \\\\* `a_b` of d\\\\_G'
     """
     parts = re.split(r"(`[^`]*`)", text)
     made = "".join(part if part.startswith("`") else _SPECIAL.sub(r"\\\1", part) for part in parts)
-    return re.sub(r"^(\d+)\. ", r"\1\\. ", made)  # no list where a sentence begins with a number
+    return re.sub(r"^(\d+)\. ", r"\1\\. ", made)  # a sentence that begins with a number is no list

@@ -21,10 +21,10 @@ def code(value: object) -> str:
 
 
 def target(name: str) -> str:
-    """A place to link to."""
+    """A link target."""
     return f"({name})="
 
 
 def page(*parts: str) -> str:
-    """Parts with a blank line between them; those that are empty are left out."""
+    """Parts with a blank line between them; empty parts are left out."""
     return "\n\n".join(part for part in parts if part) + "\n"

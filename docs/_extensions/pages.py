@@ -1,4 +1,4 @@
-"""The pages of the reference that are generated: each a function that returns MyST."""
+"""The generated pages of the reference: each is a function that returns MyST."""
 
 from __future__ import annotations
 
@@ -21,22 +21,21 @@ from simulator.units import EXAMPLES, SI, TABLES
 
 ROOT = Path(__file__).parents[2]
 _SAID = {
-    "sparsifier": "What is sent of a gradient, and what choosing it costs the GPU.",
-    "topology": "How workers pass on what they send.",
+    "sparsifier": "What is sent of a gradient, and what selecting it costs the GPU.",
+    "topology": "How the workers pass gradients on.",
     "scheduler": "When gradients travel, and which travel together.",
-    "fabric": "Which wires they travel over.",
+    "fabric": "Over which links gradients travel.",
 }
 
 
 def scenario() -> str:
-    """Every key of a scenario and of what it holds."""
+    """Every key of a scenario and of its parts."""
     specs = list(dict.fromkeys([Scenario, *nested(Scenario)]))
     return page(
         "# Keys of a scenario",
-        "Every key that a scenario may have, with those of the parts that it is put together from. Quantities carry "
-        "their [unit](units.md); a number without one is an error, 0 and fractions excepted. `sparsim check SCENARIO` "
-        "prints all of them with their values, and the JSON Schemas in `configs/schema` complete and check them in "
-        "editors. This is the smallest scenario:",
+        "Every key of a scenario and of its parts. Quantities need a [unit](units.md); a number without one is an "
+        "error, except 0 and fractions. `sparsim check SCENARIO` prints all keys with their values. With the JSON "
+        "Schemas in `configs/schema`, editors complete and check keys. This is the smallest scenario:",
         "```{literalinclude} ../../../scenarios/ring_check.yaml\n:language: yaml\n```",
         *(section(spec) for spec in specs),
     )
@@ -49,7 +48,9 @@ def family(base: type[Component]) -> str:
     return page(
         f"{target(f'family-{base.family}')}\n# {_plural(base).capitalize()}",
         _SAID[base.family],
-        table(("kind", "what"), ((f"[`{kind}`](#kind-{kind})", markdown(m.summary())) for kind, m in kinds.items())),
+        table(
+            ("kind", "what it is"), ((f"[`{kind}`](#kind-{kind})", markdown(m.summary())) for kind, m in kinds.items())
+        ),
         *(_kind(kind, member) for kind, member in kinds.items()),
         *(section(spec) for spec in parts),
     )
@@ -75,28 +76,28 @@ def results() -> str:
     rows = ((code(key), about.unit, markdown(about.what)) for key, about in RESULT_KEYS.items())
     return page(
         "# Keys of a result, columns of a sweep",
-        "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys are stable; "
-        "more may be added. `[]` stands for every entry of a list; unit 1 is a bare ratio.",
-        table(("key", "unit", "what"), rows),
+        "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys do not "
+        "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio.",
+        table(("key", "unit", "meaning"), rows),
         "## Columns of a sweep",
-        "`results.parquet` and `results.csv` hold one row a point: first the varied keys, quantities in SI with their "
-        "unit in the name (`cluster.network.bandwidth_bytes_per_s`), then these, last `error` (empty where the point "
-        "came out).",
+        "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
+        "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "
+        "(empty where the point succeeded).",
         table(
-            ("column", "unit", "what"),
+            ("column", "unit", "meaning"),
             [
                 *(
                     (code(name), RESULT_KEYS[key].unit, markdown(RESULT_KEYS[key].what))
                     for name, key in columns.items()
                 ),
-                (code("calibration"), "", "what the prediction rests on, each with its held-out error, as one text"),
+                (code("calibration"), "", "the curves, laws and terms used, each with its held-out error, as one text"),
             ],
         ),
     )
 
 
 def _document() -> dict[str, Any]:
-    """A document in the shape of a result, every value its own key: what a sweep makes of it are its columns."""
+    """A document with the structure of a result whose values are its keys; a sweep turns it into columns."""
     made: dict[str, Any] = {}
     for key in RESULT_KEYS:
         if key.startswith(("comparison.", "question")):
@@ -117,14 +118,14 @@ def units() -> str:
         unit = SI[dimension]
         parts += [
             f"## {dimension.capitalize()}",
-            f"Such as {' or '.join(code(item) for item in EXAMPLES[dimension].split(' or '))}"
-            + (f"; inside, and in results, {unit}." if unit else "; a bare number is a share of 1."),
+            f"For example {' or '.join(code(item) for item in EXAMPLES[dimension].split(' or '))}"
+            + (f". Results are in {unit}." if unit else ". A number without a unit is a share of 1."),
             table(("unit", f"in {unit or 'shares of 1'}"), rows),
         ]
     return page(
         "# Units",
-        "Quantities are read once, with these units and no others. Prefixes k, M, G and T are decimal, Ki, Mi, Gi and "
-        "Ti binary; `b` is a bit, `B` a byte. In Python a plain number means the SI unit.",
+        "Quantities may have these units only. The prefixes k, M, G and T are decimal, Ki, Mi, Gi and Ti are binary; "
+        "`b` is a bit, `B` a byte. In Python, a number without a unit is in SI.",
         *parts,
     )
 
@@ -135,17 +136,17 @@ def errors() -> str:
     return page(
         "# Errors and exit codes",
         table(("exit code", "meaning"), ((code(key), what) for key, what in EXIT_CODES.items())),
-        "Bad input is told in one line per problem, all problems at once, with file, line and column and, where one is "
-        "near, the word that was probably meant. Nothing is printed on stdout then. In Python it is "
-        "{class}`~simulator.errors.InputError`, which carries every {class}`~simulator.errors.Problem`.",
-        "## What is told of common mistakes",
-        "Written by the tests, which make every one of these mistakes:",
+        "All problems of an input are reported at once, on stderr, one line each, with file, line and column and, if a "
+        "known word is similar, the word that was probably meant. Nothing is printed on stdout then. Python raises "
+        "{class}`~simulator.errors.InputError`, which holds every {class}`~simulator.errors.Problem`.",
+        "## Messages for common mistakes",
+        "The tests make each of these mistakes and write the messages:",
         f"```text\n{cases.rstrip()}\n```",
     )
 
 
 def shipped() -> str:
-    """The parts that come with the package."""
+    """The files that come with the package."""
     parts = []
     for folder, what in (
         ("gpus", "GPUs"), ("networks", "Networks"), ("runtimes", "Runtimes"), ("workloads", "Workloads"),
@@ -159,14 +160,14 @@ def shipped() -> str:
             rows.append((code(f"{folder}/{name}"), *(markdown(str(about.get(key, ""))) for key in ("name", "source"))))
             if folder == "traces":
                 rows[-1] = (rows[-1][0], markdown(str(about.get("model", ""))), rows[-1][2])
-        parts += [f"## {what}", table(("name", "what", "source"), rows)]
+        parts += [f"## {what}", table(("name", "what it is", "source"), rows)]
     scenarios = []
     for path in sorted((ROOT / "scenarios").glob("*.yaml")):
         about = read_document(path).data
         scenarios.append((code(path.stem), markdown(str(about.get("question") or about.get("name", "")))))
     return page(
-        "# What is shipped",
-        "Parts to name in a scenario, and scenarios to run, each with where its figures come from.",
+        "# Shipped files",
+        "Scenarios to run, and the files that a scenario can name, with the sources of their numbers.",
         "## Scenarios",
         table(("name", "question"), scenarios),
         *parts,
@@ -174,7 +175,7 @@ def shipped() -> str:
 
 
 def accuracy() -> str:
-    """The accuracy table, for inclusion: predicted against measured, computed now."""
+    """The accuracy table, to be included: predicted against measured, computed during the build."""
     from simulator.reporting.terminal.tables import accuracy_markdown
     from simulator.studies.validate.validation import validate
 

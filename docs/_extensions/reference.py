@@ -1,4 +1,4 @@
-"""Sphinx extension: writes the generated pages of the reference before the build reads its sources."""
+"""Sphinx extension that writes the generated pages of the reference before the build reads its sources."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def _write(app: Sphinx) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")  # left alone otherwise: what did not change is not built again
+            path.write_text(text, encoding="utf-8")  # an unchanged page keeps its date and is not built again
 
 
 def _outdated(*_: Any) -> list[str]:
-    """Pages made from the code as they are read: Sphinx cannot see when it changes."""
+    """Pages that show the code: Sphinx cannot see when it changes, so they are always built."""
     return ["reference/api", "reference/cli"]
 
 
 def _escape(_app: Sphinx, _context: Any, lines: list[str]) -> None:
-    """Help texts are plain: what reStructuredText would read as mark-up is escaped, and commands are set as such."""
+    """Escape what reStructuredText would read as mark-up in plain help texts, and set commands as code."""
     lines[:] = [_line(line) for line in lines]
 
 
 def _examples(_app: Sphinx, context: Any, lines: list[str]) -> None:
-    """The examples of a command's `--help`, below its options."""
+    """Add the examples of a command's `--help` below its options."""
     shown = getattr(context.command, "examples", ())
     if shown:
         lines[:0] = ["Examples:", "", ".. code-block:: console", "", *(f"    {line}" for line in shown), ""]

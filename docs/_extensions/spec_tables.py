@@ -1,4 +1,4 @@
-"""Specs as tables: every key with its type, unit, default and what its docstring says of it."""
+"""Specs as tables: every key with its type, unit, default and description."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def section(spec: type[Spec], level: int = 2, title: str = "", before: str = "")
 
 
 def keys_table(spec: type[Spec]) -> str:
-    """Every key of a spec; nothing where it has none."""
+    """Table of the keys of a spec; empty where it has none."""
     if not spec.model_fields:
         return ""
     schema = spec.model_json_schema(mode="validation")
@@ -42,16 +42,16 @@ def keys_table(spec: type[Spec]) -> str:
         )
         for name, field in spec.model_fields.items()
     ]
-    return table(("key", "what may stand there", "default", "meaning"), rows)
+    return table(("key", "type", "default", "meaning"), rows)
 
 
 def anchor(spec: type[Spec]) -> str:
-    """Where a spec's section is linked to."""
+    """Link target of a spec's section."""
     return f"spec-{spec.__qualname__.lower().replace('.', '-')}"
 
 
 def nested(spec: type[Spec]) -> Iterator[type[Spec]]:
-    """Specs that a spec's fields hold, each once, in order, theirs after them; members of families are left out."""
+    """Specs in the fields of a spec, and in theirs, each once and in order; members of families are left out."""
     for field in spec.model_fields.values():
         for found in _specs([field.annotation, *field.metadata]):
             yield found
@@ -88,7 +88,7 @@ def _type(field: FieldInfo, schema: Schema) -> str:
         f"[{spec.__name__}](#{anchor(spec)})" for spec in dict.fromkeys(_specs([field.annotation, *field.metadata]))
     ]
     if named:
-        return ", or ".join([f"name of a file such as in `configs/{named.subfolder}`", *kinds, *inside])
+        return ", or ".join([f"name of a file, for example in `configs/{named.subfolder}`", *kinds, *inside])
     if kinds:
         return kinds[0]
     if inside:
@@ -102,12 +102,12 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _plain(schema: Schema) -> str:
-    """A JSON Schema in words."""
+    """Describe a JSON Schema in words."""
     example = (schema.get("examples") or [""])[0]
     if example in _DIMENSION:
         dimension = _DIMENSION[example]
         unit = f" (in Python: {SI[dimension]})" if SI[dimension] else ""
-        return f"{dimension}, such as {' or '.join(map(code, example.split(' or ')))}{unit}"
+        return f"{dimension}, for example {' or '.join(map(code, example.split(' or ')))}{unit}"
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_plain(item) for item in schema["anyOf"] if item.get("type") != "null"))
     if "enum" in schema:

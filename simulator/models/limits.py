@@ -1,6 +1,6 @@
 """Sizes that are refused in words, before they would fill the memory or take minutes.
 
-Each bound keeps a prediction below 2 GiB and 30 s of a laptop's core; what they cost is in docs/large.md.
+Each bound keeps a prediction below 2 GiB and 30 s of a laptop's core; what they cost is in docs/developers/large.md.
 """
 
 from __future__ import annotations

@@ -1,23 +1,26 @@
-"""The documentation does what it says: every command of README and docs runs, and prints what stands below it.
+"""Every command of README and docs runs, and prints what the page shows below it; texts keep to their length.
 
-`python tests/contracts/test_documentation.py` writes what the commands of docs/ print now below them.
+`python tests/contracts/test_documentation.py` writes what the commands print now into README and docs.
 """
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from documentation import COLUMNS, INSTALLS, ROOT, VISIBLE, agrees, blocks, commands, documents, is_slow, run
 
 PAGES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
 
 
-def followed(page, folder, long=False):
-    """Follow a page in `folder`; yields each command with what it printed."""
+def run_page(page, folder, long=False):
+    """Run a page in `folder`; yields each command with what it printed."""
     namespace = {"__name__": "__page__"}
     for block in blocks(page.read_text(encoding="utf-8")):
         if block.note == "not run" or (block.note == "long" and not long):
@@ -33,8 +36,8 @@ def followed(page, folder, long=False):
             yield command, run(command.line, folder)
 
 
-def clone(folder):
-    """Make `folder` look like a clone."""
+def link_clone(folder):
+    """Make `folder` look like a clone of the repository."""
     for name in VISIBLE:
         (folder / name).symlink_to(ROOT / name)
     os.chdir(folder)
@@ -44,20 +47,20 @@ def clone(folder):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", COLUMNS)
     monkeypatch.chdir(tmp_path)
-    clone(tmp_path)
+    link_clone(tmp_path)
     return tmp_path
 
 
 def check(page, folder, long):
-    for command, printed in followed(page, folder, long):
+    for command, printed in run_page(page, folder, long):
         assert command.printed is None or agrees(command.printed, printed), (
-            f"$ {command.line}\nprints\n{printed}\nbut the page says\n{command.printed}\n"
+            f"$ {command.line}\nprints\n{printed}\nbut the page shows\n{command.printed}\n"
             "`python tests/contracts/test_documentation.py` writes what is printed now"
         )
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_does_what_it_says(page, folder):
+def test_commands_of_a_page_print_what_it_shows(page, folder):
     check(page, folder, long=False)
 
 
@@ -73,7 +76,7 @@ SLOW_PAGES = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", SLOW_PAGES)
-def test_a_page_with_slow_commands_does_what_it_says(page, folder):
+def test_slow_commands_of_a_page_print_what_it_shows(page, folder):
     check(page, folder, long=True)
 
 
@@ -92,7 +95,7 @@ def test_blocks_are_found():
     assert (third.caption, third.text) == ("a.yaml", "x: 1\n")
 
 
-def test_a_command_that_fails_and_one_that_prints_something_else_are_seen(folder):
+def test_a_failing_command_and_a_different_output_are_noticed(folder):
     page = folder / "page.md"
     page.write_text("```console\n$ sparsim run ring_check --set cluster.nodes=0\n```\n")
     with pytest.raises(AssertionError, match="exit code 2"):
@@ -102,19 +105,43 @@ def test_a_command_that_fails_and_one_that_prints_something_else_are_seen(folder
         check(page, folder, long=False)
 
 
-def rewritten(page, folder):
-    """The page with what its commands print now; blocks with `...` are left alone."""
+def page_with_new_output(page, folder):
+    """The text of a page with what its commands print now; blocks with `...` are not changed."""
     text = page.read_text(encoding="utf-8")
-    printed = dict.fromkeys([])
-    for command, now in followed(page, folder, long=True):
+    printed = {}
+    for command, now in run_page(page, folder, long=True):
         if command.printed is not None and not agrees(command.printed, now):
             if "..." in command.printed:
-                print(f"{page}: to be mended by hand: $ {command.line}\n{now}", file=sys.stderr)
+                print(f"{page}: change this by hand: $ {command.line}\n{now}", file=sys.stderr)
             else:
                 printed[command.printed] = now
     for old, new in printed.items():
         text = text.replace(old, new)
     return text
+
+
+def test_readme_and_design_are_short():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n# Reference\n")[0]
+    assert len(readme.split()) <= 700
+    assert len((ROOT / "DESIGN.md").read_text(encoding="utf-8").split()) <= 1200
+
+
+def test_every_test_and_every_file_that_is_named_exists():
+    tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    for name in ("DESIGN.md", "CONTRIBUTING.md", "docs/developers/changes.md", "docs/developers/testing.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert set(re.findall(r"`(test_\w+)`", text)) <= tests, name
+        for path in re.findall(r"`([a-z_-]+/[\w/.-]+\.(?:py|md|yaml))`", text):
+            if "NAME" not in path:
+                assert (ROOT / path).exists() or (ROOT / "simulator" / path).exists(), (name, path)
+
+
+def test_the_citation_has_the_version_of_the_package():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == version
+    assert citation["authors"] == [{"name": "sparsim developers"}]
+    assert set(citation) >= {"cff-version", "message", "title"}
 
 
 @pytest.mark.long
@@ -132,12 +159,12 @@ def test_the_pages_build_without_a_warning(tmp_path):
 
 
 def main():
-    """Write what the commands of docs/ print now below them."""
+    """Write what the commands print now into README and docs."""
     os.environ["COLUMNS"] = COLUMNS
-    for page in documents()[1:]:
+    for page in documents():
         with tempfile.TemporaryDirectory() as name:
-            clone(Path(name))
-            text = rewritten(page, Path(name))
+            link_clone(Path(name))
+            text = page_with_new_output(page, Path(name))
             os.chdir(ROOT)
         if text != page.read_text(encoding="utf-8"):
             page.write_text(text, encoding="utf-8")

@@ -1,5 +1,7 @@
-"""Every package that an installation brings along stands in docs/licences.md, with a licence that asks for no more than
-its notice. `python tests/contracts/test_licences.py` writes the page."""
+"""docs/developers/licences.md lists every package that is installed, with a licence that asks for its notice only.
+
+`python tests/contracts/test_licences.py` writes the page.
+"""
 
 import re
 import sys
@@ -8,12 +10,12 @@ from importlib.metadata import PackageNotFoundError, distribution
 from packaging.requirements import Requirement
 from places import ROOT
 
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "developers" / "licences.md"
 FREE = ("MIT", "BSD", "Apache", "PSF", "Python Software Foundation", "0BSD", "HPND", "Zlib", "ISC", "CC0")
-HEAD = """# Licences of what is installed with it
+HEAD = """# Licences
 
-sparsim is under the Apache License 2.0. `pip install sparsim` brings these packages, directly or through others; none
-is copied into this repository. Written by `python tests/contracts/test_licences.py`.
+sparsim is under the Apache License 2.0. `pip install sparsim` also installs these packages, directly or as their
+dependencies; none is copied into this repository. Written by `python tests/contracts/test_licences.py`.
 
 | package | licence |
 |---|---|

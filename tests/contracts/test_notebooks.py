@@ -1,4 +1,4 @@
-"""Notebooks: kept without outputs, in order, and each runs to its answer."""
+"""Notebooks are stored without outputs, in order, and each runs to its answer."""
 
 import re
 
@@ -32,7 +32,9 @@ def test_a_notebook_is_valid_stripped_and_asks_before_it_answers(path):
     assert set(notebook.metadata) <= {"kernelspec", "language_info"}
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None and not cell.metadata for cell in code)
-    assert all(re.fullmatch("[a-z-]+", cell.id) for cell in notebook.cells), "ids are words, the same whoever saves it"
+    assert all(re.fullmatch("[a-z-]+", cell.id) for cell in notebook.cells), (
+        "ids are words, so that saving a notebook does not change them"
+    )
     assert len(code) <= MOST_CODE
     first, last = notebook.cells[0], notebook.cells[-1]
     assert (first.id, first.cell_type, last.id) == ("question", "markdown", "answer")
@@ -40,7 +42,7 @@ def test_a_notebook_is_valid_stripped_and_asks_before_it_answers(path):
     assert any("assert " in cell.source for cell in code)
 
 
-def test_the_code_of_a_notebook_compiles_and_names_no_place_of_one_machine(path):
+def test_the_code_of_a_notebook_compiles_and_has_no_absolute_paths(path):
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -61,4 +63,4 @@ def test_a_notebook_runs_to_its_answer(path):
     shown = [each for cell in notebook.cells if cell.cell_type == "code" for each in cell.outputs]
     assert any("image/png" in each.get("data", {}) for each in shown), "at least one picture"
     assert not [each for each in shown if each.output_type == "stream" and each.name == "stderr"], "no warnings"
-    assert sorted(FOLDER.rglob("*")) == before, "nothing is written beside it"
+    assert sorted(FOLDER.rglob("*")) == before, "nothing is written next to it"

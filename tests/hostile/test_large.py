@@ -1,4 +1,4 @@
-"""Long and large: what must stay below 30 s and 2 GiB, and flat over time. Prints the rows of docs/large.md.
+"""Long and large: what must stay below 30 s and 2 GiB, and flat over time. Prints the rows of docs/developers/large.md.
 
 `pytest -m long tests/hostile/test_large.py -s`. Seconds are those of the processors: a busy machine fails nothing.
 """
@@ -135,7 +135,7 @@ SWEEP = """
 
 
 def test_a_sweep_holds_little_more_with_every_point(tmp_path):
-    """10,000 points; docs/large.md has 100,000."""
+    """10,000 points; docs/developers/large.md has 100,000."""
     (tmp_path / "sweep.yaml").write_text(textwrap.dedent(SWEEP).replace("POINTS", "10"))
     arguments = ("sweep", tmp_path / "sweep.yaml", "--out", tmp_path / "out", "--workers", "2")
     made = within("sweep of 10,000 points", *arguments, seconds=120, memory=2**29)
@@ -154,6 +154,6 @@ for _ in range(5):
 
 
 def test_validation_again_and_again_holds_no_more():
-    """Five times; docs/large.md has fifty."""
+    """Five times; docs/developers/large.md has fifty."""
     made = told("validate five times", watched("-c", AGAIN))
     assert made.growth() <= 2**25

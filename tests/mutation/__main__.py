@@ -3,7 +3,7 @@
     pip install coverage
     python tests/mutation cover                                  # once: which test runs which line, minutes
     python tests/mutation run --seed 1 --minutes 60              # try mutants in random order; goes on where it stopped
-    python tests/mutation table --seed 1 > docs/mutants.md
+    python tests/mutation table --seed 1 > docs/developers/mutants.md
 
 What was tried of a seed's order is a simple random sample, wherever it was stopped.
 """
@@ -35,7 +35,7 @@ SAME = "simulator/__init__.py"
 
 def pool(root: Path = ROOT, only: str = "") -> list[Mutant]:
     """Every mutant of the packages below `root`, in order."""
-    files = [path for name in PACKAGES for path in sorted((root / "simulator" / name).glob("*.py"))]
+    files = [path for name in PACKAGES for path in sorted((root / "simulator" / name).rglob("*.py"))]
     found = [(str(path.relative_to(root)), path.read_bytes()) for path in files]
     return [mutant for path, source in found if only in path for mutant in mutants(path, source)]
 

@@ -41,24 +41,24 @@ def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
     lines = [
         "# Mutants",
         "",
-        "Made by `python tests/mutation` (its help says how): small faults are put into `models/`, `engine/`, "
-        "`sparsifiers/` and `topologies/`, one at a time, and the tests that run the changed line are run, the fastest "
-        "first, up to a budget of seconds. A mutant that they let pass counts as survived, also where the rest of the "
-        "tests would have noticed it.",
+        "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into `models/`, "
+        "`engine/`, `sparsifiers/` and `topologies/`, one at a time; then the tests that run the changed line are run, "
+        "the fastest first, up to a limit of seconds. A mutant that these tests do not notice counts as survived, even "
+        "if other tests would notice it.",
         "",
         f"Of {len(pool):,} possible mutants {len(rows)} were tried, in random order (seed {seed}): "
-        f"{_share(len(killed), len(rows))} noticed; without those that no test could notice, for the reasons below, "
-        f"{_share(len(killed), real)}.",
+        f"{_share(len(killed), len(rows))} noticed; without the mutants that no test can notice, for the reasons "
+        f"below, {_share(len(killed), real)}.",
         "",
         *_files(rows, pool),
         "",
         *_operators(rows),
         "",
-        "## Survivors that could be noticed",
+        "## Survivors that a test could notice",
         "",
         *_listed((row, "") for row, reason in left if not reason),
         "",
-        "## Survivors that change nothing that is promised",
+        "## Survivors that no test can notice",
         "",
         *_listed((row, reason) for row, reason in left if reason),
     ]

@@ -20,8 +20,8 @@ LIBRARIES = (
     "hypothesis.extra.numpy", "pyarrow.parquet",
 )  # fmt: skip
 MEMORY = 6 * 2**30
-COPIED = ("simulator", "tests", "configs", "scenarios", "examples", "notebooks", "docs", "README.md", "DESIGN.md",
-          "CHANGELOG.md", "pyproject.toml", "LICENSE")  # fmt: skip
+COPIED = ("simulator", "sparsim", "tests", "configs", "scenarios", "examples", "notebooks", "docs", "README.md",
+          "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "LICENSE")  # fmt: skip
 
 
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no")

@@ -1,1 +1,1 @@
-"""A sparsifier and a topology for sparsim, from outside of it."""
+"""A sparsifier and a topology for sparsim, in a package of their own."""

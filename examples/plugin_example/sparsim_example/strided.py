@@ -1,4 +1,4 @@
-"""Strided: every m-th element in turn."""
+"""Strided: every m-th element, starting one element later each iteration."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from simulator.sparsifiers.base import Selective, Style, per_call
 
 
 class Strided(Selective, kind="strided"):
-    """Every m-th element of a bucket, m = round(1/density), one further each iteration; the rest waits as residual.
+    """Every m-th element of a bucket, m = round(1/density), starting one later each iteration; the rest is residual.
 
     All workers send the same elements, so they are summed by an all-reduce of d/m values, without indices and without
-    build-up: K = k = d/m on average over m iterations. No look at the values, so selecting is one strided copy.
+    build-up: K = k = d/m on average over m iterations. Values are not compared, so selection is one strided copy.
     """
 
     @property
     def stride(self) -> int:
-        """m, elements from one that is sent to the next."""
+        """m, the distance between elements that are sent."""
         return max(1, round(1 / self.density))
 
     def target(self, bucket_numel: int) -> float:
@@ -28,7 +28,7 @@ class Strided(Selective, kind="strided"):
         return self.density * bucket_numel
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """The elements whose turn it is, the same on every worker."""
+        """The elements of this iteration, the same on every worker."""
         turn = block.coordinate % self.stride == block.iteration % self.stride
         chosen = np.broadcast_to(turn, u.shape)
         return Choice(chosen, np.where(chosen, u, 0), scanned=self._selected(block.numel))
@@ -39,7 +39,7 @@ class Strided(Selective, kind="strided"):
         return Selection(np.full(workers, k), k, k, self.target(bucket.numel), scanned=k)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add over the bucket, a strided copy out of it, and clearing what was copied."""
+        """Adding the residual over the bucket, a strided copy, and clearing the residual of what was copied."""
         k = selection.largest
         return [
             per_call("residual_add", (float(bucket.numel),), 1),
