@@ -100,10 +100,10 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             ],
         },
         "vary": axes | {"description": "Every combination of these values is a point."},
-        "zip": {"type": "array", "items": axes, "description": "Lists of the same length whose values are taken together."},
+        "zip": {"type": "array", "items": axes, "description": "Lists of one length whose values are taken together."},
         "skip": {
             "type": "array",
-            "description": "A point is left out where it meets all conditions of an entry: a value, a list, or comparisons.",
+            "description": "A point that meets all conditions of an entry is left out: a value, a list, or comparisons.",
             "items": {"type": "object", "minProperties": 1},
         },
     }
