@@ -103,7 +103,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
         "zip": {"type": "array", "items": axes, "description": "Lists of one length whose values are taken together."},
         "skip": {
             "type": "array",
-            "description": "A point that meets all conditions of an entry is left out: a value, a list, or comparisons.",
+            "description": "A point is left out where it meets all conditions of an entry: values, lists, comparisons.",
             "items": {"type": "object", "minProperties": 1},
         },
     }
