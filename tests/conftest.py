@@ -34,9 +34,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """No worker processes where only files are tested: starting them takes longer than most files do."""
-    places = [argument.partition("::")[0] for argument in config.args]
-    return 0 if all(place.endswith(".py") for place in places) else None
+    """No worker processes where files or folders are named: starting them takes longer than testing most of these."""
+    return 0 if config.args_source is pytest.Config.ArgsSource.ARGS else None
 
 
 @pytest.fixture(scope="session")

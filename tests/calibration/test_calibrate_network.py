@@ -11,7 +11,7 @@ from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write
 from simulator.cli import main
 from simulator.scenario.reading import load
 
-SIZES = [2**i for i in range(12, 29, 4)]
+SIZES = [2**i for i in range(12, 29, 2)]
 BANDWIDTH, LATENCY = 2e11, 6e-6
 SCENARIO = """
 name: uses a calibrated network
@@ -58,6 +58,7 @@ def test_logs_of_a_known_law_give_it_back_with_curves_of_every_worker_count(tmp_
     assert yaml.safe_load(text)["measured"][0]["workers"] == 2
 
 
+@pytest.mark.long
 def test_the_fit_in_words_names_each_count_left_out_and_what_was_left_out_of_the_logs(tmp_path):
     rows = [(size, 1e-3, 1e-3) for size in SIZES]
     other = write(tmp_path / "other.log", nccl_log(rows, program="sendrecv"))
@@ -293,6 +294,7 @@ def test_a_base_that_is_no_network_is_named_with_its_line(tmp_path):
     assert (result.exit_code, result.stderr.startswith(f"{base}:2:")) == (2, True)
 
 
+@pytest.mark.long
 def test_links_inside_and_between_nodes_are_fitted_together(tmp_path):
     base = tmp_path / "base.yaml"
     base.write_text("kind: single_switch\nbandwidth: 1 GB/s\nintra_node: {bandwidth: 1 GB/s, latency: 1 us}\n")

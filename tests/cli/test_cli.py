@@ -112,10 +112,9 @@ def test_check_prints_a_scenario_that_loads_to_the_same_digest(tmp_path):
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     bad = tmp_path / "bad.yaml"
     bad.write_text((ROOT / "scenarios" / "ring_check.yaml").read_text().replace("nodes: 8", "nodes: 0"))
-    result = sparsim("run", str(bad))
-    assert result.returncode == 2
+    result = invoke("run", str(bad))
+    assert result.exit_code == 2
     assert result.stdout == ""
-    assert "Traceback" not in result.stderr
     assert re.fullmatch(r".*bad\.yaml:4:3: cluster\.nodes: expected at least 1, got 0\n", result.stderr)
 
 
@@ -139,8 +138,8 @@ def test_check_prints_one_json_document_on_demand():
 
 def test_an_unwritable_place_is_said_so(tmp_path):
     (tmp_path / "file").write_text("")
-    result = sparsim("run", "ring_check", "--out", str(tmp_path / "file" / "inside"))
-    assert result.returncode == 2
+    result = invoke("run", "ring_check", "--out", str(tmp_path / "file" / "inside"))
+    assert result.exit_code == 2
     assert "expected a place that can be written" in result.stderr
 
 
