@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.reporting.figures.style.style import Look
+from simulator.reporting.figures.style.colours import Look
 from simulator.reporting.page.parts import Plot
 
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}

@@ -8,7 +8,8 @@ import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.data.rows import method_name, methods, varied
-from simulator.reporting.figures.style.style import GREY, PHASES, looks, words
+from simulator.models.terms import TERM_LABELS
+from simulator.reporting.figures.style.colours import GREY, PHASES, assign_looks
 from simulator.reporting.page.columns import OUTCOMES, column_of
 from simulator.reporting.page.parts import Column, Points
 from simulator.reporting.page.plots import values
@@ -30,7 +31,7 @@ def points_of(table: pd.DataFrame) -> Points:
                for item in [column_of(name)]]  # fmt: skip
     columns += [column_of(name) for name in outcomes]
     names = methods(table)
-    found = looks(names)
+    found = assign_looks(names)
     return Points(
         columns=columns,
         values={column.key: _packed(table[column.key], column) for column in columns}
@@ -40,7 +41,7 @@ def points_of(table: pd.DataFrame) -> Points:
         palette={name: {"colour": look.colour, "stroke": look.stroke} for name, look in found.items()},
         constant={name: value for name, value in constants(table).items() if name.startswith("breakdown_s.")},
         phases=[
-            {"key": f"breakdown_s.{phase}", "label": words(phase), "colour": PHASES[phase],
+            {"key": f"breakdown_s.{phase}", "label": TERM_LABELS[phase], "colour": PHASES[phase],
              "pattern": "/" if PHASES[phase] == GREY else ""}
             for phase in BREAKDOWN if f"breakdown_s.{phase}" in table
         ],

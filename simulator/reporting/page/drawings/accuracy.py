@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.style.style import looks, share
+from simulator.reporting.figures.style.colours import assign_looks
+from simulator.reporting.wording.values import format_share
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, SHARE, axis, hover, layout, marks, rule, text, wrapped
 
@@ -22,12 +23,12 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
     last = len(groups) - 0.5
     traces: list[dict[str, Any]] = []
     for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
-        name = f"±{share(band)}" if part else "measured = predicted"
+        name = f"±{format_share(band)}" if part else "measured = predicted"
         style: dict[str, Any] = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
         ends = [(1 + part) * low, (1 + part) * high]
         traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
         traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
-    for place, (group, look) in enumerate(looks(groups).items()):
+    for place, (group, look) in enumerate(assign_looks(groups).items()):
         for fitted, mine in data[data["group"] == group].groupby("used_in_fit"):
             custom = [
                 [wrapped(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]

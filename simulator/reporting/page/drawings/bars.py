@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN
-from simulator.reporting.figures.style.style import GREY, PHASES, words
+from simulator.models.terms import TERM_LABELS
+from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, layout, values, wrapped
 from simulator.units import show_time
@@ -29,7 +30,7 @@ def iteration_breakdown(data: pd.DataFrame) -> Plot:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": words(phase),
+                "name": TERM_LABELS[phase],
                 "y": places,
                 "x": values(table[phase]),
                 "customdata": values(of_all),

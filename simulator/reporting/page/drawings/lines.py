@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from simulator.reporting.figures.data.replays import recorded_runs
-from simulator.reporting.figures.style.style import looks
+from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import (
     BYTES,
@@ -30,7 +30,7 @@ def density_sweep(data: pd.DataFrame) -> Plot:
     densities = data.loc[data["density"] < 1, "density"]
     ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
     traces = []
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("density")
         level = len(mine) == 1 and mine["density"].iloc[0] == 1
         x = ends if level else mine["density"]
@@ -58,7 +58,7 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
     """Efficiency and throughput against workers; ideal in grey."""
     ideal = data.groupby("workers")["ideal_samples_per_s"].max()
     traces = [rule("ideal", list(ideal.index), [1.0] * len(ideal)), rule("ideal", list(ideal.index), list(ideal), 1)]
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("workers")
         said = "%{x:,.0f} workers"
         traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
@@ -102,7 +102,7 @@ def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: di
     """A panel over workers, and one for each recorded run of iterations, since nothing was recorded between them."""
     runs = recorded_runs(data)
     traces: list[dict[str, Any]] = []
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method]
         mean = mine.groupby("workers")[[shown.solid, shown.dotted]].mean()
         said = "%{x:,.0f} workers"

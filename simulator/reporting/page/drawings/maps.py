@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.break_even_map import DENSE
-from simulator.reporting.figures.style.style import intensities, looks, short_bits, tinted
+from simulator.reporting.figures.style.axes import format_bits
+from simulator.reporting.figures.style.colours import amount_colours, assign_looks, tint
 from simulator.reporting.figures.traffic_matrix import workers_first
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import SECONDS, axis, layout, text, values
@@ -19,19 +20,19 @@ _TICKS = 12
 def break_even_map(data: pd.DataFrame) -> Plot:
     """One heat map a winning method, so that each is in the legend; the darker, the larger the margin."""
     bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
-    styles = looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
+    styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
     traces: list[dict[str, Any]] = []
     for winner, look in styles.items():
         for light in (True, False):
             part = [
                 row
                 for row in data[data["winner"] == winner].itertuples()
-                if (tinted(look.colour, float(row.margin))[1] != "#FFFFFF") is light
+                if (tint(look.colour, float(row.margin))[1] != "#FFFFFF") is light
             ]
             if part:
                 traces.append(_won(part, look.colour, bandwidths, counts))
         traces.append(_entry(winner, look.colour))
-    x = axis("network bandwidth (bit/s)") | _ticks([short_bits(float(value)) for value in bandwidths], 7)
+    x = axis("network bandwidth (bit/s)") | _ticks([format_bits(float(value)) for value in bandwidths], 7)
     y = axis("workers") | _ticks([f"{value:,}" for value in counts], 16)
     bare = {"showgrid": False, "ticks": ""}
     return {
@@ -52,8 +53,8 @@ def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int
         z[y][x] = min(margin, 1.0)
         said[y][x] = f"{100 * margin:.0f}" if margin < 9.995 else f"{1 + margin:.0f}×"
         times = values([row.iteration_time_s, row.over_iteration_time_s])
-        custom[y][x] = [text(row.over), *times, short_bits(float(row.bandwidth_bytes_per_s)), f"{row.workers:,}"]
-    pale, full = (tinted(colour, strength)[0] for strength in (0.0, 1.0))
+        custom[y][x] = [text(row.over), *times, format_bits(float(row.bandwidth_bytes_per_s)), f"{row.workers:,}"]
+    pale, full = (tint(colour, strength)[0] for strength in (0.0, 1.0))
     written = shape[0] <= 16 and shape[1] <= 16
     return {
         "type": "heatmap",
@@ -69,7 +70,7 @@ def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int
         "ygap": 1,
         "text": said,
         "texttemplate": "%{text}" if written else "",
-        "textfont": {"color": tinted(colour, float(part[0].margin))[1], "size": 13},
+        "textfont": {"color": tint(colour, float(part[0].margin))[1], "size": 13},
         "customdata": custom,
         "hovertemplate": "<b>%{fullData.name}</b><br>%{customdata[4]} workers, %{customdata[3]}bit/s"
         "<br>%{customdata[1]:.4~s}s per iteration<br>%{customdata[0]}: %{customdata[2]:.4~s}s<extra></extra>",
@@ -117,7 +118,7 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
 
 def link_utilisation(data: pd.DataFrame) -> Plot:
     """One row a link, the busiest on top; periods as bars, shaded by utilisation."""
-    shades = intensities()
+    shades = amount_colours()
     links = list(dict.fromkeys(data["link"]))
     place = {name: number for number, name in enumerate(links)}
     alike = data.groupby("link")["alike"].first()
@@ -177,7 +178,7 @@ def _span(count: int) -> dict[str, Any]:
 
 def _scale() -> list[list[Any]]:
     """The figures' colours of an intensity, as plotly takes them."""
-    shades = intensities()
+    shades = amount_colours()
     return [[place / 10, _rgb(shades(place / 10))] for place in range(11)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import words
+from simulator.models.terms import TERM_LABELS
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Column, Page, Table
@@ -92,7 +92,7 @@ def _terms(document: dict[str, Any]) -> Table:
     comparison, whole = document.get("comparison"), document["iteration_time_s"]
     columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
     rows: list[list[Any]] = [
-        [words(phase), document["breakdown_s"][phase], document["breakdown_s"][phase] / whole if whole else None]
+        [TERM_LABELS[phase], document["breakdown_s"][phase], document["breakdown_s"][phase] / whole if whole else None]
         for phase in BREAKDOWN
     ]
     rows.append(["sum", whole, 1.0 if whole else None])
