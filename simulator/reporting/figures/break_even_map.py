@@ -37,7 +37,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         "workers": "number of GPUs",
         "winner": "the method with the shortest iteration",
         "iteration_time_s": "its seconds per iteration",
-        "over": "what the winner is compared with: dense, or the best other method where dense wins or is not in the sweep",
+        "over": "what the winner is compared with: dense, or the next best method where dense wins or was not swept",
         "over_iteration_time_s": "seconds per iteration of the method in `over`",
         "margin": "over_iteration_time_s / iteration_time_s - 1",
     }
@@ -47,7 +47,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         table = source.table
         if BANDWIDTH not in table or table[BANDWIDTH].nunique() < 2 or table["workers"].nunique() < 2:
             wanted = "a sweep over cluster.network.bandwidth and workers"
-            raise self.refusal(source, wanted, "another one", "see scenarios/sweeps/break_even_map")
+            raise self.refusal(source, wanted, "a sweep over other keys", "see scenarios/sweeps/break_even_map")
         made = pd.DataFrame(
             {
                 "method": methods(table),

@@ -10,7 +10,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_share_axis
-from simulator.reporting.figures.style.colours import assign_looks, line_styles
+from simulator.reporting.figures.style.colours import line_styles
 from simulator.studies.traces.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class BuildUp(Figure, kind="build_up"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers; right: over the iterations at the most workers."""
         left, runs = make_panels(figure, data)
-        for method, look, line in line_styles(data["method"]):
+        for method, line in line_styles(data["method"]):
             mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
             left.plot(mean.index, mean["aggregated"], label=method, **line)
-            left.plot(mean.index, mean["independent"], ":", color=look.colour, linewidth=1.2)
+            left.plot(mean.index, mean["independent"], ":", color=line["color"], linewidth=1.2)
         left.set_yscale("log")
         set_share_axis(left, "aggregated density")
         set_log_ticks(left, "y")

@@ -13,8 +13,14 @@ from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.models.hardware import Gpu
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis, set_seconds_axis, set_share_axis
-from simulator.reporting.figures.style.colours import GREY, assign_looks, line_styles
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_log_ticks,
+    set_number_axis,
+    set_seconds_axis,
+    set_share_axis,
+)
+from simulator.reporting.figures.style.colours import GREY, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,11 +113,11 @@ class CostCurves(Figure, kind="cost_curves"):
         """Left: seconds; right, where something was measured: residuals."""
         measured = bool(data["measured_s"].notna().any())
         axes = figure.subplots(1, 2 if measured else 1, squeeze=False)[0]
-        for kernel, look, line in line_styles(data["kernel"]):
+        for kernel, line in line_styles(data["kernel"]):
             mine = data[data["kernel"] == kernel]
             curve = mine[mine["measured_s"].isna()].sort_values("elements")
             timed = mine[mine["measured_s"].notna()].sort_values("elements")
-            marks = {"color": look.colour, "linestyle": "none", "marker": look.marker, "markerfacecolor": "white"}
+            marks = {"color": line["color"], "linestyle": "none", "marker": line["marker"], "markerfacecolor": "white"}
             axes[0].plot(curve["elements"], curve["curve_s"], **line | {"marker": ""}, label=kernel)
             if measured:
                 axes[0].plot(timed["elements"], timed["measured_s"], **marks)

@@ -9,8 +9,14 @@ import pandas as pd
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import DENSITY, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_bytes_axis, set_log_ticks, set_seconds_axis, set_share_axis
-from simulator.reporting.figures.style.colours import assign_looks, line_styles
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_bytes_axis,
+    set_log_ticks,
+    set_seconds_axis,
+    set_share_axis,
+)
+from simulator.reporting.figures.style.colours import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -20,7 +26,7 @@ _WIDE = 6
 
 
 class DensitySweep(Figure, kind="density_sweep"):
-    """Iteration time and bytes sent per worker against density, one line for each method; dense is a horizontal line."""
+    """Iteration time and bytes sent per worker against density, one line per method; dense is a horizontal line."""
 
     title: ClassVar[str] = "Iteration time and traffic against density"
     question: ClassVar[str] = "At which density is each method faster than dense?"
@@ -67,18 +73,18 @@ class DensitySweep(Figure, kind="density_sweep"):
         """Left: time, with its interval where few lines share the panel; right: bytes."""
         left, right = figure.subplots(1, 2)
         few = data["method"].nunique() <= 3
-        for method, look, line in line_styles(data["method"]):
+        for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("density")
             if len(mine) == 1 and mine["density"].iloc[0] == 1:
                 row = mine.iloc[0]
-                left.axhline(row["iteration_time_s"], color=look.colour, linestyle="--", label=method)
-                right.axhline(row["sent_bytes"], color=look.colour, linestyle="--")
+                left.axhline(row["iteration_time_s"], color=line["color"], linestyle="--", label=method)
+                right.axhline(row["sent_bytes"], color=line["color"], linestyle="--")
                 continue
             left.plot(mine["density"], mine["iteration_time_s"], label=method, **line)
             right.plot(mine["density"], mine["sent_bytes"], **line)
             if few:
                 left.fill_between(
-                    mine["density"], mine["p5_s"], mine["p95_s"], color=look.colour, alpha=0.15, linewidth=0
+                    mine["density"], mine["p5_s"], mine["p95_s"], color=line["color"], alpha=0.15, linewidth=0
                 )
         for axes in (left, right):
             axes.set_xscale("log")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.sources import Source
-from simulator.models.terms import TERM_LABELS
 from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import show_time

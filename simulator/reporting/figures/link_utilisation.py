@@ -42,7 +42,9 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         """One row per link and period; the busiest links first."""
         table = source.read_table("links.csv")
         if table is None:
-            hint = "`sparsim run --out` writes it where exchanges share links: parameter servers, other jobs, slow links"
+            hint = (
+                "`sparsim run --out` writes it where exchanges share links: parameter servers, other jobs, slow links"
+            )
             raise self.refusal(source, "a run with links.csv in its folder", "none", hint)
         if not set(_COLUMNS) <= set(table.columns):
             raise self.refusal(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
@@ -71,7 +73,9 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
             edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
             used = mine["utilisation"].mask(mine["utilisation"] == 0).to_numpy()[None, :]
             lane = (place - 0.42, place + 0.42)
-            mesh = axes.pcolormesh(edges, lane, used, cmap=amount_colours(), vmin=0, vmax=1, rasterized=len(edges) > 500)
+            mesh = axes.pcolormesh(
+                edges, lane, used, cmap=amount_colours(), vmin=0, vmax=1, rasterized=len(edges) > 500
+            )
         count = data.groupby("link")["alike"].first()
         names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
         axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)

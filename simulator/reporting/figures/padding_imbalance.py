@@ -10,7 +10,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_number_axis
-from simulator.reporting.figures.style.colours import assign_looks, line_styles
+from simulator.reporting.figures.style.colours import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -48,11 +48,11 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
         left, runs = make_panels(figure, data)
-        for method, look, line in line_styles(data["method"]):
+        for method, line in line_styles(data["method"]):
             over = data[data["method"] == method].groupby("workers")["padding"]
             mean, low, high = over.mean(), over.min(), over.max()
             left.plot(mean.index, mean, label=method, **line)
-            left.fill_between(mean.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
+            left.fill_between(mean.index, low, high, color=line["color"], alpha=0.15, linewidth=0)
         set_number_axis(left, "padding (sent / selected)")
         set_count_axis(left, "workers", data["workers"])
         left.set_title("padding; shaded: all iterations")

@@ -10,8 +10,14 @@ from simulator.errors import shown
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import methods, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_number_axis, set_share_axis
-from simulator.reporting.figures.style.colours import GREY, assign_looks, line_styles
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_count_axis,
+    set_log_ticks,
+    set_number_axis,
+    set_share_axis,
+)
+from simulator.reporting.figures.style.colours import GREY, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -63,7 +69,7 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         ideal = data.groupby("workers")["ideal_samples_per_s"].max()
         left.axhline(1.0, color=GREY, linewidth=3, label="ideal")
         right.plot(ideal.index, ideal, color=GREY, linewidth=3)
-        for method, look, line in line_styles(data["method"]):
+        for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("workers")
             left.plot(mine["workers"], mine["efficiency"], label=method, **line)
             right.plot(mine["workers"], mine["throughput_samples_per_s"], **line)

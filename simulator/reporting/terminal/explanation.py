@@ -80,7 +80,9 @@ def _describe_content(row: dict[str, Any]) -> str:
     numbers, term = row["numbers"], row["term"]
     if term in ("forward", "backward"):
         scaled = numbers.get("compute_time_s")
-        return f"{numbers['tensors']} tensors" + (f", scaled to a compute time of {show_time(scaled)}" if scaled else "")
+        return f"{numbers['tensors']} tensors" + (
+            f", scaled to a compute time of {show_time(scaled)}" if scaled else ""
+        )
     if "kernels" in numbers:
         return _describe_kernels([*numbers["kernels"], *numbers.get("kernels_inside", [])])
     return _CONTENTS[term](numbers) if term in _CONTENTS else ""

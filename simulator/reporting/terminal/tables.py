@@ -67,7 +67,7 @@ def _breakdown(document: dict[str, Any]) -> Table:
     table.add_column("")
     others: dict[str, float] = {}
     if comparison:
-        table.add_column(f"compared with {escape(comparison['baseline'])}", justify="right")
+        table.add_column(escape(comparison["baseline"]), justify="right")
         others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
     for term, seconds in split_idle(document["breakdown_s"], document["idle_s"]).items():
         if term == "data_loading" and not seconds:

@@ -110,7 +110,10 @@ def distinct_points(points: list[dict[str, Any]]) -> list[tuple[str, dict[str, A
     for point in points:
         groups.setdefault(tuple(point["digests"]), []).append(point)
     return [
-        (point_name(same[0]["key"]) + (f" and {len(same) - 1} more that are the same" if len(same) > 1 else ""), same[0])
+        (
+            point_name(same[0]["key"]) + (f" and {len(same) - 1} more that are the same" if len(same) > 1 else ""),
+            same[0],
+        )
         for same in groups.values()
     ]
 

@@ -1,4 +1,4 @@
-"""What the keys of a result and the columns of a sweep are called, which kind of quantity they hold, and their meaning."""
+"""Keys of a result and columns of a sweep in words: the label, the kind of quantity, and the meaning of each."""
 
 from __future__ import annotations
 

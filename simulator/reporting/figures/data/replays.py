@@ -69,8 +69,8 @@ def draw_iterations(
 ) -> list[tuple[str, pd.DataFrame]]:
     """Draw a column over the iterations of a run, with the looks of `labels`; returns each line's colour and rows."""
     drawn = []
-    for method, look, line in line_styles(labels):
+    for method, line in line_styles(labels):
         for part in split_at_gaps(run[run["method"] == method]):
             axes.plot(part["iteration"], part[column], **line | {"markersize": 4})
-            drawn.append((look.colour, part))
+            drawn.append((line["color"], part))
     return drawn

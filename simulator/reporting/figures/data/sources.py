@@ -131,7 +131,7 @@ def _of_folder(folder: Path, place: str) -> Source:
     if (folder / TRACE_FILE).is_file():
         return Source(place, "trace", folder=folder)
     if (folder / "points.jsonl").is_file():
-        raise _unknown_source(place, "a sweep that is not finished", "run the same `sparsim sweep` command again to finish it")
+        raise _unknown_source(place, "a sweep that is not finished", "the same `sparsim sweep` command finishes it")
     raise _unknown_source(place, "a folder without results")
 
 
@@ -149,7 +149,7 @@ def _of_yaml(path: Path, place: str) -> Source:
     data = document.data if isinstance(document.data, dict) else {}
     if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
         command = "sweep" if "vary" in data or "zip" in data else "run"
-        hint = f"make results of it first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
+        hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
         raise _unknown_source(place, "a YAML file that describes no GPU", hint)
     try:
         gpu = Gpu.model_validate(data, context={"units_required": True})

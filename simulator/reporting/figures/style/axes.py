@@ -39,7 +39,7 @@ def set_number_axis(axes: Axes, label: str, which: Which = "y") -> None:
 
 
 def set_count_axis(axes: Axes, label: str, values: Iterable[float], which: Which = "x") -> None:
-    """A logarithmic axis of whole numbers (workers), with ticks at the values themselves, fewer where there are many."""
+    """A logarithmic axis of whole numbers (workers), with ticks at the values, fewer where there are many."""
     ticks = thin_ticks(sorted({float(value) for value in values}))
     if len(ticks) > 1:
         getattr(axes, f"set_{which}scale")("log", base=2)

@@ -80,11 +80,11 @@ def assign_looks(labels: Iterable[str]) -> dict[str, Look]:
     return {label: looks[label] for label in labels}
 
 
-def line_styles(labels: Iterable[str]) -> Iterator[tuple[str, Look, dict[str, Any]]]:
-    """Each label with its look and its keywords of `plot`, in the order in which the lines are drawn."""
+def line_styles(labels: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each label with the keywords of `plot` for its line, in the order in which the lines are drawn."""
     looks = assign_looks(labels)
     for place, (label, look) in enumerate(looks.items(), start=1):
-        yield label, look, look.line(place / len(looks))
+        yield label, look.line(place / len(looks))
 
 
 def tint(colour: str, strength: float) -> tuple[tuple[float, float, float], str]:

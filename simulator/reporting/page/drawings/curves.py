@@ -1,4 +1,4 @@
-"""Cost curves: what kernels and collectives take against their size."""
+"""Cost curves: the time of kernels and collectives against their size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulator.reporting.page.plots import BYTES, SECONDS, SHARE, SIZE, axis, ho
 
 
 def cost_curves(data: pd.DataFrame) -> Plot:
-    """Kernels: curves, and where something was timed beside them the timings as marks with their residuals."""
+    """Kernels: their curves and, where there are timings, these as marks with their residuals."""
     timed = data[data["measured_s"].notna()]
     traces: list[dict[str, Any]] = []
     for kernel, look in assign_looks(data["kernel"]).items():
