@@ -22,7 +22,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from simulator.scenario.reading import load
     from simulator.studies.explain.explanation import explain as study
 
-    show(study(load(scenario, overrides)), as_json, "print_explanation", "answers")
+    show(study(load(scenario, overrides)), as_json, "print_explanation", "explanation")
 
 
 @main.command(
@@ -51,4 +51,4 @@ def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str 
     document = study(loaded, targets)
     given = [f"--set {quoted(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", quoted(scenario), *given, document["settings"]]).strip()
-    show(document, as_json, "print_advice", "answers")
+    show(document, as_json, "print_advice", "advice")

@@ -216,12 +216,12 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
 def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -> None:
     """The config, and its figures beside it."""
-    from simulator.reporting.terminal.fits import fit_figure
+    from simulator.reporting.figures.fit_figure import write_fit_figure
     from simulator.studies.sweep.storage import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():
-        fit_figure(lines or (), out.with_suffix(suffix), size_label)
+        write_fit_figure(lines or (), out.with_suffix(suffix), size_label)
 
 
 def _answer(document: dict[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:

@@ -46,10 +46,10 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
         raise InputError(Problem("--out", "a name that ends in .html", repr(out.name)))
     document = compare_outcomes(a, b, set_a, set_b)
     if out is not None:
+        from simulator.reporting.page.making import write_page
         from simulator.reporting.page.pages.comparison_page import comparison_page
-        from simulator.studies.sweep.storage import write_text
 
-        write_text(out, comparison_page(document))
+        write_page(comparison_page(document), out)
     if as_json:
         click.echo(json.dumps(document, indent=2, allow_nan=False))
         return

@@ -41,13 +41,13 @@ def figure(
     if kind is None or not sources or out is None:
         raise click.UsageError("expected KIND SOURCE -o FILE, or --list")
     from simulator.reporting.figures.base import figure_of
-    from simulator.reporting.figures.data.selecting import selected
-    from simulator.reporting.figures.data.sources import open_sources, settings_of
-    from simulator.reporting.figures.making import make
+    from simulator.reporting.figures.data.selecting import select_rows
+    from simulator.reporting.figures.data.sources import open_sources, parse_settings
+    from simulator.reporting.figures.making import write_figure
 
-    member = figure_of(kind, settings_of(settings))
-    source = selected(open_sources(sources), settings_of(where))
-    picture, table = make(member, source, out)
+    member = figure_of(kind, parse_settings(settings))
+    source = select_rows(open_sources(sources), parse_settings(where))
+    picture, table = write_figure(member, source, out)
     click.echo(f"{picture}, {table}")
 
 

@@ -27,9 +27,9 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     RESULTS: what `sparsim run --out`, `sweep --out`, `validate --json`, `trace build-up` or `calibrate` wrote, `-` for
     JSON on standard input, or a scenario, which is run.
     """
-    from simulator.reporting.page.making import make_page
-    from simulator.reporting.page.opening import opened
+    from simulator.reporting.page.making import page_of, write_page
+    from simulator.reporting.page.opening import open_results
 
-    with opened(results, overrides) as source:
-        make_page(source, out)
+    with open_results(results, overrides) as source:
+        write_page(page_of(source), out)
     click.echo(str(out))

@@ -30,7 +30,7 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
     """What a trace holds, and how gradient + residual is distributed, layer by layer."""
     from simulator.studies.traces.trace_study import folder_of, info
 
-    show(info(folder_of(folder), density), as_json, "print_trace")
+    show(info(folder_of(folder), density), as_json, "print_trace", "traces")
 
 
 @trace.command(
@@ -120,7 +120,7 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
     """Fit the overlap law to a trace: on up to 4 workers, held against more."""
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
-    show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap")
+    show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap", "traces")
 
 
 @trace.command(
@@ -141,10 +141,10 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
     if out is not None:
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
-        from simulator.reporting.figures.making import make
+        from simulator.reporting.figures.making import write_figure
         from simulator.studies.sweep.storage import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):
-            make(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
-    show({"rows": rows}, as_json, "print_build_up")
+            write_figure(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
+    show({"rows": rows}, as_json, "print_build_up", "traces")

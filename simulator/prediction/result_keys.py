@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from simulator.models.terms import IDLE
 from simulator.models.timeline import BREAKDOWN
-
-IDLE = ("waiting_for_slowest", "data_loading")
-"""What the breakdown's `idle` is split into."""
 
 
 class ResultKey(NamedTuple):

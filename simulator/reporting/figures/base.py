@@ -1,4 +1,4 @@
-"""The figure family: what a picture answers, the tidy data behind it, and how it is drawn."""
+"""The family of figures: the question that each answers, its tidy data, and how it is drawn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import pandas as pd
 
 from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, nearest, shown
+from simulator.reporting.figures.data.rows import DENSITY, varied
 from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.wording.quantities import method_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 class Figure(Component, family="figure"):
     """Base of all figures.
 
-    `title` and `question` say in words what is shown, `takes` from which kinds of source (`sources.KINDS`), `columns`
-    what each column of the data means, its unit included; `several` whether more than one source may be given.
-    Fields are what a user may set. A member implements `collect` and `draw`.
+    `title` and `question` say what is shown, `takes` from which kinds of source (`sources.KINDS`), `columns` what each
+    column of the data means, with its unit; `several` whether more than one source may be given. Fields are settings
+    of the user. A member implements `collect` and `draw`.
     """
 
     title: ClassVar[str] = ""
@@ -29,39 +31,62 @@ class Figure(Component, family="figure"):
     several: ClassVar[bool] = False
     width: ClassVar[float] = 7.0
     height: ClassVar[float] = 4.3
-    """Inches, of the picture on paper."""
+    """Size on paper, inches."""
 
     def data(self, source: Source) -> pd.DataFrame:
-        """The tidy table that the picture shows, with exactly `columns`; also what is written beside it as CSV.
+        """The tidy table that the picture shows, with exactly `columns`; it is also written next to it as CSV.
 
         Raises InputError where the source does not hold what the figure needs.
         """
         if source.kind not in self.takes:
-            raise self.refused(source, " or ".join(KINDS[kind] for kind in self.takes), KINDS[source.kind])
+            raise self.refusal(source, " or ".join(KINDS[kind] for kind in self.takes), KINDS[source.kind])
         if source.others and not self.several:
-            raise self.refused(source, "one source", f"{1 + len(source.others)} of them")
+            raise self.refusal(source, "one source", f"{1 + len(source.others)} sources")
         try:
             table = self.collect(source)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            # Results are files that anybody may have edited or cut.
+            # Results are files that somebody may have edited or cut.
             got = f"something else ({type(error).__name__}: {shown(str(error))})"
-            raise self.refused(source, "results as sparsim writes them", got) from error
+            raise self.refusal(source, "results as sparsim writes them", got) from error
         if list(table.columns) != list(self.columns):
             raise TypeError(f"figure {self.kind}: columns {list(table.columns)}, declared {list(self.columns)}")
         if table.empty:
-            raise self.refused(source, "at least one value to show", "none")
+            raise self.refusal(source, "at least one value to show", "none")
         return table.reset_index(drop=True)
 
-    def refused(self, source: Source, wanted: str, got: str, hint: str = "") -> InputError:
-        """The error that this figure can't be drawn from a source."""
+    def refusal(self, source: Source, wanted: str, got: str, hint: str = "") -> InputError:
+        """The error to raise where this figure can't be drawn from a source."""
         return InputError(Problem(source.place, f"for figure {self.kind} {wanted}", got, hint))
+
+    def check_unique_points(self, source: Source, keys: pd.DataFrame) -> None:
+        """Raise InputError where one row of `keys` belongs to several points, naming what else varies."""
+        table = source.table
+        if "digest" not in table:
+            raise self.refusal(source, "a column digest", "none")
+        groups = [keys[name] for name in keys]
+        several = table.groupby(groups, dropna=False)["digest"].transform("nunique") > 1
+        if not several.any():
+            return
+        own = {*keys, *([DENSITY] if "density" in keys else [])}
+        others = [
+            column
+            for column in varied(table)
+            if table[column].groupby(groups, dropna=False).nunique(dropna=False).max() > 1 and column not in own
+        ]
+        example = method_name(table.loc[several, others[0]].iloc[0]) if others else ""
+        raise self.refusal(
+            source,
+            f"one point for each {' and '.join(map(str, keys))}",
+            f"several, which differ in {', '.join(others) or 'the base'}",
+            f"choose with --where '{others[0]}={example}'" if others else "",
+        )
 
     def collect(self, source: Source) -> pd.DataFrame:
         """The tidy table. Raises InputError where the source lacks something."""
         raise NotImplementedError
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Draw the table into an empty matplotlib figure (or a part of one) that lays itself out."""
+        """Draw the table into an empty matplotlib figure, or a part of one, with constrained layout."""
         raise NotImplementedError
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import BANDWIDTH, methods, one_point_each
+from simulator.reporting.figures.data.rows import BANDWIDTH, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import below, looks, short_bits, tinted
+from simulator.reporting.figures.style.axes import add_legend_of, format_bits
+from simulator.reporting.figures.style.colours import assign_looks, tint
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -36,8 +37,8 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         "workers": "number of GPUs",
         "winner": "the method with the shortest iteration",
         "iteration_time_s": "its seconds per iteration",
-        "over": "what the margin is held against: dense, or the best other method where dense wins or was not swept",
-        "over_iteration_time_s": "seconds per iteration of that",
+        "over": "what the winner is compared with: dense, or the next best method where dense wins or was not swept",
+        "over_iteration_time_s": "seconds per iteration of the method in `over`",
         "margin": "over_iteration_time_s / iteration_time_s - 1",
     }
 
@@ -46,7 +47,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         table = source.table
         if BANDWIDTH not in table or table[BANDWIDTH].nunique() < 2 or table["workers"].nunique() < 2:
             wanted = "a sweep over cluster.network.bandwidth and workers"
-            raise self.refused(source, wanted, "no such grid", "see scenarios/sweeps/break_even_map")
+            raise self.refusal(source, wanted, "a sweep over other keys", "see scenarios/sweeps/break_even_map")
         made = pd.DataFrame(
             {
                 "method": methods(table),
@@ -56,35 +57,35 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             }
         )
         if made["method"].nunique() < 2:
-            raise self.refused(source, "at least two methods (`vary: sparsifier`)", "one")
-        one_point_each(self, source, made[["method", "workers", "bandwidth"]])
+            raise self.refusal(source, "at least two methods (`vary: sparsifier`)", "one")
+        self.check_unique_points(source, made[["method", "workers", "bandwidth"]])
         rows = [
-            [bandwidth, workers, *_won(cell.set_index("method")["time"])]
+            [bandwidth, workers, *_winner(cell.set_index("method")["time"])]
             for (bandwidth, workers), cell in made.drop_duplicates().groupby(["bandwidth", "workers"])
             if len(cell) > 1
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Cells of one size; the margin stands in each where there is room for it."""
+        """Cells of equal size, each with its margin where there is room for it."""
         from matplotlib.patches import Patch
 
         axes = figure.subplots()
         bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
-        styles = looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
+        styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
         image = np.ones((len(counts), len(bandwidths), 3))
         written = len(bandwidths) <= 16 and len(counts) <= 16
         for row in data.itertuples():
             y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
-            image[y, x], ink = tinted(styles[str(row.winner)].colour, float(row.margin) / _FULL)
+            image[y, x], ink = tint(styles[str(row.winner)].colour, float(row.margin) / _FULL)
             if written:
-                text = _shown(float(row.margin))
+                text = _format_margin(float(row.margin))
                 axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
         step = -(-len(bandwidths) // 7)
         places = range(0, len(bandwidths), step)
-        axes.set_xticks(places, [short_bits(bandwidths[place]) for place in places])
+        axes.set_xticks(places, [format_bits(bandwidths[place]) for place in places])
         step = -(-len(counts) // 16)
         axes.set_yticks(range(0, len(counts), step), [f"{counts[place]:,}" for place in range(0, len(counts), step)])
         axes.set_xlabel("network bandwidth (bit/s)")
@@ -92,16 +93,16 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         other = "dense (of the next best where dense wins)" if DENSE in set(data["over"]) else "the next best"
         axes.set_title(f"number: how much longer an iteration of {other} takes", fontsize=11)
         shades = {
-            name: tuple(Patch(color=tinted(look.colour, part)[0]) for part in (0, 0.5, 1))
+            name: tuple(Patch(color=tint(look.colour, part)[0]) for part in (0, 0.5, 1))
             for name, look in styles.items()
         }
-        below(figure, list(shades.values()), list(shades))
+        add_legend_of(figure, list(shades.values()), list(shades))
 
 
-def _shown(margin: float) -> str:
+def _format_margin(margin: float) -> str:
     """A margin in percent, or from twice as long on as a factor.
 
-    >>> _shown(0.004), _shown(0.126), _shown(1.5), _shown(151)
+    >>> _format_margin(0.004), _format_margin(0.126), _format_margin(1.5), _format_margin(151)
     ('+0.4 %', '+13 %', '2.5×', '150×')
     """
     if margin < 0.995:
@@ -109,7 +110,7 @@ def _shown(margin: float) -> str:
     return f"{float(f'{1 + margin:.2g}'):g}×"
 
 
-def _won(times: pd.Series[float]) -> tuple[str, float, str, float, float]:
+def _winner(times: pd.Series[float]) -> tuple[str, float, str, float, float]:
     winner = str(times.idxmin())
     others = times.drop(winner)
     over = DENSE if DENSE in others else str(others.idxmin())

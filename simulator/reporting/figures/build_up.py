@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, panels
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import axis_count, axis_share, front, legend_below, log_ticks, looks
+from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_share_axis
+from simulator.reporting.figures.style.colours import line_styles
 from simulator.studies.traces.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ class BuildUp(Figure, kind="build_up"):
     """
 
     title: ClassVar[str] = "Gradient build-up"
-    question: ClassVar[str] = "How many coordinates are summed once every worker has chosen its own?"
+    question: ClassVar[str] = "How many coordinates are summed when each worker selects its own?"
     takes: ClassVar[tuple[str, ...]] = ("build_up", "trace")
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
@@ -31,8 +32,8 @@ class BuildUp(Figure, kind="build_up"):
         "workers": "number of workers",
         "iteration": "recorded iteration",
         "selected": "share of coordinates that one worker selects, mean over workers",
-        "aggregated": "share of coordinates that are summed in the end",
-        "independent": "the same, if workers chose independently of each other",
+        "aggregated": "share of coordinates that the sum over all workers touches",
+        "independent": "the same, if each worker selected independently of the others",
     }
 
     methods: tuple[dict[str, Any] | str, ...] = DEFAULT_METHODS
@@ -43,21 +44,20 @@ class BuildUp(Figure, kind="build_up"):
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers; right: over the iterations at the most workers."""
-        left, runs = panels(figure, data)
-        styles = looks(data["method"])
-        for place, (method, look) in enumerate(styles.items()):
+        left, runs = make_panels(figure, data)
+        for method, line in line_styles(data["method"]):
             mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
-            left.plot(mean.index, mean["aggregated"], label=method, **look.line(front(place, len(styles))))
-            left.plot(mean.index, mean["independent"], ":", color=look.colour, linewidth=1.2)
+            left.plot(mean.index, mean["aggregated"], label=method, **line)
+            left.plot(mean.index, mean["independent"], ":", color=line["color"], linewidth=1.2)
         left.set_yscale("log")
-        axis_share(left, "aggregated density")
-        log_ticks(left, "y")
-        axis_count(left, "workers", data["workers"])
-        left.set_title("dotted: independent choices")
+        set_share_axis(left, "aggregated density")
+        set_log_ticks(left, "y")
+        set_count_axis(left, "workers", data["workers"])
+        left.set_title("dotted: independent selections")
         for axes, run in runs:
             draw_iterations(axes, run, "aggregated", data["method"])
         first = runs[0][0]
         first.set_ylim(bottom=0)
-        axis_share(first, "")
+        set_share_axis(first, "")
         first.set_title(f"{data['workers'].max()} workers, over iterations")
-        legend_below(figure, left)
+        add_legend(figure, left)

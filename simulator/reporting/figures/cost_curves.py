@@ -1,4 +1,4 @@
-"""How well cost curves fit what was measured: a GPU's curves, the timings, and the residuals."""
+"""How well a GPU's cost curves fit the timings of its kernels: both, and the residuals."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.models.hardware import Gpu
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import (
-    GREY,
-    axis_number,
-    axis_seconds,
-    axis_share,
-    front,
-    legend_below,
-    log_ticks,
-    looks,
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_log_ticks,
+    set_number_axis,
+    set_seconds_axis,
+    set_share_axis,
 )
+from simulator.reporting.figures.style.colours import GREY, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,14 +29,14 @@ if TYPE_CHECKING:
 _DRAWN = 60
 _UNSTATED = (1e3, 1e8)
 _NEAR = 1.5
-"""A timing stands beside a curve of a density where its own is within this factor."""
+"""A timing is shown with a curve of one density if its own density is within this factor."""
 
 
 class CostCurves(Figure, kind="cost_curves"):
-    """A GPU's kernel curves over their measured range; timings given beside it as marks, with their residuals.
+    """A GPU's kernel curves over their measured range; timings that are given with it as marks, and their residuals.
 
-    `dtype`, `order` (of indices): which timings count. `density`: where k was varied, those near that share of the
-    elements are shown, since a curve is of one density (that of `sparsim calibrate kernels --density`).
+    `dtype`, `order` (of indices): which timings are shown. `density`: where k was varied, only timings near this
+    density, since a curve holds for one density (that of `sparsim calibrate kernels --density`).
     """
 
     title: ClassVar[str] = "Kernel cost curves"
@@ -48,9 +46,9 @@ class CostCurves(Figure, kind="cost_curves"):
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
         "kernel": "the kernel",
-        "elements": "elements of one call; indices, for kernels that are priced by them",
+        "elements": "elements of one call; indices, for kernels whose time depends on those",
         "curve_s": "seconds by the curve",
-        "measured_s": "measured seconds; none where only the curve is drawn",
+        "measured_s": "measured seconds; empty where only the curve is drawn",
         "residual": "curve / measured - 1",
     }
 
@@ -60,14 +58,14 @@ class CostCurves(Figure, kind="cost_curves"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per point of a curve that is drawn, and one per timing."""
-        gpus = [each.document for each in source.each() if each.kind == "gpu"]
-        if len(gpus) != 1 or not all(each.kind in self.takes for each in source.each()):
+        gpus = [each.document for each in source.all_sources() if each.kind == "gpu"]
+        if len(gpus) != 1 or not all(each.kind in self.takes for each in source.all_sources()):
             got = f"{len(gpus)} GPUs among {1 + len(source.others)} sources"
-            raise self.refused(source, "one GPU, and tables of its timings", got)
+            raise self.refusal(source, "one GPU, and tables of its timings", got)
         gpu: Gpu = gpus[0]
         if not gpu.kernels or gpu.ideal:
-            raise self.refused(source, "a GPU with curves", "none")
-        parts = [self._timed(source, each, gpu) for each in source.each() if each.kind == "timings"]
+            raise self.refusal(source, "a GPU with curves", "none")
+        parts = [self._timed(source, each, gpu) for each in source.all_sources() if each.kind == "timings"]
         timed = pd.concat(parts) if parts else None
         kernels = list(gpu.kernels) if timed is None else list(dict.fromkeys(timed["kernel"]))
         drawn = []
@@ -79,16 +77,16 @@ class CostCurves(Figure, kind="cost_curves"):
         return pd.concat([*drawn, *parts])
 
     def _timed(self, source: Source, timings: Source, gpu: Gpu) -> pd.DataFrame:
-        """The timings of kernels that have a curve, beside what the curve says."""
+        """The timings of kernels that have a curve, with the seconds that the curve gives."""
         table = timings.table
         mine = table[table["kernel"].isin(list(gpu.kernels))]
         if "dtype" in mine:
-            mine = mine[mine["dtype"].isin([self.dtype, "int64"])]  # kernels of indices alone have that one
+            mine = mine[mine["dtype"].isin([self.dtype, "int64"])]  # the type of kernels that handle only indices
         if "order" in mine:
             mine = mine[mine["order"].isna() | (mine["order"] == self.order)]
         mine = self._priced(mine)
         if mine.empty:
-            raise self.refused(
+            raise self.refusal(
                 source, f"timings of {', '.join(gpu.kernels)} in {self.dtype}", f"none in {timings.place}"
             )
         made = mine[["kernel", "elements"]].assign(measured_s=mine["median_s"].astype(float))
@@ -100,49 +98,47 @@ class CostCurves(Figure, kind="cost_curves"):
         return made.assign(residual=made["curve_s"] / made["measured_s"] - 1)[list(self.columns)]
 
     def _priced(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Timings by the size that predictions price them by, those near the density where there are any."""
+        """Timings by the size that predictions use, only those near the density where there are any."""
         if "k" not in table:
             return table
         lists = table["contributions"].fillna(1).clip(lower=1) if "contributions" in table else 1
         counted = table["kernel"].isin(COUNTED) & table["k"].notna()
         size = table["elements"].mask(counted, table["k"] * lists)
-        share = (table["k"] * lists).where(counted, table["k"]) / table["elements"]
-        near = np.log(share / self.density).abs() <= np.log(_NEAR)
+        density = (table["k"] * lists).where(counted, table["k"]) / table["elements"]
+        near = np.log(density / self.density).abs() <= np.log(_NEAR)
         some = near.groupby(table["kernel"]).transform("any")
-        return table.assign(elements=size)[near | share.isna() | ~some]
+        return table.assign(elements=size)[near | density.isna() | ~some]
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: seconds; right, where something was measured: residuals."""
         measured = bool(data["measured_s"].notna().any())
         axes = figure.subplots(1, 2 if measured else 1, squeeze=False)[0]
-        styles = looks(data["kernel"])
-        for place, (kernel, look) in enumerate(styles.items()):
+        for kernel, line in line_styles(data["kernel"]):
             mine = data[data["kernel"] == kernel]
             curve = mine[mine["measured_s"].isna()].sort_values("elements")
             timed = mine[mine["measured_s"].notna()].sort_values("elements")
-            marks = {"color": look.colour, "linestyle": "none", "marker": look.marker, "markerfacecolor": "white"}
-            line = look.line(front(place, len(styles))) | {"marker": ""}
-            axes[0].plot(curve["elements"], curve["curve_s"], **line, label=kernel)
+            marks = {"color": line["color"], "linestyle": "none", "marker": line["marker"], "markerfacecolor": "white"}
+            axes[0].plot(curve["elements"], curve["curve_s"], **line | {"marker": ""}, label=kernel)
             if measured:
                 axes[0].plot(timed["elements"], timed["measured_s"], **marks)
                 axes[1].plot(timed["elements"], timed["residual"], **marks)
         axes[0].set_yscale("log")
-        axis_seconds(axes[0], "time of one call")
-        log_ticks(axes[0], "y")
+        set_seconds_axis(axes[0], "time of one call")
+        set_log_ticks(axes[0], "y")
         if measured:
             axes[0].set_title("marks: measured")
             self._residuals(axes[1])
         for one in axes:
             one.set_xscale("log")
-            axis_number(one, "elements", "x")
+            set_number_axis(one, "elements", "x")
             one.xaxis.set_major_formatter(_powers)
-            log_ticks(one, "x")
-        legend_below(figure, axes[0])
+            set_log_ticks(one, "x")
+        add_legend(figure, axes[0])
 
     def _residuals(self, axes: Axes) -> None:
         axes.axhline(0, color=GREY, linewidth=1.5, zorder=1)
         axes.margins(y=0.12)
-        axis_share(axes, "curve / measured − 1")
+        set_share_axis(axes, "curve / measured − 1")
 
 
 def _powers(value: float, _: int | None = None) -> str:
@@ -152,13 +148,13 @@ def _powers(value: float, _: int | None = None) -> str:
 
 
 def _sizes(curve: Curve, timed: pd.Series[float] | None) -> Floats:
-    """Sizes at which a curve is drawn: over its measured range and the timings, its own points among them."""
+    """Sizes at which a curve is drawn: its measured range and that of the timings, its own points included."""
     low, high = curve.range or _UNSTATED
     if isinstance(curve, Piecewise):
         low, high = curve.points[0][0], curve.points[-1][0]
     if timed is not None and len(timed):
         low, high = min(low, float(timed.min())), max(high, float(timed.max()))
-    if low == high:  # measured at one size alone
+    if low == high:  # measured at one size only
         low, high = low / 2, high * 2
     own = [size for size, _ in curve.points] if isinstance(curve, Piecewise) else []
     return np.unique(np.concatenate([np.geomspace(max(low, 1.0), high, _DRAWN), own]))

@@ -1,4 +1,4 @@
-"""What density costs and saves: iteration time and traffic against the density asked for."""
+"""Iteration time and traffic against the density that is asked for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import DENSITY, methods, one_point_each
+from simulator.reporting.figures.data.rows import DENSITY, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import (
-    axis_bytes,
-    axis_seconds,
-    axis_share,
-    front,
-    legend_below,
-    log_ticks,
-    looks,
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_bytes_axis,
+    set_log_ticks,
+    set_seconds_axis,
+    set_share_axis,
 )
+from simulator.reporting.figures.style.colours import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -27,10 +26,10 @@ _WIDE = 6
 
 
 class DensitySweep(Figure, kind="density_sweep"):
-    """Iteration time and bytes sent per worker against density, one line a method; dense is a level line."""
+    """Iteration time and bytes sent per worker against density, one line per method; dense is a horizontal line."""
 
     title: ClassVar[str] = "Iteration time and traffic against density"
-    question: ClassVar[str] = "At what density does each method begin to pay?"
+    question: ClassVar[str] = "At which density is each method faster than dense?"
     takes: ClassVar[tuple[str, ...]] = ("sweep",)
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
@@ -47,17 +46,17 @@ class DensitySweep(Figure, kind="density_sweep"):
         table = source.table
         varied = table[DENSITY] if DENSITY in table else table.get("density.target")
         if varied is None or varied[methods(table) != "dense"].nunique() < 2:
-            raise self.refused(
+            raise self.refusal(
                 source, f"at least two values of {DENSITY}", "fewer", "see scenarios/sweeps/density_sweep"
             )
         kind = methods(table)
         if DENSITY not in table:  # the density is part of the method's name there
             kind = kind.str.replace(r" [\d.e-]+ %", "", regex=True)
-        # What ignores the density is one point in all rows.
+        # A method that ignores the density is the same point in all rows.
         level = table["digest"].groupby(kind).transform("nunique").eq(1) & kind.map(kind.value_counts()).ne(1)
         level |= kind.eq("dense")
         density = varied.astype(float).mask(level, 1.0)
-        one_point_each(self, source, pd.DataFrame({"method": kind, "density": density}))
+        self.check_unique_points(source, pd.DataFrame({"method": kind, "density": density}))
         made = pd.DataFrame(
             {
                 "method": kind,
@@ -74,34 +73,32 @@ class DensitySweep(Figure, kind="density_sweep"):
         """Left: time, with its interval where few lines share the panel; right: bytes."""
         left, right = figure.subplots(1, 2)
         few = data["method"].nunique() <= 3
-        styles = looks(data["method"])
-        for place, (method, look) in enumerate(styles.items()):
-            line = look.line(front(place, len(styles)))
+        for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("density")
             if len(mine) == 1 and mine["density"].iloc[0] == 1:
                 row = mine.iloc[0]
-                left.axhline(row["iteration_time_s"], color=look.colour, linestyle="--", label=method)
-                right.axhline(row["sent_bytes"], color=look.colour, linestyle="--")
+                left.axhline(row["iteration_time_s"], color=line["color"], linestyle="--", label=method)
+                right.axhline(row["sent_bytes"], color=line["color"], linestyle="--")
                 continue
             left.plot(mine["density"], mine["iteration_time_s"], label=method, **line)
             right.plot(mine["density"], mine["sent_bytes"], **line)
             if few:
                 left.fill_between(
-                    mine["density"], mine["p5_s"], mine["p95_s"], color=look.colour, alpha=0.15, linewidth=0
+                    mine["density"], mine["p5_s"], mine["p95_s"], color=line["color"], alpha=0.15, linewidth=0
                 )
         for axes in (left, right):
             axes.set_xscale("log")
-            axis_share(axes, "density", "x")
-            log_ticks(axes, "x")
+            set_share_axis(axes, "density", "x")
+            set_log_ticks(axes, "x")
         times = data["iteration_time_s"]
         if times.max() > _WIDE * times.min():
             left.set_yscale("log")
         else:
             left.set_ylim(bottom=0)
-        axis_seconds(left, "iteration time")
+        set_seconds_axis(left, "iteration time")
         if left.get_yscale() == "log":
-            log_ticks(left, "y")
+            set_log_ticks(left, "y")
         right.set_yscale("log")
-        axis_bytes(right, "sent per worker and iteration")
-        log_ticks(right, "y")
-        legend_below(figure, left)
+        set_bytes_axis(right, "sent per worker and iteration")
+        set_log_ticks(right, "y")
+        add_legend(figure, left)

@@ -1,17 +1,20 @@
-"""Where the time of an iteration goes: one bar a run, split into its terms."""
+"""Where the time of an iteration goes: one bar for each run, split into its terms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import GREY, PHASES, axis_seconds, legend_below, words
+from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
+from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import show_time
 
 if TYPE_CHECKING:
@@ -24,25 +27,25 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
     """Stacked bars of the terms that sum to the iteration's time."""
 
     title: ClassVar[str] = "Where the time of one iteration goes"
-    question: ClassVar[str] = "Where does the time of one iteration go, and what does a change of method move?"
+    question: ClassVar[str] = "Where does the time of one iteration go, and what does another method change?"
     takes: ClassVar[tuple[str, ...]] = ("run", "sweep")
     several: ClassVar[bool] = True
     columns: ClassVar[dict[str, str]] = {
-        "run": "what was run",
+        "run": "the run",
         "phase": "term of the iteration",
         "time_s": "seconds of the term, mean over workers",
         "iteration_time_s": "seconds of the iteration: the sum of its terms",
     }
 
     def collect(self, source: Source) -> pd.DataFrame:
-        """One row per run and term; runs that carry a comparison give a bar for either side."""
-        runs = [run for each in source.each() for run in self._runs(each)]
+        """One row per run and term; a run with a comparison gives two bars."""
+        runs = [run for each in source.all_sources() for run in self._runs(each)]
         if len(runs) > MOST:
-            raise self.refused(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
+            raise self.refusal(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
         names = [name for name, _ in runs]
         rows = [
             {
-                "run": _unique(names, place),
+                "run": _unique_name(names, place),
                 "phase": phase,
                 "time_s": terms[phase],
                 "iteration_time_s": sum(terms.values()),
@@ -56,7 +59,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         if source.kind == "sweep":
             keys = [f"breakdown_s.{phase}" for phase in BREAKDOWN]
             if not set(keys) <= set(source.table.columns):
-                raise self.refused(source, "columns breakdown_s.*", "none")
+                raise self.refusal(source, "columns breakdown_s.*", "none")
             labels = point_labels(source.table)
             for label, values in zip(labels, source.table[keys].to_numpy(dtype=float).tolist(), strict=True):
                 yield label, dict(zip(BREAKDOWN, values, strict=True))
@@ -67,7 +70,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
                 comparison = document["comparison"]
                 yield str(comparison["baseline"]), comparison["baseline_breakdown_s"]
         else:
-            raise self.refused(source, "runs or sweeps alone", source.kind)
+            raise self.refusal(source, "runs or sweeps only", source.kind)
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Horizontal bars, the first run on top."""
@@ -79,29 +82,24 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             if not table[phase].abs().sum():
                 continue
             hatch = "///" if PHASES[phase] == GREY else None
-            edge: Any = {"edgecolor": "white", "linewidth": 0.5}
-            axes.barh(
-                range(len(runs)), table[phase], left=left, color=PHASES[phase], label=words(phase), hatch=hatch, **edge
-            )
+            look: Any = {"color": PHASES[phase], "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
+            axes.barh(range(len(runs)), table[phase], left=left, label=TERM_LABELS[phase], **look)
             left = left + table[phase]
         for place, total in enumerate(left.tolist()):
             axes.annotate(show_time(total), (total, place), (4, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(runs)), [_wrapped(run) for run in runs])
+        axes.set_yticks(range(len(runs)), [_wrap(run) for run in runs])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, 1.14 * float(left.max()) or 1.0)  # an iteration may take no time
-        axis_seconds(axes, "iteration time", "x")
-        legend_below(figure, axes)
+        set_seconds_axis(axes, "iteration time", "x")
+        add_legend(figure, axes)
 
 
-def _wrapped(text: str, width: int = 26) -> str:
-    from textwrap import wrap
-
-    lines = wrap(text, width)
-    return "\n".join(lines[:3])
+def _wrap(text: str, width: int = 26) -> str:
+    return "\n".join(wrap(text, width)[:3])
 
 
-def _unique(names: list[str], place: int) -> str:
+def _unique_name(names: list[str], place: int) -> str:
     """A name that no other run has."""
     name = names[place]
     return name if names.count(name) == 1 else f"{name} [{1 + names[:place].count(name)}]"

@@ -1,4 +1,4 @@
-"""How busy links are over an iteration: one row a link, the busiest on top."""
+"""How busy links are over an iteration: one row for each link, the busiest on top."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import axis_seconds, intensities, share
+from simulator.reporting.figures.style.axes import set_seconds_axis
+from simulator.reporting.figures.style.colours import amount_colours
+from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -19,18 +21,18 @@ _COLUMNS = ("time_s", "link", "bytes_per_s", "utilisation")
 
 
 class LinkUtilisation(Figure, kind="link_utilisation"):
-    """Utilisation of links over time; links that carry the same at all times share a row. `links`: rows at most."""
+    """Utilisation of links over time; links that always carry the same share a row. `links`: rows at most."""
 
     title: ClassVar[str] = "Link utilisation over time"
     question: ClassVar[str] = "When is which link busy, and how busy?"
     takes: ClassVar[tuple[str, ...]] = ("run",)
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
-        "link": "the link, or the first of those that carry the same at all times",
-        "alike": "how many links do",
-        "start_s": "from when, in seconds since the start",
-        "end_s": "until when, in seconds since the start",
-        "bytes_per_s": "what it carries, bytes/s",
+        "link": "the link, or the first of those that always carry the same",
+        "alike": "number of links that always carry the same",
+        "start_s": "begin of the period, in seconds since the start",
+        "end_s": "end of the period, in seconds since the start",
+        "bytes_per_s": "bytes per second that the link carries",
         "utilisation": "share of its capacity",
     }
 
@@ -38,16 +40,16 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per link and period; the busiest links first."""
-        table = source.beside("links.csv")
+        table = source.read_table("links.csv")
         if table is None:
             hint = (
-                "`sparsim run --out` writes it where exchanges meet on links: parameter servers, other jobs, slow links"
+                "`sparsim run --out` writes it where exchanges share links: parameter servers, other jobs, slow links"
             )
-            raise self.refused(source, "links.csv beside the run", "none", hint)
+            raise self.refusal(source, "a run with links.csv in its folder", "none", hint)
         if not set(_COLUMNS) <= set(table.columns):
-            raise self.refused(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
+            raise self.refusal(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
         if table.empty:
-            raise self.refused(source, "a link that carries something", "none")
+            raise self.refusal(source, "a link that carries something", "none")
         end = float(table["time_s"].max())
         seen: dict[bytes, pd.DataFrame] = {}
         for link, rows in table.groupby("link", sort=False):
@@ -63,7 +65,7 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         return made[made["end_s"] > made["start_s"]]
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Each link a lane of coloured periods."""
+        """Each link as a row of coloured periods."""
         axes = figure.subplots()
         lanes = list(dict.fromkeys(data["link"]))
         for place, link in enumerate(lanes):
@@ -71,15 +73,17 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
             edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
             used = mine["utilisation"].mask(mine["utilisation"] == 0).to_numpy()[None, :]
             lane = (place - 0.42, place + 0.42)
-            mesh = axes.pcolormesh(edges, lane, used, cmap=intensities(), vmin=0, vmax=1, rasterized=len(edges) > 500)
+            mesh = axes.pcolormesh(
+                edges, lane, used, cmap=amount_colours(), vmin=0, vmax=1, rasterized=len(edges) > 500
+            )
         count = data.groupby("link")["alike"].first()
         names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
         axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, data["end_s"].max())
-        axis_seconds(axes, "time since the start", "x")
-        bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: share(value), pad=0.02)
+        set_seconds_axis(axes, "time since the start", "x")
+        bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
         bar.outline.set_visible(False)
 
 

@@ -1,4 +1,4 @@
-"""A figure on disk, the table that it shows beside it; and a figure of results that are in memory."""
+"""Drawing figures: to a file with the table that it shows, or as a picture of results in memory."""
 
 from __future__ import annotations
 
@@ -6,31 +6,38 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from simulator.prediction.run import Prediction
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.data.selecting import selected
+from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
-from simulator.reporting.figures.style.style import drawn, save
+from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
 from simulator.studies.sweep.storage import store, write_text
-
-if TYPE_CHECKING:
-    from simulator.reporting.figures.style.picture import Picture
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
 
 
-def make(member: Figure, source: Source, path: Path) -> tuple[Path, Path]:
-    """Draw a figure into `path`, and write its data to the same name with `.csv`; returns both.
+def draw_figure(member: Figure, data: pd.DataFrame) -> Picture:
+    """The figure of a table, with its title."""
+    with house_style():
+        canvas = Picture(figsize=(member.width, member.height), layout="constrained")
+        canvas.data = data
+        canvas.suptitle(member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
+        member.draw(data, canvas)
+    return canvas
+
+
+def write_figure(member: Figure, source: Source, path: Path) -> tuple[Path, Path]:
+    """Draw a figure into `path`, and write its data to the same name with `.csv`; returns both paths.
 
     Raises InputError where the source lacks what is needed, the format is unknown or a file can't be written.
     """
     data = member.data(source)
-    save(drawn(member, data), path)
+    save_figure(draw_figure(member, data), path)
     table = path.with_suffix(".csv")
     write_text(table, data.to_csv(index=False, lineterminator="\n"))
     return path, table
@@ -46,13 +53,13 @@ def draw(kind: str, *results: Result, where: Mapping[str, Any] | None = None, **
         raise TypeError("draw() needs at least one result")
     member = figure_of(kind, settings)
     with TemporaryDirectory() as folder:
-        first, *rest = [_source(result, Path(folder) / str(place)) for place, result in enumerate(results)]
-        data = member.data(selected(replace(first, others=tuple(rest)), where or {}))
-    return drawn(member, data)
+        first, *rest = [_as_source(result, Path(folder) / str(place)) for place, result in enumerate(results)]
+        data = member.data(select_rows(replace(first, others=tuple(rest)), where or {}))
+    return draw_figure(member, data)
 
 
-def _source(result: Result, folder: Path) -> Source:
-    """A result as figures read it; a run is kept in `folder`, since the tables beside it are read from there."""
+def _as_source(result: Result, folder: Path) -> Source:
+    """A result as a source; a run is stored in `folder`, since its tables are read from there."""
     if isinstance(result, Prediction):
         store(folder, result)
         return replace(open_source(str(folder)), place=result.scenario.name)

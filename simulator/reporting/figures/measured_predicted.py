@@ -1,4 +1,4 @@
-"""How accurate the predictions are: measured against predicted, and the errors group by group."""
+"""How accurate the predictions are: measured against predicted, and the errors of each group."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import GREY, axis_seconds, axis_share, log_ticks, looks, share
+from simulator.reporting.figures.style.axes import set_log_ticks, set_seconds_axis, set_share_axis
+from simulator.reporting.figures.style.colours import GREY, assign_looks
+from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,18 +25,18 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
     """
 
     title: ClassVar[str] = "Predicted against measured"
-    question: ClassVar[str] = "How accurate are the predictions, and where are they off?"
+    question: ClassVar[str] = "How accurate are the predictions, and where do they deviate?"
     takes: ClassVar[tuple[str, ...]] = ("validation",)
     width: ClassVar[float] = 10.0
     height: ClassVar[float] = 4.8
     columns: ClassVar[dict[str, str]] = {
-        "group": "where it was measured",
+        "group": "set-up of the measurement",
         "scenario": "what was measured",
         "quantity": "the quantity",
         "measured_s": "measured seconds",
         "predicted_s": "predicted seconds",
         "signed_error": "predicted / measured - 1",
-        "used_in_fit": "whether a term of the model was fitted to it: no prediction then",
+        "used_in_fit": "whether a term of the model was fitted to it, so that it is no prediction",
     }
 
     quantity: str = "iteration_time"
@@ -45,12 +47,12 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
         rows = [row for row in source.document["rows"] if row["quantity"] == self.quantity]
         if not rows:
             known = ", ".join(sorted({str(row["quantity"]) for row in source.document["rows"]}))
-            raise self.refused(source, f"rows of quantity {self.quantity}", "none", f"there are {known}")
+            raise self.refusal(source, f"rows of quantity {self.quantity}", "none", f"there are {known}")
         names = {"measured": "measured_s", "predicted": "predicted_s"}
         return pd.DataFrame(rows).rename(columns=names)[list(self.columns)]
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Left: seconds on logarithmic axes; right: errors, one line a group. Hollow: used in fitting."""
+        """Left: seconds on logarithmic axes; right: errors, one line for each group. Hollow: used in fitting."""
         left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
         low = 0.8 * float(data[["measured_s", "predicted_s"]].min().min())
         high = 1.25 * float(data[["measured_s", "predicted_s"]].max().max())
@@ -58,7 +60,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
             left.plot((low, high), ((1 + wide) * low, (1 + wide) * high), style, color=GREY, linewidth=1.5, zorder=1)
             right.axvline(wide, color=GREY, linestyle=style, linewidth=1.5, zorder=1)
         groups = list(dict.fromkeys(data["group"]))
-        for place, look in enumerate(looks(groups).values()):
+        for place, look in enumerate(assign_looks(groups).values()):
             mine = data[data["group"] == groups[place]]
             for fitted, part in mine.groupby("used_in_fit"):
                 face = "white" if fitted else look.colour
@@ -74,16 +76,16 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
     def _label(self, left: Axes, right: Axes, data: pd.DataFrame, limits: tuple[float, float]) -> None:
         groups = list(dict.fromkeys(data["group"]))
         left.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
-        axis_seconds(left, f"measured {self.quantity.replace('_', ' ')}", "x")
-        axis_seconds(left, f"predicted {self.quantity.replace('_', ' ')}", "y")
-        log_ticks(left, "x")
-        log_ticks(left, "y")
+        set_seconds_axis(left, f"measured {self.quantity.replace('_', ' ')}", "x")
+        set_seconds_axis(left, f"predicted {self.quantity.replace('_', ' ')}", "y")
+        set_log_ticks(left, "x")
+        set_log_ticks(left, "y")
         left.set_title(f"dashed: ±{100 * self.band:g} %; hollow: used in fit", fontsize=11)
         right.set_yticks(range(len(groups)), groups, fontsize=10.5)
         right.invert_yaxis()
         errors = data.loc[~data["used_in_fit"].astype(bool), "signed_error"].abs()
         if len(errors):
-            typical = f"{share(errors.mean())}, median {share(errors.median())}"
+            typical = f"{format_share(errors.mean())}, median {format_share(errors.median())}"
             right.set_title(f"{len(errors)} predictions: mean absolute\nerror {typical}", fontsize=11)
         right.margins(x=0.1)
-        axis_share(right, "predicted / measured − 1", "x")
+        set_share_axis(right, "predicted / measured − 1", "x")

@@ -1,4 +1,4 @@
-"""What equal-size gathers and uneven selections cost: padding and imbalance over workers."""
+"""What a padded gather of uneven selections costs: padding and imbalance over workers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, panels, unbroken
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import axis_count, axis_number, front, legend_below, looks
+from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_number_axis
+from simulator.reporting.figures.style.colours import line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):
-    """Padding (bytes gathered over bytes selected) and imbalance (largest and least over mean selection) of workers.
+    """Padding (bytes gathered over bytes selected) and imbalance (largest and smallest selection over the mean).
 
     `methods`: sparsifiers to replay where a trace is given.
     """
@@ -46,22 +47,19 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
-        left, runs = panels(figure, data)
-        styles = looks(data["method"])
-        for place, (method, look) in enumerate(styles.items()):
+        left, runs = make_panels(figure, data)
+        for method, line in line_styles(data["method"]):
             over = data[data["method"] == method].groupby("workers")["padding"]
             mean, low, high = over.mean(), over.min(), over.max()
-            left.plot(mean.index, mean, label=method, **look.line(front(place, len(styles))))
-            left.fill_between(mean.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
-        axis_number(left, "padding (sent / selected)")
-        axis_count(left, "workers", data["workers"])
+            left.plot(mean.index, mean, label=method, **line)
+            left.fill_between(mean.index, low, high, color=line["color"], alpha=0.15, linewidth=0)
+        set_number_axis(left, "padding (sent / selected)")
+        set_count_axis(left, "workers", data["workers"])
         left.set_title("padding; shaded: all iterations")
         for axes, run in runs:
-            draw_iterations(axes, run, "padding", data["method"])
-            for method, look in styles.items():
-                for part in unbroken(run, method):
-                    reach = (part["iteration"], part["smallest"], part["imbalance"])
-                    axes.fill_between(*reach, color=look.colour, alpha=0.2, linewidth=0)
-        axis_number(runs[0][0], "")
+            for colour, part in draw_iterations(axes, run, "padding", data["method"]):
+                reach = (part["iteration"], part["smallest"], part["imbalance"])
+                axes.fill_between(*reach, color=colour, alpha=0.2, linewidth=0)
+        set_number_axis(runs[0][0], "")
         runs[0][0].set_title(f"{data['workers'].max()} workers; shaded: least to most")
-        legend_below(figure, left)
+        add_legend(figure, left)

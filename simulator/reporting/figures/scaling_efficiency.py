@@ -1,4 +1,4 @@
-"""How far training scales: efficiency and throughput against workers, beside the ideal."""
+"""How far training scales: efficiency and throughput against workers, compared with the ideal."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ import pandas as pd
 
 from simulator.errors import shown
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import methods, one_point_each, varied
+from simulator.reporting.figures.data.rows import methods, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import (
-    GREY,
-    axis_count,
-    axis_number,
-    axis_share,
-    front,
-    legend_below,
-    log_ticks,
-    looks,
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_count_axis,
+    set_log_ticks,
+    set_number_axis,
+    set_share_axis,
 )
+from simulator.reporting.figures.style.colours import GREY, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 class ScalingEfficiency(Figure, kind="scaling_efficiency"):
     """Scaling efficiency (single-GPU time over iteration time) and throughput against workers; ideal in grey.
 
-    `by`: the key that was varied, whose values have a line each, such as `topology`.
+    `by`: the varied key whose values have one line each, such as `topology`.
     """
 
     title: ClassVar[str] = "Scaling over workers"
@@ -36,11 +34,11 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
     takes: ClassVar[tuple[str, ...]] = ("sweep",)
     width: ClassVar[float] = 9.0
     columns: ClassVar[dict[str, str]] = {
-        "method": "sparsifier with its density, or what else the lines are `by`",
+        "method": "sparsifier with its density, or the value of the key `by`",
         "workers": "number of GPUs",
-        "efficiency": "seconds of the step on one GPU, over seconds of the iteration",
+        "efficiency": "seconds of an iteration on one GPU without communication, over seconds of the iteration",
         "throughput_samples_per_s": "samples per second of all workers",
-        "ideal_samples_per_s": "what as many workers would do that never wait",
+        "ideal_samples_per_s": "samples per second of as many workers that never wait",
     }
 
     by: str = "sparsifier"
@@ -49,10 +47,10 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         """One row per method and number of workers."""
         table = source.table
         if table["workers"].nunique() < 2:
-            raise self.refused(source, "at least two numbers of workers", "one", "see scenarios/sweeps/worker_sweep")
+            raise self.refusal(source, "at least two numbers of workers", "one", "see scenarios/sweeps/worker_sweep")
         if self.by != "sparsifier" and self.by not in table:
             known = ", ".join(varied(table))
-            raise self.refused(source, "a key that was varied as `by`", shown(self.by), f"there are {known}")
+            raise self.refusal(source, "a key that was varied as `by`", shown(self.by), f"there are {known}")
         made = pd.DataFrame(
             {
                 "method": methods(table, self.by),
@@ -62,7 +60,7 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
                 "ideal_samples_per_s": table["throughput_samples_per_s"] / table["scaling_efficiency"],
             }
         )
-        one_point_each(self, source, made[["method", "workers"]])
+        self.check_unique_points(source, made[["method", "workers"]])
         return made.drop_duplicates(["method", "workers"])
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
@@ -71,17 +69,15 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         ideal = data.groupby("workers")["ideal_samples_per_s"].max()
         left.axhline(1.0, color=GREY, linewidth=3, label="ideal")
         right.plot(ideal.index, ideal, color=GREY, linewidth=3)
-        styles = looks(data["method"])
-        for place, (method, look) in enumerate(styles.items()):
-            line = look.line(front(place, len(styles)))
+        for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("workers")
             left.plot(mine["workers"], mine["efficiency"], label=method, **line)
             right.plot(mine["workers"], mine["throughput_samples_per_s"], **line)
         left.set_ylim(0, 1.08 * max(1.0, float(data["efficiency"].max())))
-        axis_share(left, "scaling efficiency")
+        set_share_axis(left, "scaling efficiency")
         right.set_yscale("log")
-        axis_number(right, "throughput (samples/s)")
-        log_ticks(right, "y")
+        set_number_axis(right, "throughput (samples/s)")
+        set_log_ticks(right, "y")
         for axes in (left, right):
-            axis_count(axes, "workers", data["workers"])
-        legend_below(figure, left)
+            set_count_axis(axes, "workers", data["workers"])
+        add_legend(figure, left)

@@ -1,4 +1,4 @@
-"""Who sends how much to whom in an iteration."""
+"""How much each worker and server sends to each other one in an iteration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import intensities
+from simulator.reporting.figures.style.colours import amount_colours
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -18,27 +18,27 @@ _TICKS = 12
 
 
 class TrafficMatrix(Figure, kind="traffic_matrix"):
-    """Bytes from every place to every other in one iteration, as a matrix; white: nothing."""
+    """Bytes from each worker or server to each other one in one iteration, as a matrix; white: nothing."""
 
-    title: ClassVar[str] = "Who sends how much to whom"
-    question: ClassVar[str] = "Which workers and servers talk to each other, and how much?"
+    title: ClassVar[str] = "Traffic between workers and servers"
+    question: ClassVar[str] = "How much does each worker or server send to each other one?"
     takes: ClassVar[tuple[str, ...]] = ("run",)
     width: ClassVar[float] = 6.6
     height: ClassVar[float] = 5.6
     columns: ClassVar[dict[str, str]] = {
-        "source": "who sends",
-        "destination": "who receives",
+        "source": "sender",
+        "destination": "receiver",
         "bytes": "bytes in one iteration",
     }
 
     def collect(self, source: Source) -> pd.DataFrame:
         """The rows of traffic.csv."""
-        table = source.beside("traffic.csv")
+        table = source.read_table("traffic.csv")
         if table is None:
-            hint = "written by `sparsim run --out DIR` where something is sent"
-            raise self.refused(source, "traffic.csv beside the run", "none", hint)
+            hint = "`sparsim run --out DIR` writes it where something is sent"
+            raise self.refusal(source, "a run with traffic.csv in its folder", "none", hint)
         if not set(self.columns) <= set(table.columns):
-            raise self.refused(
+            raise self.refusal(
                 source, f"traffic.csv with {', '.join(self.columns)}", ", ".join(map(str, table.columns))
             )
         return table[list(self.columns)]
@@ -52,7 +52,7 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
         place = {name: number for number, name in enumerate(names)}
         matrix = np.full((len(names), len(names)), np.nan)
         matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
-        image = axes.imshow(matrix, cmap=intensities(), vmin=0, interpolation="nearest")
+        image = axes.imshow(matrix, cmap=amount_colours(), vmin=0, interpolation="nearest")
         step = -(-len(names) // _TICKS)
         ticks = range(0, len(names), step)
         axes.set_xticks(ticks, [names[tick] for tick in ticks], rotation=90, fontsize=11)

@@ -1,4 +1,4 @@
-"""Charts of a source: the family's figures, each drawn for the browser from the table that its picture shows."""
+"""The charts of a source: figures that are drawn for the browser from the table that their picture shows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pandas as pd
 
 from simulator.errors import InputError
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied
+from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.columns import column_of, said
 from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
-from simulator.reporting.page.parts import Chart, Plot, View
+from simulator.reporting.page.parts import Chart, Plot, View, column_of
+from simulator.reporting.wording.quantities import format_varied
 
 Drawing = Callable[[pd.DataFrame, Figure], Plot]
 DRAWINGS: dict[str, Drawing] = {
@@ -31,22 +31,22 @@ DRAWINGS: dict[str, Drawing] = {
 }
 """How each kind of figure is drawn for the browser."""
 NOTES = {
-    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where "
-    "dense wins or was not swept, in percent (× above 1,000 %). The darker, the larger.",
-    "measured_predicted": "Hollow marks were used in fitting and are no predictions.",
-    "iteration_breakdown": "The terms of a bar sum to its iteration. Click the legend to leave a term out.",
+    "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
+    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell.",
+    "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
+    "iteration_breakdown": "The terms of a bar sum to the iteration time. Click a term in the legend to hide it.",
 }
 _AXES = {
     "density_sweep": ("sparsifier", DENSITY),
     "scaling_efficiency": ("sparsifier", "cluster.nodes"),
     "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),
 }
-"""What a figure of a sweep tells apart by itself; whatever else was varied is chosen by the reader."""
+"""The varied keys that a figure of a sweep shows by itself; the reader chooses the values of all others."""
 _VIEWS = 400
 
 
 def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) -> Chart | None:
-    """The chart of a figure without choices; None where the source does not hold what it shows."""
+    """The chart of a figure without choices; None where the source lacks what it shows."""
     member = figure_of(kind, settings)
     try:
         plot = DRAWINGS[kind](member.data(source), member)
@@ -55,8 +55,8 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
     return Chart(kind, member.title, member.question, (View((), plot),), note=NOTES.get(kind, ""))
 
 
-def alternatives(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
-    """The chart of a figure under several settings, by name, of which the reader chooses one."""
+def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
+    """The chart of a figure with several settings, by name, of which the reader chooses one."""
     made = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
     views = tuple(View((name,), chart.views[0].plot) for name, chart in made.items() if chart is not None)
     first = next((chart for chart in made.values() if chart is not None), None)
@@ -64,7 +64,7 @@ def alternatives(kind: str, source: Source, choice: str, settings: dict[str, dic
 
 
 def sweep_charts(source: Source) -> Iterator[Chart]:
-    """Figures of a sweep, a view for each combination of what they do not show on an axis."""
+    """Figures of a sweep, with a view for each combination of the varied keys that they do not show."""
     for kind in _AXES:
         chart = _by_choice(kind, source)
         if chart is not None:
@@ -74,12 +74,8 @@ def sweep_charts(source: Source) -> Iterator[Chart]:
 def _by_choice(kind: str, source: Source) -> Chart | None:
     table = source.table
     shown = [name for name in _AXES[kind] if name in table]
-    # What goes along with an axis (zipped keys) needs no choice.
-    others = [
-        name
-        for name in varied(table)
-        if name not in shown and table[name].nunique(dropna=False) > 1 and _differs(table, name, shown)
-    ]
+    # A key that changes together with an axis (zipped keys) needs no choice.
+    others = [name for name in varied_keys(table) if name not in shown and _differs(table, name, shown)]
     if not others:
         return chart_of(kind, source)
     groups = list(table.groupby(others, dropna=False, sort=False))
@@ -89,7 +85,7 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
     for key, rows in groups:
         chart = chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
         if chart is not None:
-            words = tuple(said(name, value) for name, value in zip(others, key, strict=True))
+            words = tuple(format_varied(name, value) for name, value in zip(others, key, strict=True))
             views.append(View(words, chart.views[0].plot))
     if not views:
         return None
@@ -99,18 +95,18 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
 
 
 def _middle(views: Sequence[View]) -> int:
-    """The view that is nearest to the middle of every choice: the ends of a range are its least telling values."""
+    """The view that is nearest to the middle of every choice, which tells more than the ends of the ranges."""
     places = [
         {word: number for number, word in enumerate(dict.fromkeys(words))}
         for words in zip(*(view.chosen for view in views), strict=True)
     ]
 
-    def off(view: View) -> float:
+    def distance(view: View) -> float:
         return sum(
             abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True)
         )
 
-    return min(range(len(views)), key=lambda number: off(views[number]))
+    return min(range(len(views)), key=lambda number: distance(views[number]))
 
 
 def _differs(table: pd.DataFrame, name: str, shown: Sequence[str]) -> bool:

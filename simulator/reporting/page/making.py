@@ -1,4 +1,4 @@
-"""A page as one HTML file: template, style, scripts, the plotting library and the data, all in it."""
+"""A page as one HTML file that holds its style, scripts, data and, where it has drawings, the plotting library."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
 
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import KINDS, Source
-from simulator.reporting.page.formats import cell, sort_key
 from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
+from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
 from simulator.studies.sweep.storage import write_text
-
-if TYPE_CHECKING:
-    import jinja2
 
 _PAGES = {
     "run": run_page,
@@ -49,46 +48,53 @@ def page_of(source: Source) -> Page:
     return _PAGES[source.kind](source)
 
 
-def make_page(source: Source, path: Path) -> None:
-    """Write the page of a source; the same bytes for the same results.
+def write_page(page: Page, path: Path) -> None:
+    """Write a page; the same bytes for the same results.
 
-    Raises InputError for a source without a page, a place that can't be written, or without the extra `report`.
+    Raises InputError for a place that can't be written, and where drawings need the extra `report`.
     """
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(Problem(str(path), "a file name that ends in .html", path.suffix or "none"))
-    write_text(path, html_of(page_of(source)))
+    write_text(path, html_of(page))
 
 
 def html_of(page: Page) -> str:
-    """The page as HTML. Raises InputError without the extra `report`."""
-    environment, library = _environment(), _library()
+    """The page as HTML. Raises InputError where it has drawings and the extra `report` is not installed."""
+    library = _plotting_library() if page.charts or page.points else ""
     script = "\n".join(_asset(name) for name in _SCRIPTS)
-    data = {"charts": [_chart(chart) for chart in page.charts], "points": asdict(page.points) if page.points else None}
-    html = environment.get_template("page.html.j2").render(
-        page=page,
-        style=_asset("page.css"),
-        script=script,
-        library=_packed(library),
-        policy=_policy([script, library]),
-        data=script_json(data),
-        version=versions()["sparsim"],
+    data = {
+        "charts": [_chart_data(chart) for chart in page.charts],
+        "points": asdict(page.points) if page.points else None,
+    }
+    html = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=_asset("page.css"),
+            script=script,
+            library=_compress(library) if library else "",
+            policy=_policy([script, library] if library else [script]),
+            data=script_json(data),
+            version=versions()["sparsim"],
+        )
     )
     return str(html)
 
 
 @cache
-def _packed(text: str) -> str:
-    """A text as base64 of gzip, without a date: a third of its size, and far fewer pieces for the browser to read."""
+def _compress(text: str) -> str:
+    """A text as base64 of gzip without a date, which is a third of its size."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _chart(chart: Chart) -> dict[str, Any]:
+def _chart_data(chart: Chart) -> dict[str, Any]:
     views = [{"chosen": view.chosen, "plot": view.plot} for view in chart.views]
     return {"choices": chart.choices, "first": chart.first, "views": views}
 
 
 def script_json(data: Any) -> str:
-    """JSON that may stand inside a script element, whatever its texts hold.
+    """JSON that is safe inside a script element, whatever its texts contain.
 
     >>> script_json({"name": "</script><!--&"})
     '{"name":"\\\\u003c/script\\\\u003e\\\\u003c!--\\\\u0026"}'
@@ -100,7 +106,7 @@ def script_json(data: Any) -> str:
 
 
 def _policy(scripts: list[str]) -> str:
-    """No network, no script but those that are meant: a browser runs nothing else, whatever a name holds."""
+    """A policy for the browser: no network, and no script but the page's own, whatever a name contains."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
@@ -110,10 +116,6 @@ def _policy(scripts: list[str]) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    try:
-        import jinja2
-    except ImportError as error:
-        raise _missing(error) from None
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),
         autoescape=True,
@@ -121,24 +123,19 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": lambda value, kind: cell(kind, value), "sort_key": sort_key}
+    environment.filters |= {"cell": lambda value, kind: format_value(kind, value), "sort_key": sort_key}
     return environment
 
 
-def _library() -> str:
-    """The plotting library's script, plotly.js (MIT), as the package `plotly` carries it."""
+def _plotting_library() -> str:
+    """The script plotly.js (MIT) from the package `plotly`."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise _missing(error) from None
-    # A browser reads each line break as one character, and the digest is of what it reads.
+        hint = "pip install 'sparsim[report]'"
+        raise InputError(Problem("sparsim report", "the extra `report`", f"no {error.name}", hint)) from None
+    # A browser reads each line break as one character, and the policy holds the digest of what it reads.
     return str(get_plotlyjs()).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _missing(error: ImportError) -> InputError:
-    return InputError(
-        Problem("sparsim report", "the extra `report`", f"no {error.name}", "pip install 'sparsim[report]'")
-    )
 
 
 def _asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a page can be made of: the sources of figures, scenarios (which are run), and calibrated configs."""
+"""Opening what a page can be made of: the sources of figures, scenarios (which are run), and calibrated configs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NETWORK: Any = Annotated[Fabric, MemberOf(Fabric)]
 
 
 @contextmanager
-def opened(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
-    """Results by their place; a scenario is run first, into a folder that lasts as long as the source is open.
+def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
+    """Results by their place; a scenario is run first, into a folder that exists while the source is open.
 
-    Raises InputError where there is nothing that a page can be made of.
+    Raises InputError where nothing is found that a page can be made of.
     """
     path = Path(place)
     if place != "-" and not path.is_dir() and path.suffix not in (".json", ".parquet", ".csv", ".gz"):
@@ -36,27 +36,27 @@ def opened(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
         data = read_document(found).data if found is not None else None
         keys = set(data) if isinstance(data, dict) else set()
         if "workload" in keys:
-            with _ran(place, tuple(overrides)) as source:
+            with _run_scenario(place, tuple(overrides)) as source:
                 yield source
             return
         if found is not None and not {"vary", "zip", "base"} & keys and "kernels" not in keys:
-            made = _config(found, place, data)
+            made = _read_config(found, place, data)
             if made is not None:
-                _refuse(overrides)
+                _refuse_overrides(overrides)
                 yield made
                 return
-    _refuse(overrides)
+    _refuse_overrides(overrides)
     yield open_source(place)
 
 
-def _refuse(overrides: Sequence[str]) -> None:
+def _refuse_overrides(overrides: Sequence[str]) -> None:
     if overrides:
-        raise InputError(Problem("--set", "a scenario to run", "results", "they are what they are"))
+        raise InputError(Problem("--set", "a scenario to run", "results", "results cannot be changed"))
 
 
 @contextmanager
-def _ran(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
-    """A scenario's prediction, with the comparison that it asks for, stored as `sparsim run --out` stores it."""
+def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
+    """A scenario's prediction with its comparison, if it asks for one, stored as by `sparsim run --out`."""
     from dataclasses import replace
 
     from simulator.prediction.run import run
@@ -75,7 +75,7 @@ def _ran(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
         yield replace(open_source(folder), place=place)
 
 
-def _config(path: Path, place: str, data: Any) -> Source | None:
+def _read_config(path: Path, place: str, data: Any) -> Source | None:
     """A network or a runtime; None for anything else (a GPU is a source of figures)."""
     if not isinstance(data, dict):
         return None

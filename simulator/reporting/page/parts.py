@@ -1,10 +1,12 @@
-"""What a page is made of: plain values, with no HTML in them."""
+"""The parts of a page: plain values, without HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from simulator.reporting.wording.quantities import describe
 
 Plot = dict[str, Any]
 """A plotly figure as JSON: `data` (traces) and `layout`."""
@@ -12,7 +14,10 @@ Plot = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: `kind` says how its values are shown (`formats.KINDS`), `about` what it means."""
+    """A column of a table: `kind` says how its values are shown (`values.KINDS`, or `bars`), `about` what it means.
+
+    The cells of `bars` are the values of A and B as fractions of the longest bar.
+    """
 
     key: str
     label: str
@@ -20,15 +25,24 @@ class Column:
     about: str = ""
 
 
+def column_of(key: str) -> Column:
+    """The column of a result key or a varied key."""
+    return Column(key, *describe(key))
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A sortable table with all its rows; `choose` names the columns that it can be filtered by."""
+    """A sortable table with all its rows; `choose` names the columns that it can be filtered by.
+
+    A `folded` table is shown when the reader opens it.
+    """
 
     title: str
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
     note: str = ""
     choose: Sequence[str] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +55,10 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An interactive drawing; with `choices` (what is chosen, in words) there is a view for each combination."""
+    """An interactive drawing; with `choices` (what is chosen, in words) there is a view for each combination.
+
+    `first` is the view that is shown before the reader chooses.
+    """
 
     kind: str
     title: str
@@ -50,15 +67,14 @@ class Chart:
     choices: Sequence[str] = ()
     note: str = ""
     first: int = 0
-    """The view that is shown before the reader chooses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
     """Rows of a sweep for the reader to filter, sort and plot: `columns`, and the values of each by its key.
 
-    The first `varied` columns are what was varied, the others what came out. `palette` are the colours of the methods,
-    `phases` those of the breakdown's terms.
+    The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
+    `phases` those of the breakdown's terms, `constant` the terms (s) that are the same in all rows.
     """
 
     columns: Sequence[Column]
@@ -68,21 +84,23 @@ class Points:
     palette: dict[str, dict[str, str]]
     phases: Sequence[dict[str, str]]
     constant: dict[str, float]
-    """Terms that are the same in all rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: name, what it is of, a sentence that answers, figures at a glance, warnings, and the parts below."""
+    """A page: title and subtitle, the answer in a sentence, further facts, figures at a glance, and the parts below.
+
+    `texts` are longer texts that are shown when the reader opens them: name and content.
+    """
 
     title: str
     subtitle: str
     answer: str = ""
+    facts: Sequence[str] = ()
     glance: Sequence[tuple[str, str]] = ()
     warnings: Sequence[str] = ()
     charts: Sequence[Chart] = ()
     points: Points | None = None
     tables: Sequence[Table] = ()
     provenance: Sequence[tuple[str, str]] = ()
-    texts: Sequence[tuple[str, str]] = field(default=())
-    """Longer texts that open on demand: name and content."""
+    texts: Sequence[tuple[str, str]] = ()

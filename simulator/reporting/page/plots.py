@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.reporting.figures.style.style import Look
+from simulator.reporting.figures.style.axes import thin_ticks
+from simulator.reporting.figures.style.colours import Look
 from simulator.reporting.page.parts import Plot
 
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
@@ -26,40 +27,42 @@ NUMBER = {"tickformat": ",.6~g", "hoverformat": ",.4~g"}
 SIZE = {"tickformat": "~s", "hoverformat": ".4~s"}
 
 
-def text(value: Any) -> str:
-    """A text for plotly, which reads some HTML in what it shows: nothing of it is markup.
+def escape_text(value: Any) -> str:
+    """A text for plotly, which interprets some HTML: nothing of it is markup any more.
 
-    >>> text("<b>$a$</b>")
+    >>> escape_text("<b>$a$</b>")
     '&lt;b&gt;&#36;a&#36;&lt;/b&gt;'
     """
     return escape(str(value), quote=False).replace("$", "&#36;")
 
 
-def wrapped(value: str, width: int = 30, most: int = 3) -> str:
+def wrap_text(value: str, width: int = 30, most: int = 3) -> str:
     """A long name on several lines."""
     from textwrap import wrap
 
     lines = wrap(str(value), width) or [""]
-    return "<br>".join(text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line)
+    return "<br>".join(
+        escape_text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line
+    )
 
 
-def values(column: Iterable[Any]) -> list[float | None]:
-    """Numbers for JSON, to 6 significant digits; none where there is none."""
+def json_numbers(column: Iterable[Any]) -> list[float | None]:
+    """Numbers for JSON, to 6 significant digits; null for those that are not finite."""
     array = np.asarray(list(column), dtype=float)
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
 def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
-    """A line with marks in a method's look; all lines of one name go with one entry of the legend."""
+    """A line with marks in a method's look; all lines of one name share one entry of the legend."""
     hollow = "" if look.stroke == "-" else "-open"
     return {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": text(name),
-        "legendgroup": text(name),
+        "name": escape_text(name),
+        "legendgroup": escape_text(name),
         "showlegend": panel == 0,
-        "x": values(x),
-        "y": values(y),
+        "x": json_numbers(x),
+        "y": json_numbers(y),
         "line": {"color": look.colour, "dash": _DASH[look.stroke], "width": 2},
         "marker": {"color": look.colour, "symbol": _MARK[look.marker] + hollow, "size": 7},
         **axes_of(panel),
@@ -74,15 +77,15 @@ def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int 
 
 
 def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> dict[str, Any]:
-    """A grey line to compare with, behind the others."""
+    """A grey reference line behind the others."""
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "legendgroup": name,
         "showlegend": panel == 0,
-        "x": values(x),
-        "y": values(y),
+        "x": json_numbers(x),
+        "y": json_numbers(y),
         "line": {"color": "#BBBBBB", "width": 3},
         "hoverinfo": "skip",
         **axes_of(panel),
@@ -95,12 +98,12 @@ def axes_of(panel: int) -> dict[str, str]:
 
 
 def hover(*parts: str) -> dict[str, str]:
-    """What is shown at the pointer: the trace's name, then one line a part (`label: %{x:format}`)."""
+    """The text at the pointer: the trace's name, then one line for each part (`label: %{x:format}`)."""
     return {"hovertemplate": "<br>".join(["<b>%{fullData.name}</b>", *parts]) + "<extra></extra>"}
 
 
 def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """An axis with its title and unit; `more` as plotly calls it."""
+    """An axis with its title and unit; `more` are keys of plotly."""
     logarithmic: dict[str, Any] = {"dtick": "D2" if more.pop("fine", False) else 1} if more.get("type") == "log" else {}
     return (
         {
@@ -118,11 +121,10 @@ def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[s
     )
 
 
-def counts(title: str, column: Iterable[Any]) -> dict[str, Any]:
-    """A logarithmic axis of whole numbers with ticks at the values themselves, thinned where many."""
+def count_axis(title: str, column: Iterable[Any]) -> dict[str, Any]:
+    """A logarithmic axis of whole numbers with ticks at the values themselves, fewer where there are many."""
     ticks = sorted({float(value) for value in column})
-    step = -(-len(ticks) // 9)
-    shown = ticks[::-1][::step][::-1]
+    shown = thin_ticks(ticks)
     kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
     made = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
     made.pop("dtick", None)

@@ -2,49 +2,56 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
-from simulator.reporting.figures.data.rows import method_name, methods, varied
-from simulator.reporting.figures.style.style import GREY, PHASES, looks, words
-from simulator.reporting.page.columns import OUTCOMES, column_of
-from simulator.reporting.page.parts import Column, Points
-from simulator.reporting.page.plots import values
+from simulator.reporting.figures.data.rows import methods, varied_keys
+from simulator.reporting.figures.style.colours import GREY, PHASES, assign_looks
+from simulator.reporting.page.parts import Column, Points, column_of
+from simulator.reporting.page.plots import json_numbers
+from simulator.reporting.wording.quantities import method_name
 
-_LEFT_OUT = ("warnings", "calibration")
+_RESULTS = (
+    *("iteration_time_s", "iteration_time_interval_s.p5", "iteration_time_interval_s.p95", "throughput_samples_per_s"),
+    *("scaling_efficiency", *(f"breakdown_s.{phase}" for phase in BREAKDOWN), "communication_total_s"),
+    *("traffic.sent_bytes_per_worker", "traffic.busiest_link.utilisation", "density.selected", "density.aggregated"),
+    *("density.build_up", "density.padding", "workers", "fidelity.tier", "digest"),
+)
+"""The results in the table of points, in this order."""
 _DIGEST = 12
 
 
 def points_of(table: pd.DataFrame) -> Points:
     """Every row of a sweep; columns that are the same in all rows are left out (`constants`)."""
-    keys = [name for name in varied(table) if table[name].nunique(dropna=False) > 1]
-    known = [*OUTCOMES[:5], *(f"breakdown_s.{phase}" for phase in BREAKDOWN), *OUTCOMES[5:]]
-    outcomes = [
-        name
-        for name in known
-        if name in table and name not in keys and name not in _LEFT_OUT and table[name].nunique(dropna=False) > 1
+    keys = varied_keys(table)
+    different = [
+        name for name in _RESULTS if name in table and name not in keys and table[name].nunique(dropna=False) > 1
     ]
-    columns = [Column(name, item.label, _kind(table[name], item), item.about) for name in keys
-               for item in [column_of(name)]]  # fmt: skip
-    columns += [column_of(name) for name in outcomes]
+    columns = [_varied_column(table, name) for name in keys] + [column_of(name) for name in different]
     names = methods(table)
-    found = looks(names)
     return Points(
         columns=columns,
-        values={column.key: _packed(table[column.key], column) for column in columns}
-        | {"method": _coded(names.map(str).tolist())},
+        values={column.key: _encode(table[column.key], column) for column in columns}
+        | {"method": _encode_levels(names.map(str).tolist())},
         count=len(table),
         varied=len(keys),
-        palette={name: {"colour": look.colour, "stroke": look.stroke} for name, look in found.items()},
-        constant={name: value for name, value in constants(table).items() if name.startswith("breakdown_s.")},
+        palette={name: {"colour": look.colour, "stroke": look.stroke} for name, look in assign_looks(names).items()},
         phases=[
-            {"key": f"breakdown_s.{phase}", "label": words(phase), "colour": PHASES[phase],
-             "pattern": "/" if PHASES[phase] == GREY else ""}
-            for phase in BREAKDOWN if f"breakdown_s.{phase}" in table
+            {
+                "key": f"breakdown_s.{phase}",
+                "label": TERM_LABELS[phase],
+                "colour": PHASES[phase],
+                "pattern": "/" if PHASES[phase] == GREY else "",
+            }
+            for phase in BREAKDOWN
+            if f"breakdown_s.{phase}" in table
         ],
-    )  # fmt: skip
+        constant={name: value for name, value in constants(table).items() if name.startswith("breakdown_s.")},
+    )
 
 
 def constants(table: pd.DataFrame) -> dict[str, Any]:
@@ -53,20 +60,22 @@ def constants(table: pd.DataFrame) -> dict[str, Any]:
     return {str(name): table[name].iloc[0] for name in same if not pd.isna(table[name].iloc[0])}
 
 
-def _kind(values_: pd.Series[Any], column: Column) -> str:
-    return column.kind if pd.api.types.is_numeric_dtype(values_) else "text"
+def _varied_column(table: pd.DataFrame, name: str) -> Column:
+    column = column_of(name)
+    return column if pd.api.types.is_numeric_dtype(table[name]) else replace(column, kind="text")
 
 
-def _packed(held: pd.Series[Any], column: Column) -> dict[str, Any]:
+def _encode(values: pd.Series[Any], column: Column) -> dict[str, Any]:
     if column.key == "digest":
-        return {"plain": [str(value)[:_DIGEST] for value in held]}
-    if column.kind == "text" or not pd.api.types.is_numeric_dtype(held):
-        return _coded([None if pd.isna(value) else method_name(value) for value in held])
-    return _coded(values(held)) if held.nunique() * 4 < len(held) else {"plain": values(held)}
+        return {"plain": [str(value)[:_DIGEST] for value in values]}
+    if column.kind == "text" or not pd.api.types.is_numeric_dtype(values):
+        return _encode_levels([None if pd.isna(value) else method_name(value) for value in values])
+    numbers = json_numbers(values)
+    return _encode_levels(numbers) if values.nunique() * 4 < len(values) else {"plain": numbers}
 
 
-def _coded(held: list[Any]) -> dict[str, Any]:
-    """Each value by its place among the different ones."""
-    levels = list(dict.fromkeys(held))
+def _encode_levels(values: list[Any]) -> dict[str, Any]:
+    """Each value as its place among the different ones."""
+    levels = list(dict.fromkeys(values))
     place = {value: number for number, value in enumerate(levels)}
-    return {"levels": levels, "codes": [place[value] for value in held]}
+    return {"levels": levels, "codes": [place[value] for value in values]}

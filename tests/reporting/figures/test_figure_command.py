@@ -65,7 +65,7 @@ def test_another_format_and_a_missing_source_are_refused(tmp_path):
     result = invoke("figure", "iteration_breakdown", run_folder(), "-o", tmp_path / "a.jpg")
     assert result.exit_code == 2 and ".png, .svg, .pdf" in result.output
     result = invoke("figure", "iteration_breakdown", tmp_path / "none", "-o", tmp_path / "a.png")
-    assert result.exit_code == 2 and "nothing there" in result.output
+    assert result.exit_code == 2 and "nothing of that name" in result.output
     assert invoke("figure", "iteration_breakdown").exit_code == 2
 
 

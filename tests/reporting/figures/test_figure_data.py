@@ -18,7 +18,7 @@ from simulator.models.hardware import Gpu
 from simulator.prediction.run import run
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
-from simulator.reporting.figures.data.selecting import selected
+from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.studies.sweep.storage import traffic_table
 
@@ -254,7 +254,7 @@ def test_many_pairs_are_told_by_node(monkeypatch):
 def test_one_worker_has_no_traffic_to_show():
     folder = run_folder("cluster.nodes=1")
     assert not (folder / "traffic.csv").exists()
-    with pytest.raises(InputError, match=r"traffic\.csv beside the run"):
+    with pytest.raises(InputError, match=r"a run with traffic\.csv in its folder"):
         matrix(folder)
 
 
@@ -294,22 +294,22 @@ def failed_only():
             f"several, which differ in {BANDWIDTH}: choose with",
         ),
         ("density_sweep", lambda: swept("density", "workers"), "which differ in cluster.nodes: choose with"),
-        ("break_even_map", lambda: swept("workers"), "no such grid"),
+        ("break_even_map", lambda: swept("workers"), "a sweep over other keys"),
         ("break_even_map", lambda: grid({k: t for k, t in TIMES.items() if k[0] == "topk"}), "at least two methods"),
         ("measured_predicted", lambda: swept("workers"), "a validation"),
-        ("link_utilisation", lambda: open_source(str(run_folder())), "links.csv beside the run, got none"),
+        ("link_utilisation", lambda: open_source(str(run_folder())), "a run with links.csv in its folder, got none"),
         ("iteration_breakdown", lambda: swept("workers", "bandwidth"), "at most 16 runs, got 48"),
         ("cost_curves", lambda: open_source("gpus/ideal"), "a GPU with curves"),
         ("build_up", lambda: open_source(str(run_folder())), "a build-up study"),
         ("cost_curves", lambda: open_sources(["gpus/v100", "gpus/a100"]), "got 2 GPUs among 2 sources"),
         ("cost_curves", lambda: timings_of("sorting"), "timings of topk in fp32, got none in timings"),
-        ("density_sweep", lambda: replace(swept("density"), others=(swept("density"),)), "one source, got 2 of them"),
+        ("density_sweep", lambda: replace(swept("density"), others=(swept("density"),)), "one source, got 2 sources"),
         ("iteration_breakdown", failed_only, "at least one value to show, got none"),
         ("iteration_breakdown", lambda: grid(TIMES), "columns breakdown_s.*, got none"),
         (
             "iteration_breakdown",
             lambda: replace(open_source(str(run_folder())), others=(validation(),)),
-            "runs or sweeps alone, got validation",
+            "runs or sweeps only, got validation",
         ),
         ("scaling_efficiency", lambda: without("digest", swept("workers")), "a column digest, got none"),
         ("traffic_matrix", lambda: beside("traffic.csv", "a,b\n1,2\n"), "traffic.csv with source, destination, bytes"),
@@ -331,20 +331,20 @@ def test_what_a_source_does_not_hold_is_said(kind, source, words):
 def test_rows_of_a_sweep_are_chosen_by_value_with_or_without_units():
     source = swept("workers", "bandwidth")
     for wanted in ({BANDWIDTH: 1.25e9}, {"cluster.network.bandwidth": "10 Gbit/s"}):
-        table = selected(source, wanted).table
+        table = select_rows(source, wanted).table
         assert table[BANDWIDTH].unique().tolist() == [1.25e9]
         assert len(table) == len(source.table) / 4
-    assert len(selected(source, {"sparsifier": "dense", "workers": 8}).table) == 4
-    figure_of("scaling_efficiency").data(selected(source, {"cluster.network.bandwidth": "10 Gbit/s"}))
+    assert len(select_rows(source, {"sparsifier": "dense", "workers": 8}).table) == 4
+    figure_of("scaling_efficiency").data(select_rows(source, {"cluster.network.bandwidth": "10 Gbit/s"}))
     for wanted, words in (
         ({"cluster.node": 4}, "did you mean"),
         ({"workers": 5}, "there are 1, 2, 4, 8"),
         ({"workers": "many"}, "--where workers: expected a value that is in the sweep, got 'many': there are 1, 2, 4"),
     ):
         with pytest.raises(InputError, match=words):
-            selected(source, wanted)
+            select_rows(source, wanted)
     with pytest.raises(InputError, match="expected a sweep"):
-        selected(open_source(str(run_folder())), {"workers": 5})
+        select_rows(open_source(str(run_folder())), {"workers": 5})
 
 
 def test_failed_points_are_left_out():
@@ -397,7 +397,7 @@ def test_results_are_told_apart_by_what_they_hold(tmp_path):
         open_source(str(tmp_path))
     assert open_source(str(ROOT / "configs" / "traces" / "resnet-digits")).kind == "trace"
     (tmp_path / "points.jsonl").write_text("")
-    with pytest.raises(InputError, match="a sweep that is not finished: the same `sparsim sweep` command goes on"):
+    with pytest.raises(InputError, match="a sweep that is not finished: the same `sparsim sweep` command finishes it"):
         open_source(str(tmp_path))
     with pytest.raises(InputError, match=r"sparsim sweep .* --out DIR"):
         open_source("scenarios/sweeps/density_sweep.yaml")

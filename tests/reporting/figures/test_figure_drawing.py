@@ -15,7 +15,9 @@ from simulator.prediction.run import run
 from simulator.reporting.figures.base import figure_of, figures
 from simulator.reporting.figures.data.rows import BANDWIDTH
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
-from simulator.reporting.figures.style.style import BLACK, METHODS, PALETTE, PHASES, drawn, looks, save, tinted
+from simulator.reporting.figures.making import draw_figure
+from simulator.reporting.figures.style.colours import BLACK, METHODS, PALETTE, PHASES, assign_looks, tint
+from simulator.reporting.figures.style.picture import save_figure
 from simulator.sparsifiers.base import Sparsifier
 
 KINDS = sorted(figures())
@@ -31,7 +33,7 @@ def made():
         if kind not in known:
             member = figure_of(kind)
             data = member.data(SOURCES[kind]())
-            canvas = drawn(member, data)
+            canvas = draw_figure(member, data)
             known[kind] = member, data, canvas, drawn_texts(canvas)
         return known[kind]
 
@@ -105,7 +107,7 @@ def test_no_panel_is_empty_and_every_axis_has_a_label_or_shares_one(kind, made):
 def shown(kind, source, **settings):
     """The axes of a figure of a source, its layout settled."""
     member = figure_of(kind, settings)
-    canvas = drawn(member, member.data(source))
+    canvas = draw_figure(member, member.data(source))
     FigureCanvasAgg(canvas).draw()
     return canvas.axes
 
@@ -195,7 +197,7 @@ def test_an_svg_has_the_same_bytes_every_time_and_no_date(kind, made, tmp_path):
     member, data, *_ = made(kind)
     texts = []
     for name in ("one.svg", "two.svg"):
-        save(drawn(member, data), tmp_path / name)
+        save_figure(draw_figure(member, data), tmp_path / name)
         texts.append((tmp_path / name).read_bytes())
     assert texts[0] == texts[1]
     assert not re.search(rb"20\d\d-\d\d-\d\d|<dc:date>|Matplotlib v", texts[0])
@@ -206,7 +208,7 @@ def test_png_and_pdf_have_the_same_bytes_every_time(made, tmp_path):
     for suffix, head in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
         pictures = []
         for name in ("one", "two"):
-            save(drawn(member, data), tmp_path / f"{name}{suffix}")
+            save_figure(draw_figure(member, data), tmp_path / f"{name}{suffix}")
             pictures.append((tmp_path / f"{name}{suffix}").read_bytes())
         assert pictures[0] == pictures[1] and pictures[0].startswith(head)
         assert b"CreationDate" not in pictures[0]
@@ -245,24 +247,24 @@ def test_red_and_green_of_equal_lightness_would_fail_that_test():
 def test_every_method_keeps_its_own_look():
     kinds = discover(Sparsifier)
     assert set(METHODS) <= set(kinds)
-    everyone = looks(kinds)
+    everyone = assign_looks(kinds)
     assert len(set(everyone.values())) == len(kinds)
     assert everyone["dense"].colour == BLACK
     for pair in itertools.combinations(("dense", *METHODS), 2):
-        assert looks(pair) == {name: everyone[name] for name in pair}
+        assert assign_looks(pair) == {name: everyone[name] for name in pair}
 
 
 def test_methods_of_one_kind_and_unknown_ones_are_told_apart():
-    made = looks(["topk 1 %", "topk 10 %", "topk 50 %", "mine", "yours"])
+    made = assign_looks(["topk 1 %", "topk 10 %", "topk 50 %", "mine", "yours"])
     assert len(set(made.values())) == 5
-    assert made["topk 1 %"] == looks(["topk"])["topk"]
+    assert made["topk 1 %"] == assign_looks(["topk"])["topk"]
 
 
 def test_text_on_a_tinted_cell_has_contrast():
     """At least 4.5 : 1 (W3C, WCAG 2.1, level AA)."""
     for colour in (BLACK, *PALETTE):
         for strength in np.linspace(0, 1, 21):
-            cell, ink = tinted(colour, float(strength))
+            cell, ink = tint(colour, float(strength))
             linear = np.where(
                 np.array(cell) <= 0.04045, np.array(cell) / 12.92, ((np.array(cell) + 0.055) / 1.055) ** 2.4
             )

@@ -20,9 +20,9 @@ from simulator.reporting.figures.base import figure_of, figures
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, sweep_charts
-from simulator.reporting.page.formats import bandwidth
-from simulator.reporting.page.making import html_of, make_page, page_of
-from simulator.reporting.page.opening import opened
+from simulator.reporting.page.making import html_of, page_of, write_page
+from simulator.reporting.page.opening import open_results
+from simulator.reporting.wording.values import format_bandwidth
 from simulator.studies.sweep.sweep import run_sweep, sweep
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
@@ -168,7 +168,7 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     ],
 )
 def test_calibrated_configs_have_a_page_with_their_held_out_errors(place, words):
-    with opened(place) as source:
+    with open_results(place) as source:
         text = " ".join(Parsed(html_of(page_of(source))).text("body"))
     for word in words:
         assert word in text
@@ -201,7 +201,7 @@ def test_keys_that_go_along_with_an_axis_are_no_choice():
 def test_names_cannot_become_markup_in_the_page_of_a_run(tmp_path):
     path = tmp_path / "evil.yaml"
     path.write_text(SCENARIO.replace("name: small", f"name: {json.dumps(EVIL)}"))
-    with opened(str(path)) as source:
+    with open_results(str(path)) as source:
         html = html_of(page_of(source))
     check_harmless(html)
     assert Parsed(html).text("h1") == [EVIL]
@@ -318,14 +318,14 @@ LINK = {"name": "node 0 NIC out", "bytes": 1e6, "utilisation": 0.5}
 
 
 def test_the_page_of_a_replayed_run_has_the_recorded_iterations():
-    with opened("replay_topk") as source:
+    with open_results("replay_topk") as source:
         page = page_of(source)
         recorded = source.document["density_over_iterations"]
     (table,) = [table for table in page.tables if table.title == "Density over the recorded iterations"]
     assert [row[0] for row in table.rows] == [row["iteration"] for row in recorded]
     kinds = {column.key: column.kind for column in table.columns}
     assert (kinds["iteration"], kinds["aggregated"], kinds["build_up"]) == ("count", "percent", "number")
-    assert "build up" in [column.label for column in table.columns]
+    assert "build-up" in [column.label for column in table.columns]
 
 
 def test_the_page_of_a_sweep_of_which_nothing_came_out_says_so(tmp_path):
@@ -333,7 +333,7 @@ def test_the_page_of_a_sweep_of_which_nothing_came_out_says_so(tmp_path):
     page = page_of(of_table(table.assign(error="broken"), "broken"))
     assert page.glance == [("points", "0")]
     assert (page.answer, page.points, page.charts) == ("", None, [])
-    assert page.subtitle == "a sweep over nothing"
+    assert page.subtitle == "a sweep over no key"
     assert Parsed(html_of(page)).wrong == []
 
 
@@ -376,16 +376,16 @@ def test_too_many_choices_are_no_chart(monkeypatch):
 
 
 def test_calibrated_configs_without_measurements_say_what_is_unknown():
-    with opened("gpus/ideal") as source:
+    with open_results("gpus/ideal") as source:
         page = page_of(source)
         assert dict(page.glance) == {"kernels with a curve": "0"}
         assert page.charts == []
-    with opened("networks/1gbe-tcp") as source:
+    with open_results("networks/1gbe-tcp") as source:
         page = page_of(source)
         assert "inside a node" not in glance(page)
         assert (page.charts, page.tables) == ([], [])
-        assert page.warnings == ["no held-out error is stated for the link law"]
-    with opened("networks/nvlink-v100") as source:
+        assert page.warnings == ["the held-out error of the link law is not known"]
+    with open_results("networks/nvlink-v100") as source:
         assert glance(page_of(source))["inside a node"] == "680 Gbit/s"
 
 
@@ -393,7 +393,7 @@ def test_a_trace_is_replayed_for_its_page(tmp_path):
     spec, out = tmp_path / "spec.yaml", tmp_path / "trace"
     spec.write_text("{layers: [{numel: 3000, scale: 1}], workers: 2, iterations: 2, seed: 1}")
     assert invoke("trace", "synthesize", spec, "--out", out).exit_code == 0
-    with opened(str(out)) as source:
+    with open_results(str(out)) as source:
         page = page_of(source)
     assert [chart.kind for chart in page.charts] == ["build_up", "padding_imbalance"]
     assert page.subtitle == f"replays of recorded gradients: {out}"
@@ -401,7 +401,7 @@ def test_a_trace_is_replayed_for_its_page(tmp_path):
 
 
 def test_slow_links_have_their_bandwidth_in_bits():
-    assert [bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
+    assert [format_bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
 
 
 CONFIGS = {
@@ -421,8 +421,8 @@ CONFIGS = {
         ("kind.yaml", "expected a kind of fabric, got single_swich: did you mean 'single_switch'?"),
         ("unit.yaml", "unit.yaml:3:1: bandwidth: expected a bandwidth with its unit, such as 10 Gbit/s, got 10"),
         ("runtime.yaml", "runtime.yaml:2:1: negotiation: expected a time with its unit, such as 50 us, got 5"),
-        ("list.yaml", "list.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
-        ("other.yaml", "other.yaml: expected results that a figure can be drawn from, got a YAML file that is no GPU"),
+        ("list.yaml", "list.yaml: expected results that a figure can be drawn from, got a YAML file that describes no GPU"),
+        ("other.yaml", "other.yaml: expected results that a figure can be drawn from, got a YAML file that describes no GPU"),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
         ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
     ],
@@ -453,18 +453,31 @@ def test_what_cannot_be_reported_is_an_input_error(tmp_path, monkeypatch, argume
     assert not list(tmp_path.glob("out.*"))
 
 
-@pytest.mark.parametrize("package", ["plotly", "jinja2"])
-def test_without_the_extra_it_says_what_to_install(monkeypatch, sources, package, tmp_path):
+@pytest.fixture
+def without_plotly(monkeypatch):
+    """An installation without the extra `report`."""
     real = builtins.__import__
 
     def missing(name, *rest, **more):
-        if name.partition(".")[0] == package:
-            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+        if name.partition(".")[0] == "plotly":
+            raise ModuleNotFoundError("No module named 'plotly'", name="plotly")
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
+
+
+def test_without_the_extra_it_says_what_to_install(without_plotly, sources, tmp_path):
     with pytest.raises(InputError, match=re.escape("pip install 'sparsim[report]'")):
-        make_page(sources["gpu"], tmp_path / "page.html")
+        write_page(page_of(sources["gpu"]), tmp_path / "page.html")
+
+
+def test_a_page_without_drawings_needs_no_extra(without_plotly, tmp_path):
+    with open_results("runtimes/horovod-0.19") as source:
+        write_page(page_of(source), tmp_path / "page.html")
+    page = Parsed((tmp_path / "page.html").read_text())
+    assert page.wrong == []
+    assert [held.get("id") for held, _ in page.all("script")] == ["data", None]  # no library, and no note about it
+    assert not page.all("noscript")
 
 
 def test_the_assets_are_in_the_package():

@@ -10,9 +10,9 @@ import pytest
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 
 from simulator.reporting.figures.data.sources import of_table, open_source
-from simulator.reporting.page.formats import cell
-from simulator.reporting.page.making import make_page
-from simulator.reporting.page.opening import opened
+from simulator.reporting.page.making import page_of, write_page
+from simulator.reporting.page.opening import open_results
+from simulator.reporting.wording.values import format_value
 from simulator.studies.sweep.sweep import run_sweep
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -55,7 +55,7 @@ def show(browser, folder):
     def get(source, name):
         path = folder / f"{name}.html"
         if not path.exists():
-            make_page(source, path)
+            write_page(page_of(source), path)
         page = browser.new_page(viewport={"width": 1100, "height": 900})
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -152,14 +152,14 @@ def test_a_sweep_is_filtered_sorted_and_plotted(show):
     heading = page.locator("#rows th[data-key=iteration_time_s]")
     place = [item.get_attribute("data-key") for item in page.locator("#rows th").all()].index("iteration_time_s")
     heading.click()
-    shown = [cell("time", float(f"{value:.6g}")) for value in sorted(left["iteration_time_s"])]
+    shown = [format_value("time", float(f"{value:.6g}")) for value in sorted(left["iteration_time_s"])]
     assert column(page, "#rows", place + 1) == shown[:25]
     assert page.evaluate("document.getElementById('scatter').data.length") == 1
     said = hover(page, "#scatter", ".scatterlayer .points path.point")
     assert "gtopk" in said
     assert "iteration time" in said
-    page.locator("[data-plotted=y]").select_option(label="efficiency")
-    page.wait_for_function("document.getElementById('scatter').layout.yaxis.title.text === 'efficiency'")
+    page.locator("[data-plotted=y]").select_option(label="scaling efficiency")
+    page.wait_for_function("document.getElementById('scatter').layout.yaxis.title.text === 'scaling efficiency'")
     assert "workers" in hover(page, "#chart-break_even_map", ".heatmaplayer image")
 
 
@@ -181,14 +181,14 @@ def test_figures_of_a_sweep_follow_their_choices(show):
 def test_the_other_pages_draw(show):
     show(replayed(), "build_up")
     for place in ("gpus/v100-pytorch2", "networks/10gbe-tcp"):
-        with opened(place) as source:
+        with open_results(place) as source:
             show(source, place.replace("/", "-"))
 
 
 def test_a_name_that_is_a_script_does_not_run(show, tmp_path):
     path = tmp_path / "evil.yaml"
     path.write_text(SCENARIO.replace("name: small", f"name: {json.dumps(EVIL)}"))
-    with opened(str(path)) as source:
+    with open_results(str(path)) as source:
         page = show(source, "evil")
     assert page.locator("h1").text_content() == EVIL
     assert page.locator("body img").count() == 0
@@ -219,10 +219,10 @@ def test_values_are_shown_in_the_browser_as_they_are_in_the_tables(show):
     values = [0.0, 1.0, 0.4512, 4.2e-4, 12345.678, 1.25e9, 6353016.0, 0.00031623, 99.995, 0.125]
     for kind in ("time", "bytes", "bandwidth", "share", "percent", "number", "count", "error"):
         for value in values:
-            if "e" in cell(kind, value):
+            if "e" in format_value(kind, value):
                 continue  # exponents are written differently; no share is that large
             shown = page.evaluate("([kind, value]) => sparsim.cell(kind, value)", [kind, value])
-            assert shown == cell(kind, value), (kind, value)
+            assert shown == format_value(kind, value), (kind, value)
 
 
 def test_a_sweep_of_5720_points_opens_within_two_seconds(show, folder):

@@ -18,7 +18,7 @@ from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
-from simulator.reporting.terminal.answers import print_advice
+from simulator.reporting.terminal.advice import print_advice
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

@@ -11,7 +11,7 @@ from rich.console import Console
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
-from simulator.reporting.terminal.answers import print_explanation
+from simulator.reporting.terminal.explanation import print_explanation
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals

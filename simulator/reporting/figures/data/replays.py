@@ -1,4 +1,4 @@
-"""What a build-up study found, row by row; made here from a trace where only that is given."""
+"""The rows of a build-up study, or of a replay of a trace, and their panels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import axis_number, front, looks
+from simulator.reporting.figures.style.axes import set_number_axis
+from simulator.reporting.figures.style.colours import line_styles
 from simulator.studies.traces.trace_study import build_up
 
 if TYPE_CHECKING:
@@ -32,20 +33,25 @@ def build_up_rows(source: Source, columns: list[str], methods: Sequence[dict[str
     return table[columns]
 
 
+def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
+    """Rows in the order of their iterations, split wherever an iteration was not recorded."""
+    iterations = pd.Series(sorted(rows["iteration"].unique()))
+    part = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
+    return [each for _, each in rows.sort_values("iteration", kind="stable").groupby(rows["iteration"].map(part))]
+
+
 def recorded_runs(data: pd.DataFrame) -> list[pd.DataFrame]:
-    """The rows at the most workers, split where iterations do not follow each other; all in one beyond three runs."""
+    """The rows at the most workers, split at the gaps; all in one where there would be more than three parts."""
     last = data[data["workers"] == data["workers"].max()]
-    iterations = pd.Series(sorted(last["iteration"].unique()))
-    number = dict(zip(iterations, iterations.diff().ne(1).cumsum(), strict=True))
-    runs = [run for _, run in last.groupby(last["iteration"].map(number))]
+    runs = split_at_gaps(last)
     return runs if len(runs) <= _PANELS else [last]
 
 
-def panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axes, pd.DataFrame]]]:
-    """A panel over workers, and beside it one for every recorded run of iterations with its rows, at the most workers.
+def make_panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axes, pd.DataFrame]]]:
+    """A panel over workers, and one panel for each recorded run of iterations with its rows, at the most workers.
 
-    Iterations that do not follow each other are never joined, since nothing was recorded between them. Runs share the
-    second axis; more than three go into one panel.
+    Lines never cross a gap, since nothing was recorded there. The runs share the second axis; more than three are drawn
+    in one panel.
     """
     runs = recorded_runs(data)
     axes = figure.subplots(1, 1 + len(runs), width_ratios=(1.2 * len(runs), *[1] * len(runs)), squeeze=False)[0]
@@ -53,21 +59,18 @@ def panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axe
         if place:
             one.sharey(axes[1])
             one.tick_params(labelleft=False)
-        axis_number(one, "iteration", "x")
+        set_number_axis(one, "iteration", "x")
         one.xaxis.get_major_locator().set_params(nbins=8 // len(runs), integer=True)
     return axes[0], list(zip(axes[1:], runs, strict=True))
 
 
-def draw_iterations(axes: Axes, run: pd.DataFrame, column: str, labels: Iterable[str]) -> None:
-    """A column over the iterations of a run, method by method with the looks of `labels`."""
-    styles = looks(labels)
-    for place, (method, look) in enumerate(styles.items()):
-        line = look.line(front(place, len(styles))) | {"markersize": 4}
-        for part in unbroken(run, method):
-            axes.plot(part["iteration"], part[column], **line)
-
-
-def unbroken(run: pd.DataFrame, method: str) -> list[pd.DataFrame]:
-    """The rows of a method, cut where an iteration was not recorded."""
-    mine = run[run["method"] == method].sort_values("iteration")
-    return [part for _, part in mine.groupby(mine["iteration"].diff().ne(1).cumsum())]
+def draw_iterations(
+    axes: Axes, run: pd.DataFrame, column: str, labels: Iterable[str]
+) -> list[tuple[str, pd.DataFrame]]:
+    """Draw a column over the iterations of a run, with the looks of `labels`; returns each line's colour and rows."""
+    drawn = []
+    for method, line in line_styles(labels):
+        for part in split_at_gaps(run[run["method"] == method]):
+            axes.plot(part["iteration"], part[column], **line | {"markersize": 4})
+            drawn.append((line["color"], part))
+    return drawn

@@ -1,4 +1,4 @@
-"""Some rows of a sweep, by what was varied."""
+"""Choosing rows of a sweep by the values of varied keys."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from simulator.errors import InputError, Problem, nearest, shown
 from simulator.reporting.figures.data.sources import Source
 
 
-def selected(source: Source, conditions: Mapping[str, Any]) -> Source:
-    """The source with only those rows that have the values given, by column; nothing else but a sweep has rows.
+def select_rows(source: Source, conditions: Mapping[str, Any]) -> Source:
+    """The source with only the rows that have the given values, by column; only a sweep has rows.
 
-    A column may be called without its unit; a quantity may have one (`10 Gbit/s`). Raises InputError for a column that
-    is not there, or where no row is left.
+    The name of a column may be without its unit; a quantity may have a unit (`10 Gbit/s`). Raises InputError for an
+    unknown column, or where no row is left.
     """
     if not conditions:
         return source
     table = source.table
     if source.kind != "sweep":
-        raise InputError(Problem("--where", "a sweep", f"{source.place}, which is none"))
+        raise InputError(Problem("--where", "a sweep", f"{source.place}, which is no sweep"))
     for key, value in conditions.items():
-        column = _column(table, key)
-        kept = _alike(table[column], value)
+        column = _find_column(table, key)
+        kept = _equal_rows(table[column], value)
         if not kept.any():
             known = ", ".join(str(item) for item in table[column].drop_duplicates().head(12))
             raise InputError(
@@ -36,14 +36,14 @@ def selected(source: Source, conditions: Mapping[str, Any]) -> Source:
     return replace(source, table=table.reset_index(drop=True))
 
 
-def _column(table: pd.DataFrame, key: str) -> str:
+def _find_column(table: pd.DataFrame, key: str) -> str:
     for suffix in ("", "_bytes_per_s", "_bytes", "_s"):
         if key + suffix in table:
             return key + suffix
     raise InputError(Problem("--where", "a column of the sweep", repr(key), nearest(key, map(str, table.columns))))
 
 
-def _alike(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:
+def _equal_rows(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:
     if not pd.api.types.is_numeric_dtype(values):
         return values.astype("string").eq(str(wanted)).fillna(False).astype(bool)
     from simulator.units import TABLES, parse

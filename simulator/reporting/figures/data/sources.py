@@ -1,4 +1,4 @@
-"""What a figure can be drawn from: the results that the other commands write, told apart by what they hold."""
+"""The sources of figures: results that other commands write, recognised by their content."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ KINDS = {
 class Source:
     """Results as they were read.
 
-    `place` is what the user called them; `document` holds a run's, validation's or build-up's JSON, or a GPU; `table` a
-    sweep's rows (those that came out) or timings; `folder` is where they lie, if in a folder; `others` further sources.
+    `place` is what the user typed; `document` holds the JSON of a run, a validation or a build-up study, or a GPU;
+    `table` the points of a sweep that did not fail, or timings; `folder` is their folder, if they are in one; `others`
+    are further sources.
     """
 
     place: str
@@ -45,25 +46,25 @@ class Source:
     folder: Path | None = None
     others: tuple[Source, ...] = ()
 
-    def each(self) -> Iterator[Source]:
+    def all_sources(self) -> Iterator[Source]:
         """This source and the others."""
         yield self
         yield from self.others
 
-    def beside(self, name: str) -> pd.DataFrame | None:
-        """A CSV table that lies beside a run's result, or None."""
+    def read_table(self, name: str) -> pd.DataFrame | None:
+        """A CSV table in the folder of a run's result, or None."""
         path = self.folder / name if self.folder is not None else None
         return read_csv(path) if path is not None and path.is_file() else None
 
-    def scenario(self) -> dict[str, Any]:
-        """The resolved scenario that lies beside a run's result; empty where there is none."""
+    def read_scenario(self) -> dict[str, Any]:
+        """The resolved scenario in the folder of a run's result; empty where there is none."""
         path = self.folder / "scenario.yaml" if self.folder is not None else None
         data = read_document(path).data if path is not None and path.is_file() else None
         return data if isinstance(data, dict) else {}
 
 
 def open_sources(places: Sequence[str]) -> Source:
-    """Several sources as one, the first in front. Raises InputError where one of them is nothing known."""
+    """Several sources as one, the first one leading. Raises InputError where one of them is of no known kind."""
     first, *rest = [open_source(place) for place in places]
     return replace(first, others=tuple(rest))
 
@@ -71,15 +72,15 @@ def open_sources(places: Sequence[str]) -> Source:
 def open_source(place: str) -> Source:
     """Results given by a folder, a file, a name, or `-` for JSON on standard input.
 
-    Raises InputError where nothing is there, or nothing that a figure can be drawn from.
+    Raises InputError where nothing is found, or nothing that a figure can be drawn from.
     """
     path = Path(place)
     if place == "-":
-        return of_document(_parsed(sys.stdin.read(), "standard input"), "standard input")
+        return of_document(_parse_json(sys.stdin.read(), "standard input"), "standard input")
     if path.is_dir():
         return _of_folder(path, place)
     if path.is_file() and path.suffix == ".json":
-        return of_document(_parsed(_text(path), place), place)
+        return of_document(_parse_json(_read_text(path), place), place)
     if path.is_file() and path.suffix in (".parquet", ".csv", ".gz"):
         return _of_table(path, place)
     found = find(place, None)
@@ -87,7 +88,7 @@ def open_source(place: str) -> Source:
         return Source(place, "trace", folder=found.parent)
     if found is not None:
         return _of_yaml(found, place)
-    raise _unknown(place, "nothing there")
+    raise _unknown_source(place, "nothing of that name")
 
 
 def of_document(document: Any, place: str, folder: Path | None = None) -> Source:
@@ -99,7 +100,7 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
     rows = document.get("rows") if isinstance(document, dict) else document
     if isinstance(rows, list) and rows and all(isinstance(row, dict) and "build_up" in row for row in rows):
         return Source(place, "build_up", rows, folder=folder)
-    raise _unknown(place, "another JSON document")
+    raise _unknown_source(place, "another JSON document")
 
 
 def of_table(table: pd.DataFrame, place: str) -> Source:
@@ -109,11 +110,11 @@ def of_table(table: pd.DataFrame, place: str) -> Source:
         return Source(place, "sweep", table=table[~failed & table["iteration_time_s"].notna()].reset_index(drop=True))
     if {"kernel", "elements", "median_s"} <= set(table.columns):
         return Source(place, "timings", table=table)
-    raise _unknown(place, f"a table with other columns: {shown(', '.join(map(str, table.columns)))}")
+    raise _unknown_source(place, f"a table with other columns: {shown(', '.join(map(str, table.columns)))}")
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file as a table. Raises InputError where it is none."""
+    """A CSV file as a table. Raises InputError for any other file."""
     try:
         return pd.read_csv(path)
     except (OSError, ValueError) as error:
@@ -126,12 +127,12 @@ def _of_folder(folder: Path, place: str) -> Source:
             return replace(_of_table(folder / name, place), folder=folder)
     for name in ("result.json", "build_up.json"):
         if (folder / name).is_file():
-            return of_document(_parsed(_text(folder / name), str(folder / name)), place, folder)
+            return of_document(_parse_json(_read_text(folder / name), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():
         return Source(place, "trace", folder=folder)
     if (folder / "points.jsonl").is_file():
-        raise _unknown(place, "a sweep that is not finished", "the same `sparsim sweep` command goes on with it")
-    raise _unknown(place, "a folder without results")
+        raise _unknown_source(place, "a sweep that is not finished", "the same `sparsim sweep` command finishes it")
+    raise _unknown_source(place, "a folder without results")
 
 
 def _of_table(path: Path, place: str) -> Source:
@@ -148,8 +149,8 @@ def _of_yaml(path: Path, place: str) -> Source:
     data = document.data if isinstance(document.data, dict) else {}
     if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
         command = "sweep" if "vary" in data or "zip" in data else "run"
-        hint = f"results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
-        raise _unknown(place, "a YAML file that is no GPU", hint)
+        hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
+        raise _unknown_source(place, "a YAML file that describes no GPU", hint)
     try:
         gpu = Gpu.model_validate(data, context={"units_required": True})
     except ValidationError as error:
@@ -157,28 +158,28 @@ def _of_yaml(path: Path, place: str) -> Source:
     return Source(place, "gpu", gpu)
 
 
-def _parsed(text: str, place: str) -> Any:
+def _parse_json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
         raise InputError(Problem(place, "a JSON document", shown(str(error)))) from None
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(Problem(str(path), "a readable file", shown(str(error)))) from None
 
 
-def _unknown(place: str, got: str, hint: str = "") -> InputError:
+def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
     return InputError(
         Problem(place, "results that a figure can be drawn from", got, hint or "see `sparsim figure --list`")
     )
 
 
-def settings_of(texts: Sequence[str]) -> dict[str, Any]:
-    """`key=value` texts as a mapping, values read as YAML. Raises InputError where there is no `=`."""
+def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Texts `key=value` as a mapping, values read as YAML. Raises InputError where there is no `=`."""
     made: dict[str, Any] = {}
     for text in texts:
         key, separator, value = text.partition("=")

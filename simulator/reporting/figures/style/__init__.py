@@ -1,1 +1,1 @@
-"""How figures look: colours, axes, files."""
+"""How figures look: colours, axes and legends, and the picture itself."""

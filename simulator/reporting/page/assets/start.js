@@ -1,6 +1,6 @@
 "use strict";
-// What the page does when it has come: tables at once, then the plotting library, which lies packed in the page (gzip,
-// base64), and one drawing after the other, so that the reader can scroll meanwhile.
+// What happens when the page is loaded: tables first, then the plotting library, which is compressed in the page (gzip,
+// base64; only where there are drawings), then one drawing after the other, so that the reader can scroll meanwhile.
 sparsim.unpacked = (id) => {
   const text = atob(document.getElementById(id).textContent);
   const bytes = new Uint8Array(text.length);
@@ -9,15 +9,17 @@ sparsim.unpacked = (id) => {
 };
 
 (async () => {
-  const library = sparsim.unpacked("library");
+  const library = document.getElementById("library") && sparsim.unpacked("library");
   const data = JSON.parse(document.getElementById("data").textContent);
   document.querySelectorAll("table.sortable").forEach(sparsim.table);
   document.querySelectorAll("[data-chart]").forEach((place) => sparsim.chart(place, data.charts[place.dataset.chart]));
   if (data.points) sparsim.points(data.points);
   performance.mark("sparsim-tables");
-  const script = document.createElement("script");
-  script.textContent = await library;
-  document.body.append(script);
+  if (library) {
+    const script = document.createElement("script");
+    script.textContent = await library;
+    document.body.append(script);
+  }
   performance.mark("sparsim-library");
   for (const draw of sparsim.pending) {
     await draw();

@@ -1,1 +1,1 @@
-"""Figures as interactive drawings: one function a kind, from the same table that the picture shows."""
+"""Figures as interactive drawings: one function for each kind, from the table that its picture shows."""

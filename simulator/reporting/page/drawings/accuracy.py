@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.style.style import looks, share
+from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import SECONDS, SHARE, axis, hover, layout, marks, rule, text, wrapped
+from simulator.reporting.page.plots import SECONDS, SHARE, axis, escape_text, hover, layout, marks, rule, wrap_text
+from simulator.reporting.wording.values import format_share
 
 _LABELS = 0.24
 """Share of the width that is left for the groups' names between the two panels."""
@@ -22,15 +23,15 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
     last = len(groups) - 0.5
     traces: list[dict[str, Any]] = []
     for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
-        name = f"±{share(band)}" if part else "measured = predicted"
+        name = f"±{format_share(band)}" if part else "measured = predicted"
         style: dict[str, Any] = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
         ends = [(1 + part) * low, (1 + part) * high]
         traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
         traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
-    for place, (group, look) in enumerate(looks(groups).items()):
+    for place, (group, look) in enumerate(assign_looks(groups).items()):
         for fitted, mine in data[data["group"] == group].groupby("used_in_fit"):
             custom = [
-                [wrapped(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
+                [wrap_text(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
                 for row in mine.itertuples()
             ]
             ink: dict[str, Any] = {"symbol": "circle-open" if fitted else "circle", "color": look.colour, "size": 9}
@@ -48,13 +49,13 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
         axis("measured", SECONDS, **span) | {"domain": [0, 0.4]},
         axis("predicted / measured − 1", SHARE) | {"domain": [0.4 + _LABELS, 1]},
     ]
-    names = {"tickvals": list(range(len(groups))), "ticktext": [wrapped(group, 26) for group in groups]}
+    names = {"tickvals": list(range(len(groups))), "ticktext": [wrap_text(group, 26) for group in groups]}
     ys = [
         axis("predicted", SECONDS, **span),
         axis("") | names | {"range": [last, -0.5], "showgrid": False, "ticks": "", "automargin": False},
     ]
     made = layout(xs, ys, 520)
     for trace in traces:
-        if "(used in fit)" in str(trace["name"]) or trace["name"] in map(text, groups):
+        if "(used in fit)" in str(trace["name"]) or trace["name"] in map(escape_text, groups):
             trace["showlegend"] = False
     return {"data": traces, "layout": made}

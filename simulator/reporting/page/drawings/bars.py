@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
-from simulator.reporting.figures.style.style import GREY, PHASES, words
+from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, layout, values, wrapped
+from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, json_numbers, layout, wrap_text
 from simulator.units import show_time
 
 
@@ -18,7 +19,7 @@ def iteration_breakdown(data: pd.DataFrame) -> Plot:
     runs = list(dict.fromkeys(data["run"]))
     table = data.pivot(index="run", columns="phase", values="time_s").loc[runs]
     sums = [float(data.loc[data["run"] == run, "iteration_time_s"].iloc[0]) for run in runs]
-    names = [wrapped(run) for run in runs]
+    names = [wrap_text(run) for run in runs]
     places = list(range(len(runs)))
     traces: list[dict[str, Any]] = []
     for phase in BREAKDOWN:
@@ -29,10 +30,10 @@ def iteration_breakdown(data: pd.DataFrame) -> Plot:
             {
                 "type": "bar",
                 "orientation": "h",
-                "name": words(phase),
+                "name": TERM_LABELS[phase],
                 "y": places,
-                "x": values(table[phase]),
-                "customdata": values(of_all),
+                "x": json_numbers(table[phase]),
+                "customdata": json_numbers(of_all),
                 "marker": {
                     "color": PHASES[phase],
                     "line": {"color": "#FFFFFF", "width": 1},

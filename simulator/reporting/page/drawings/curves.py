@@ -1,4 +1,4 @@
-"""Cost curves: what kernels and collectives take against their size."""
+"""Cost curves: the time of kernels and collectives against their size."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.style.style import Look, looks
+from simulator.reporting.figures.style.colours import Look, assign_looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import BYTES, SECONDS, SHARE, SIZE, axis, hover, layout, line, marks
 
 
 def cost_curves(data: pd.DataFrame) -> Plot:
-    """Kernels: curves, and where something was timed beside them the timings as marks with their residuals."""
+    """Kernels: their curves and, where there are timings, these as marks with their residuals."""
     timed = data[data["measured_s"].notna()]
     traces: list[dict[str, Any]] = []
-    for kernel, look in looks(data["kernel"]).items():
+    for kernel, look in assign_looks(data["kernel"]).items():
         mine = data[(data["kernel"] == kernel) & data["measured_s"].isna()].sort_values("elements")
         said = ("%{x:.4~s} elements", "%{y:.4~s}s by the curve")
         traces.append(line(kernel, mine["elements"], mine["curve_s"], look, mode="lines") | hover(*said))
@@ -35,7 +35,7 @@ def cost_curves(data: pd.DataFrame) -> Plot:
 def collective_curves(data: pd.DataFrame) -> Plot:
     """Measured collectives: seconds against payload, one line for each worker count. Columns curve, bytes, time_s."""
     traces = []
-    for curve, look in looks(data["curve"]).items():
+    for curve, look in assign_looks(data["curve"]).items():
         mine = data[data["curve"] == curve]
         said = ("%{x:.4~s}B", "%{y:.4~s}s")
         traces.append(line(str(curve), mine["bytes"], mine["time_s"], look) | hover(*said))

@@ -1,4 +1,4 @@
-"""Drawings with one line a method: density sweep, scaling, build-up, padding."""
+"""Drawings with one line for each method: density sweep, scaling, build-up, padding."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.data.replays import recorded_runs
-from simulator.reporting.figures.style.style import looks
+from simulator.reporting.figures.data.replays import recorded_runs, split_at_gaps
+from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import (
     BYTES,
@@ -16,21 +16,21 @@ from simulator.reporting.page.plots import (
     SECONDS,
     SHARE,
     axis,
-    counts,
+    count_axis,
     hover,
+    json_numbers,
     layout,
     line,
     rule,
-    values,
 )
 
 
 def density_sweep(data: pd.DataFrame) -> Plot:
-    """Iteration time, and bytes sent, against density; what has no density is a level line."""
+    """Iteration time, and bytes sent, against density; a method without a density is a horizontal line."""
     densities = data.loc[data["density"] < 1, "density"]
     ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
     traces = []
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("density")
         level = len(mine) == 1 and mine["density"].iloc[0] == 1
         x = ends if level else mine["density"]
@@ -42,7 +42,7 @@ def density_sweep(data: pd.DataFrame) -> Plot:
             if panel:
                 said.append("%{y:.4~s}B sent per worker")
             else:
-                drawn["customdata"] = [list(pair) for pair in zip(*map(values, interval), strict=True)]
+                drawn["customdata"] = [list(pair) for pair in zip(*map(json_numbers, interval), strict=True)]
                 said += ["%{y:.4~s}s per iteration", "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"]
             traces.append(drawn | hover(*said))
     xs = [axis("density", SHARE, type="log") for _ in range(2)]
@@ -58,7 +58,7 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
     """Efficiency and throughput against workers; ideal in grey."""
     ideal = data.groupby("workers")["ideal_samples_per_s"].max()
     traces = [rule("ideal", list(ideal.index), [1.0] * len(ideal)), rule("ideal", list(ideal.index), list(ideal), 1)]
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("workers")
         said = "%{x:,.0f} workers"
         traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
@@ -66,7 +66,7 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
             line(method, mine["workers"], mine["throughput_samples_per_s"], look, 1)
             | hover(said, "%{y:,.4~g} samples/s")
         )
-    xs = [counts("workers", data["workers"]) for _ in range(2)]
+    xs = [count_axis("workers", data["workers"]) for _ in range(2)]
     ys = [
         axis("scaling efficiency", SHARE, rangemode="tozero"),
         axis("throughput (samples/s)", NUMBER, type="log"),
@@ -75,21 +75,21 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
 
 
 def build_up(data: pd.DataFrame) -> Plot:
-    """Aggregated density against workers (independent choices dotted), and over the iterations at the most workers."""
-    shown = _Shown("aggregated", "independent", "aggregated density", "%{y:.4~p}", SHARE)
+    """Aggregated density against workers (dotted: independent selections), and over iterations at the most workers."""
+    shown = _Columns("aggregated", "independent", "aggregated density", "%{y:.4~p}", SHARE)
     left = axis("aggregated density (dotted: independent)", SHARE, type="log", fine=True)
     return _replayed(data, shown, left, axis("", SHARE, rangemode="tozero"))
 
 
 def padding_imbalance(data: pd.DataFrame) -> Plot:
-    """Padding against workers (imbalance dotted), and over the iterations at the most workers."""
-    shown = _Shown("padding", "imbalance", "padding", "%{y:.4~g}", NUMBER)
+    """Padding against workers (dotted: imbalance), and over iterations at the most workers."""
+    shown = _Columns("padding", "imbalance", "padding", "%{y:.4~g}", NUMBER)
     return _replayed(data, shown, axis("padding, sent / selected (dotted: imbalance)", NUMBER), axis("", NUMBER))
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """Which columns of a replay are drawn, solid and dotted, in words and as numbers."""
+class _Columns:
+    """Which columns of a replay are drawn solid and dotted, the label, and the format of numbers."""
 
     solid: str
     dotted: str
@@ -98,11 +98,11 @@ class _Shown:
     style: dict[str, Any]
 
 
-def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: dict[str, Any]) -> Plot:
-    """A panel over workers, and one for each recorded run of iterations, since nothing was recorded between them."""
+def _replayed(data: pd.DataFrame, shown: _Columns, left: dict[str, Any], right: dict[str, Any]) -> Plot:
+    """A panel over workers, and one for each recorded run of iterations; lines never cross a gap."""
     runs = recorded_runs(data)
     traces: list[dict[str, Any]] = []
-    for method, look in looks(data["method"]).items():
+    for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method]
         mean = mine.groupby("workers")[[shown.solid, shown.dotted]].mean()
         said = "%{x:,.0f} workers"
@@ -112,12 +112,15 @@ def _replayed(data: pd.DataFrame, shown: _Shown, left: dict[str, Any], right: di
         dotted = line(method, mean.index, mean[shown.dotted], look, mode="lines", line=dots, showlegend=False)
         traces.append(dotted | hover(said, f"{shown.dotted} {shown.number}"))
         for place, run in enumerate(runs, start=1):
-            own = run[run["method"] == method].sort_values("iteration")
-            drawn = line(method, own["iteration"], own[shown.solid], look, place)
+            x: list[float | None] = []
+            y: list[float | None] = []
+            for part in split_at_gaps(run[run["method"] == method]):
+                x, y = [*x, *part["iteration"], None], [*y, *part[shown.solid], None]
+            drawn = line(method, x[:-1], y[:-1], look, place)
             traces.append(drawn | hover("iteration %{x}", f"{shown.words} {shown.number}"))
     width, gap, start = 0.43, 0.03, 0.57
     each = (1 - start - gap * (len(runs) - 1)) / len(runs)
-    xs = [counts("workers", data["workers"]) | {"domain": [0, width]}]
+    xs = [count_axis("workers", data["workers"]) | {"domain": [0, width]}]
     ys = [left]
     for place in range(len(runs)):
         title = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""

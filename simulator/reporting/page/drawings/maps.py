@@ -8,30 +8,31 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.break_even_map import DENSE
-from simulator.reporting.figures.style.style import intensities, looks, short_bits, tinted
+from simulator.reporting.figures.style.axes import format_bits
+from simulator.reporting.figures.style.colours import amount_colours, assign_looks, tint
 from simulator.reporting.figures.traffic_matrix import workers_first
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import SECONDS, axis, layout, text, values
+from simulator.reporting.page.plots import SECONDS, axis, escape_text, json_numbers, layout
 
 _TICKS = 12
 
 
 def break_even_map(data: pd.DataFrame) -> Plot:
-    """One heat map a winning method, so that each is in the legend; the darker, the larger the margin."""
+    """One heat map for each winning method, so that each is in the legend; the larger the margin, the darker."""
     bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
-    styles = looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
+    styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
     traces: list[dict[str, Any]] = []
     for winner, look in styles.items():
         for light in (True, False):
             part = [
                 row
                 for row in data[data["winner"] == winner].itertuples()
-                if (tinted(look.colour, float(row.margin))[1] != "#FFFFFF") is light
+                if (tint(look.colour, float(row.margin))[1] != "#FFFFFF") is light
             ]
             if part:
-                traces.append(_won(part, look.colour, bandwidths, counts))
-        traces.append(_entry(winner, look.colour))
-    x = axis("network bandwidth (bit/s)") | _ticks([short_bits(float(value)) for value in bandwidths], 7)
+                traces.append(_winner_cells(part, look.colour, bandwidths, counts))
+        traces.append(_legend_entry(winner, look.colour))
+    x = axis("network bandwidth (bit/s)") | _ticks([format_bits(float(value)) for value in bandwidths], 7)
     y = axis("workers") | _ticks([f"{value:,}" for value in counts], 16)
     bare = {"showgrid": False, "ticks": ""}
     return {
@@ -40,8 +41,8 @@ def break_even_map(data: pd.DataFrame) -> Plot:
     }
 
 
-def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int]) -> dict[str, Any]:
-    """The cells of one method that are all written on in the same ink."""
+def _winner_cells(part: list[Any], colour: str, bandwidths: list[float], counts: list[int]) -> dict[str, Any]:
+    """The cells of one method whose numbers have the same colour."""
     winner, shape = part[0].winner, (len(counts), len(bandwidths))
     z: list[list[float | None]] = [[None] * shape[1] for _ in range(shape[0])]
     said = [[""] * shape[1] for _ in range(shape[0])]
@@ -51,14 +52,19 @@ def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int
         margin = float(row.margin)
         z[y][x] = min(margin, 1.0)
         said[y][x] = f"{100 * margin:.0f}" if margin < 9.995 else f"{1 + margin:.0f}×"
-        times = values([row.iteration_time_s, row.over_iteration_time_s])
-        custom[y][x] = [text(row.over), *times, short_bits(float(row.bandwidth_bytes_per_s)), f"{row.workers:,}"]
-    pale, full = (tinted(colour, strength)[0] for strength in (0.0, 1.0))
+        times = json_numbers([row.iteration_time_s, row.over_iteration_time_s])
+        custom[y][x] = [
+            escape_text(row.over),
+            *times,
+            format_bits(float(row.bandwidth_bytes_per_s)),
+            f"{row.workers:,}",
+        ]
+    pale, full = (tint(colour, strength)[0] for strength in (0.0, 1.0))
     written = shape[0] <= 16 and shape[1] <= 16
     return {
         "type": "heatmap",
-        "name": text(winner),
-        "legendgroup": text(winner),
+        "name": escape_text(winner),
+        "legendgroup": escape_text(winner),
         "z": z,
         "zmin": 0,
         "zmax": 1,
@@ -69,20 +75,20 @@ def _won(part: list[Any], colour: str, bandwidths: list[float], counts: list[int
         "ygap": 1,
         "text": said,
         "texttemplate": "%{text}" if written else "",
-        "textfont": {"color": tinted(colour, float(part[0].margin))[1], "size": 13},
+        "textfont": {"color": tint(colour, float(part[0].margin))[1], "size": 13},
         "customdata": custom,
         "hovertemplate": "<b>%{fullData.name}</b><br>%{customdata[4]} workers, %{customdata[3]}bit/s"
         "<br>%{customdata[1]:.4~s}s per iteration<br>%{customdata[0]}: %{customdata[2]:.4~s}s<extra></extra>",
     }
 
 
-def _entry(winner: str, colour: str) -> dict[str, Any]:
-    """An entry of the legend: a square without a place."""
+def _legend_entry(winner: str, colour: str) -> dict[str, Any]:
+    """An entry of the legend: a square that is not drawn in the panel."""
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": text(winner),
-        "legendgroup": text(winner),
+        "name": escape_text(winner),
+        "legendgroup": escape_text(winner),
         "x": [None],
         "y": [None],
         "marker": {"symbol": "square", "size": 13, "color": colour},
@@ -95,10 +101,10 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
     place = {name: number for number, name in enumerate(names)}
     matrix = np.full((len(names), len(names)), np.nan)
     matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
-    labels = [text(name) for name in names]
+    labels = [escape_text(name) for name in names]
     trace = {
         "type": "heatmap",
-        "z": [values(row) for row in matrix],
+        "z": [json_numbers(row) for row in matrix],
         "x": labels,
         "y": labels,
         "colorscale": _scale(),
@@ -116,27 +122,27 @@ def traffic_matrix(data: pd.DataFrame) -> Plot:
 
 
 def link_utilisation(data: pd.DataFrame) -> Plot:
-    """One row a link, the busiest on top; periods as bars, shaded by utilisation."""
-    shades = intensities()
+    """One row for each link, the busiest on top; periods as bars, shaded by utilisation."""
+    shades = amount_colours()
     links = list(dict.fromkeys(data["link"]))
     place = {name: number for number, name in enumerate(links)}
     alike = data.groupby("link")["alike"].first()
     busy = data[data["utilisation"] > 0]
-    names = [text(name) + (f" and {int(alike[name]) - 1} alike" if alike[name] > 1 else "") for name in links]
+    names = [escape_text(name) + (f" and {int(alike[name]) - 1} alike" if alike[name] > 1 else "") for name in links]
     trace = {
         "type": "bar",
         "orientation": "h",
         "textposition": "none",
         "y": busy["link"].map(place).tolist(),
-        "base": values(busy["start_s"]),
-        "x": values(busy["end_s"] - busy["start_s"]),
+        "base": json_numbers(busy["start_s"]),
+        "x": json_numbers(busy["end_s"] - busy["start_s"]),
         "customdata": [
             list(item)
             for item in zip(
-                values(busy["utilisation"]),
-                values(busy["bytes_per_s"]),
-                values(busy["start_s"]),
-                values(busy["end_s"]),
+                json_numbers(busy["utilisation"]),
+                json_numbers(busy["bytes_per_s"]),
+                json_numbers(busy["start_s"]),
+                json_numbers(busy["end_s"]),
                 [names[place[name]] for name in busy["link"]],
                 strict=True,
             )
@@ -176,8 +182,8 @@ def _span(count: int) -> dict[str, Any]:
 
 
 def _scale() -> list[list[Any]]:
-    """The figures' colours of an intensity, as plotly takes them."""
-    shades = intensities()
+    """The figures' colours of amounts, as a colour scale of plotly."""
+    shades = amount_colours()
     return [[place / 10, _rgb(shades(place / 10))] for place in range(11)]
 
 

@@ -1,4 +1,4 @@
-"""The page of a build-up study, or of a trace that is replayed for it."""
+"""The page of a build-up study, or of a trace, which is replayed for it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.parts import Column, Page, Table
 from simulator.scenario.versions import versions
 
+_LABELS = {"build_up": "build-up"}
 _KINDS = {"selected": "percent", "aggregated": "percent", "independent": "percent", "workers": "count"}
 
 
 def build_up_page(source: Source) -> Page:
-    """How selections add up over workers and iterations, and how unevenly they are spread."""
+    """How the selections of the workers add up, and how uneven they are."""
     charts = [chart for chart in (chart_of(kind, source) for kind in ("build_up", "padding_imbalance")) if chart]
     if not charts:
         raise InputError(Problem(source.place, "a build-up study or a trace", "nothing that can be shown"))
@@ -22,7 +23,7 @@ def build_up_page(source: Source) -> Page:
     if source.kind == "build_up":
         rows = pd.DataFrame(source.document)
         names = [str(name) for name in rows]
-        columns = [Column(name, name.replace("_", " "), _kind(rows, name)) for name in names]
+        columns = [Column(name, _LABELS.get(name, name.replace("_", " ")), _kind(rows, name)) for name in names]
         tables = [Table("Every replay", columns, rows.astype(object).where(rows.notna(), None).to_numpy().tolist(),
                         choose=[name for name in ("method", "workers") if name in names])]  # fmt: skip
     return Page(

@@ -12,13 +12,13 @@ from simulator.models.hardware import Gpu, Runtime
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.drawings.curves import collective_curves
-from simulator.reporting.page.formats import bandwidth, cell
 from simulator.reporting.page.parts import Chart, Column, Page, Table, View
+from simulator.reporting.wording.values import format_bandwidth, format_value
 from simulator.scenario.versions import versions
 from simulator.units import show_time
 
 _HELD_OUT = "held-out error (MAPE)"
-_NOTE = "Held-out error: mean absolute relative error on measurements that the fit did not see; – where none is known."
+_NOTE = "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
 
 
 def calibration_page(source: Source) -> Page:
@@ -30,12 +30,12 @@ def calibration_page(source: Source) -> Page:
 
 
 def _provenance(config: Any) -> list[tuple[str, str]]:
-    said = [(key, str(getattr(config, key, ""))) for key in ("device", "software", "source")]
-    return [(key, value) for key, value in said if value] + [("versions", f"sparsim {versions()['sparsim']}")]
+    stated = [(key, str(getattr(config, key, ""))) for key in ("device", "software", "source")]
+    return [(key, value) for key, value in stated if value] + [("versions", f"sparsim {versions()['sparsim']}")]
 
 
-def _unknown(names: list[str]) -> list[str]:
-    return [f"no held-out error is stated for {', '.join(names)}"] if names else []
+def _warn_unknown(names: list[str]) -> list[str]:
+    return [f"the held-out error of {', '.join(names)} is not known"] if names else []
 
 
 def _gpu(source: Source, gpu: Gpu) -> Page:
@@ -62,9 +62,9 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
     unstated = [kernel for kernel, curve in gpu.kernels.items() if curve.held_out_mape is None]
     return Page(
         title=gpu.name,
-        subtitle="a calibration: what kernels cost on a GPU",
+        subtitle="a calibration: the time of kernels on a GPU",
         glance=glance,
-        warnings=_unknown(unstated),
+        warnings=_warn_unknown(unstated),
         charts=[chart] if chart is not None else [],
         tables=[Table("Kernels", columns, rows, _NOTE)],
         provenance=_provenance(gpu),
@@ -73,12 +73,12 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
 
 def _network(source: Source, network: Fabric) -> Page:
     glance = [
-        ("bandwidth of a NIC and direction", bandwidth(network.bandwidth)),
+        ("bandwidth of a NIC and direction", format_bandwidth(network.bandwidth)),
         ("latency of a message", show_time(network.latency)),
-        ("held-out error of the link law", cell("share", network.held_out_mape)),
+        ("held-out error of the link law", format_value("share", network.held_out_mape)),
     ]
     if network.intra_node is not None:
-        glance.append(("inside a node", bandwidth(network.intra_node.bandwidth)))
+        glance.append(("inside a node", format_bandwidth(network.intra_node.bandwidth)))
     columns = (
         Column("primitive", "primitive"),
         Column("topology", "topology"),
@@ -100,7 +100,7 @@ def _network(source: Source, network: Fabric) -> Page:
         title=network.name or source.place,
         subtitle=f"a calibration: a network ({network.kind})",
         glance=glance,
-        warnings=_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
+        warnings=_warn_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
         charts=list(_collectives(network)),
         tables=[Table("Measured collectives", columns, rows, _NOTE)] if rows else [],
         provenance=_provenance(network),
@@ -125,9 +125,9 @@ def _runtime(source: Source, runtime: Runtime) -> Page:
     rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]
     return Page(
         title=runtime.name,
-        subtitle="a calibration: what the training framework adds",
-        glance=[("held-out error of whole iterations", cell("share", runtime.held_out_mape))],
-        warnings=_unknown(["the terms"] if runtime.held_out_mape is None else []),
+        subtitle="a calibration: the costs of the training framework",
+        glance=[("held-out error of whole iterations", format_value("share", runtime.held_out_mape))],
+        warnings=_warn_unknown(["the terms"] if runtime.held_out_mape is None else []),
         tables=[Table("Terms", columns, rows)],
         provenance=_provenance(runtime),
     )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.style import words
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.formats import cell
 from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.values import format_value
 from simulator.units import show_bytes, show_time
 
 CALIBRATION = (
-    Column("what", "what"),
+    Column("what", "kind"),
     Column("id", "curve or law"),
     Column("held_out_mape", "held-out error (MAPE)", "share"),
     Column("in_range", "inside its measured range", "yes"),
@@ -23,7 +24,7 @@ _FIGURES = ("iteration_breakdown", "link_utilisation", "traffic_matrix")
 
 
 def run_page(source: Source) -> Page:
-    """A run at a glance, where its time goes, what it sends, and what the prediction rests on."""
+    """A run at a glance: where its time goes, what it sends, and what the prediction rests on."""
     document: dict[str, Any] = source.document
     comparison = document.get("comparison")
     charts = [chart_of(kind, source) for kind in _FIGURES]
@@ -55,14 +56,14 @@ def provenance(document: dict[str, Any]) -> list[tuple[str, str]]:
 def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     low, high = document["iteration_time_interval_s"]
     yield "iteration time", show_time(document["iteration_time_s"])
-    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none: no error is stated"
+    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
     comparison = document.get("comparison")
     if comparison:
         yield str(comparison["baseline"]), show_time(comparison["baseline_iteration_time_s"])
     yield "workers", f"{document['workers']:,}"
     if document["throughput_samples_per_s"] is not None:
         yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
-        yield "scaling efficiency", cell("share", document["scaling_efficiency"])
+        yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
     yield "sent per worker and iteration", show_bytes(document["traffic"]["sent_bytes_per_worker"])
     density = document["density"]
     if density["target"] < 1:
@@ -75,11 +76,11 @@ def _tables(document: dict[str, Any]) -> Iterator[Table]:
         "What the prediction rests on",
         CALIBRATION,
         [[item[column.key] for column in CALIBRATION] for item in document["calibration"]],
-        "Held-out error: mean absolute relative error on measurements that the fit did not see; – where none is known.",
+        "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown.",
     )
     columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     links = document.get("links") or []
-    note = "Bytes of this job in one iteration, and the share of the link's capacity that this is."
+    note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
     if links:
         yield Table("Busiest links", columns, [[row[column.key] for column in columns] for row in links], note)
     yield _density(document["density"])
@@ -91,43 +92,45 @@ def _tables(document: dict[str, Any]) -> Iterator[Table]:
 def _terms(document: dict[str, Any]) -> Table:
     comparison, whole = document.get("comparison"), document["iteration_time_s"]
     columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
+    terms = document["breakdown_s"]
     rows: list[list[Any]] = [
-        [words(phase), document["breakdown_s"][phase], document["breakdown_s"][phase] / whole if whole else None]
-        for phase in BREAKDOWN
+        [TERM_LABELS[phase], terms[phase], terms[phase] / whole if whole else None] for phase in BREAKDOWN
     ]
     rows.append(["sum", whole, 1.0 if whole else None])
     if comparison:
-        columns += [Column("other", str(comparison["baseline"]), "time"), Column("difference", "difference", "time")]
+        columns += [
+            Column("other", str(comparison["baseline"]), "time"),
+            Column("difference", "difference", "time_difference"),
+        ]
         others = [comparison["baseline_breakdown_s"][phase] for phase in BREAKDOWN]
         for row, other in zip(rows, [*others, comparison["baseline_iteration_time_s"]], strict=True):
-            # Terms that differ by rounding alone do not differ.
+            # Terms that differ only by rounding are equal.
             change = row[1] - other
             row += [other, change if abs(change) > 1e-12 * max(row[1], other) else 0.0]
     return Table("Terms of the iteration", columns, rows)
 
 
 def _density(density: dict[str, Any]) -> Table:
-    said = {
-        "target": ("target density", "percent", "what the method is asked to send"),
-        "selected": ("selected density", "percent", "what one worker selects, mean over workers"),
-        "aggregated": ("aggregated density", "percent", "what is summed in the end"),
-        "build_up": ("build-up", "number", "aggregated over selected"),
-        "padding": ("padding", "number", "carried by a padded gather, over what was selected"),
-    }
-    columns = (Column("name", "quantity"), Column("value", "value"), Column("about", "what it is"))
-    rows = [[name, cell(kind, density[key]), about] for key, (name, kind, about) in said.items()]
+    columns = (Column("name", "quantity"), Column("value", "value", "figure"), Column("about", "meaning"))
+    rows = []
+    for key in ("target", "selected", "aggregated", "build_up", "padding"):
+        quantity = describe(f"density.{key}")
+        rows.append([quantity.label, format_value(quantity.kind, density[key]), quantity.about])
     return Table("Density", columns, rows)
 
 
 def _iterations(recorded: Sequence[dict[str, Any]]) -> Table:
     kinds = {"iteration": "count", "selected": "percent", "aggregated": "percent"}
-    columns = [Column(key, key.replace("_", " "), kinds.get(key, "number")) for key in recorded[0]]
+    columns = [
+        Column(key, "build-up" if key == "build_up" else key.replace("_", " "), kinds.get(key, "number"))
+        for key in recorded[0]
+    ]
     rows = [[row[column.key] for column in columns] for row in recorded]
     return Table("Density over the recorded iterations", columns, rows)
 
 
 def _texts(source: Source) -> Iterator[tuple[str, str]]:
-    scenario = source.scenario()
+    scenario = source.read_scenario()
     if scenario:
         from simulator.studies.sweep.storage import as_yaml
 

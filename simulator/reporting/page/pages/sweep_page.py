@@ -7,22 +7,22 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.data.rows import point_labels, varied
+from simulator.reporting.figures.data.rows import point_labels, varied_keys
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import sweep_charts
-from simulator.reporting.page.columns import column_of, said
-from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.page.parts import Column, Page, Table, column_of
 from simulator.reporting.page.points import constants, points_of
+from simulator.reporting.wording.quantities import format_varied
 from simulator.units import show_time
 
 _FAILED = 50
 
 
 def sweep_page(source: Source) -> Page:
-    """Figures with what they leave open to choose, all points to filter and sort, and what they rest on."""
+    """Figures with choices for the other varied keys, all points to filter and sort, and what they rest on."""
     table, manifest = source.table, _manifest(source)
     best = int(table["iteration_time_s"].to_numpy().argmin()) if len(table) else None
-    keys = [name for name in varied(table) if table[name].nunique(dropna=False) > 1]
+    keys = varied_keys(table)
     glance = [("points", f"{len(table):,}")]
     if manifest.get("failed"):
         glance.append(("failed", f"{manifest['failed']:,}"))
@@ -33,8 +33,8 @@ def sweep_page(source: Source) -> Page:
     failures = _failures(source) if manifest.get("failed") else None
     return Page(
         title=str(manifest.get("sweep") or source.place),
-        subtitle=f"a sweep over {', '.join(column_of(name).label for name in keys) or 'nothing'}",
-        answer=f"The shortest iteration: {point_labels(table)[best]}" if best is not None and keys else "",
+        subtitle=f"a sweep over {', '.join(column_of(name).label for name in keys) or 'no key'}",
+        answer=f"The shortest iteration is that of {point_labels(table)[best]}." if best is not None and keys else "",
         glance=glance,
         warnings=_warnings(table),
         charts=list(sweep_charts(source)),
@@ -49,7 +49,7 @@ def _manifest(source: Source) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
     except (OSError, ValueError):
-        return {}  # what it says is a courtesy: the rows stand for themselves
+        return {}  # its content is additional: the rows are complete without it
     return found if isinstance(found, dict) else {}
 
 
@@ -58,12 +58,14 @@ def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
     for name in keys:
         held = table[name].dropna().drop_duplicates()
         numbers = pd.api.types.is_numeric_dtype(held)
-        shown = [said(name, value) for value in (held.sort_values() if numbers else held)]
+        shown = [format_varied(name, value) for value in (held.sort_values() if numbers else held)]
         rows.append([name, len(shown), ", ".join(shown[:40]) + (", ..." if len(shown) > 40 else "")])
-    return Table("What was varied", (Column("key", "key"), Column("n", "values", "count"), Column("v", "")), rows)
+    return Table(
+        "Varied keys", (Column("key", "key"), Column("n", "number of values", "count"), Column("v", "values")), rows
+    )
 
 
-def _counted(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
+def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
     """The entries of a column of texts joined by semicolons, each with its number of points."""
     found: dict[str, int] = {}
     for text, count in table[name].dropna().value_counts(sort=False).items() if name in table else ():
@@ -73,12 +75,12 @@ def _counted(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
 
 
 def _warnings(table: pd.DataFrame) -> list[str]:
-    return [f"{entry} ({count:,} of {len(table):,} points)" for entry, count in _counted(table, "warnings")]
+    return [f"{entry} ({count:,} of {len(table):,} points)" for entry, count in _count_entries(table, "warnings")]
 
 
 def _evidence(table: pd.DataFrame) -> list[Table]:
     columns = (Column("what", "curve or law, with its held-out error (MAPE)"), Column("points", "points", "count"))
-    rows = [list(entry) for entry in _counted(table, "calibration")]
+    rows = [list(entry) for entry in _count_entries(table, "calibration")]
     return [Table("What the predictions rest on", columns, rows)] if rows else []
 
 
@@ -100,7 +102,7 @@ def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str
         rows.append(("fidelity", ", ".join(f"{tier}: {count:,} points" for tier, count in sorted(tiers.items()))))
     if "sweep_digest" in manifest:
         rows.append(("digest of the sweep", str(manifest["sweep_digest"])))
-    rows.append(("digest of each point", "in the table of points; a point's scenario and the engine's version make it"))
+    rows.append(("digest of each point", "in the table of points; computed from its scenario and the engine's version"))
     versions = {name.removeprefix("versions."): value for name, value in same.items() if name.startswith("versions.")}
     if versions:
         rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))

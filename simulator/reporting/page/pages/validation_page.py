@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import alternatives
-from simulator.reporting.page.formats import cell
+from simulator.reporting.page.charts import chart_of_settings
 from simulator.reporting.page.pages.run_page import provenance
 from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.wording.values import format_value
 from simulator.units import counted
 
 _ERRORS = (
@@ -28,8 +28,10 @@ _ROWS = (
     Column("measured", "measured", "time"),
     Column("predicted", "predicted", "time"),
     Column("signed_error", "error", "error", "predicted / measured - 1"),
-    Column("baseline_signed_error", "error of the trivial sum", "error", "the same for what needs no simulator"),
-    Column("used_in_fit", "used in fit", "yes", "a term of the model was fitted to it: no prediction"),
+    Column(
+        "baseline_signed_error", "error of the trivial sum", "error", "the same error of a sum that needs no simulator"
+    ),
+    Column("used_in_fit", "used in fit", "yes", "a term of the model was fitted to it, so it is no prediction"),
     Column("warnings", "warnings", "text"),
     Column("digest", "digest", "text", "identity of the resolved scenario"),
 )
@@ -42,7 +44,7 @@ def validation_page(source: Source) -> Page:
     rows, overall = document["rows"], document["overall"]
     whole = document.get("iterations", overall)
     quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows))
-    chart = alternatives(
+    chart = chart_of_settings(
         "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}
     )
     fitted = sum(bool(row["used_in_fit"]) for row in rows)
@@ -53,13 +55,13 @@ def validation_page(source: Source) -> Page:
         title="Predicted against measured",
         subtitle=f"a validation: {len(rows)} measured values in {len(document['groups'])} set-ups",
         glance=[
-            ("whole iterations, mean absolute error", cell("share", whole["mape"])),
-            ("median", cell("share", whole["median_ape"])),
-            ("95th percentile", cell("share", whole["p95_ape"])),
-            ("bias", cell("error", whole["bias"])),
-            ("of them predicted", f"{whole['n']}"),
-            ("predictions in all", f"{overall['n']}"),
-            ("used in fitting, not counted", f"{fitted}"),
+            ("whole iterations: mean absolute error", format_value("share", whole["mape"])),
+            ("median", format_value("share", whole["median_ape"])),
+            ("95th percentile", format_value("share", whole["p95_ape"])),
+            ("bias", format_value("error", whole["bias"])),
+            ("whole iterations predicted", f"{whole['n']}"),
+            ("all predictions", f"{overall['n']}"),
+            ("rows used in fitting, not counted", f"{fitted}"),
         ],
         warnings=_warnings(rows),
         charts=[chart] if chart is not None else [],

@@ -1,0 +1,108 @@
+"""Colours of figures: of the terms of an iteration, and of methods with their strokes and marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+
+from simulator.models.timeline import BREAKDOWN
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
+PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
+"""Colours that colour-blind readers can distinguish: M. Okabe and K. Ito, Color Universal Design (2002, revised 2008).
+
+Their black is kept for dense, and their yellow left out: thin lines of it are hard to see on white.
+"""
+PHASES = dict(zip(BREAKDOWN, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, GREY), strict=True))
+"""The colour of each term of an iteration; the grey one is hatched."""
+METHODS = (
+    *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),
+    *("exdyna", "micro", "cltk", "omnireduce", "zen", "qsgd", "terngrad", "signsgd", "powersgd", "skip_reduce"),
+)
+"""Colours and strokes are assigned in this fixed order, so that a method looks the same in all figures."""
+STROKES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How the line of a method is drawn."""
+
+    colour: str
+    stroke: str
+    marker: str
+
+    def line(self, front: float = 1.0) -> dict[str, Any]:
+        """As keywords of `plot`; marks are hollow where the stroke is not solid.
+
+        `front`, from 0 to 1: lines further back are wider, so that one that lies under another can still be seen.
+        """
+        face = self.colour if self.stroke == "-" else "white"
+        return {
+            "color": self.colour,
+            "linestyle": self.stroke,
+            "linewidth": 3.4 - 1.8 * front,
+            "marker": self.marker,
+            "markersize": 8.5 - 3.5 * front,
+            "markerfacecolor": face,
+        }
+
+
+def _look(place: int) -> Look:
+    colours = len(PALETTE)
+    return Look(PALETTE[place % colours], STROKES[place // colours % len(STROKES)], MARKERS[place % len(MARKERS)])
+
+
+def assign_looks(labels: Iterable[str]) -> dict[str, Look]:
+    """A different look for each label; a label's first word is the method's kind.
+
+    The first label of a kind has the kind's own look; further ones, and unknown kinds, have the looks that are free.
+    """
+    looks: dict[str, Look] = {}
+    labels = list(dict.fromkeys(labels))
+    for label in labels:
+        kind = label.split(" ", maxsplit=1)[0].rstrip(",")
+        own = Look(BLACK, "-", "o") if kind == "dense" else _look(METHODS.index(kind)) if kind in METHODS else None
+        if own is not None and own not in looks.values():
+            looks[label] = own
+    free = (look for look in map(_look, range(len(PALETTE) * len(STROKES))) if look not in looks.values())
+    for label in labels:
+        if label not in looks:
+            looks[label] = next(free, _look(0))
+    return {label: looks[label] for label in labels}
+
+
+def line_styles(labels: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each label with the keywords of `plot` for its line, in the order in which the lines are drawn."""
+    looks = assign_looks(labels)
+    for place, (label, look) in enumerate(looks.items(), start=1):
+        yield label, look.line(place / len(looks))
+
+
+def tint(colour: str, strength: float) -> tuple[tuple[float, float, float], str]:
+    """A colour from a light tint (0) to itself (1), and black or white, whichever is easier to read on it.
+
+    Contrast by relative luminance (W3C, WCAG 2.1).
+    """
+    full = np.array(mpl.colors.to_rgb(colour))
+    part = 0.2 + 0.8 * min(max(strength, 0.0), 1.0)
+    mixed = 1 - part * (1 - full)
+    linear = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ (0.2126, 0.7152, 0.0722))
+    return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"
+
+
+def amount_colours() -> Colormap:
+    """Colours of amounts, pale to dark blue (ColorBrewer's Blues, which colour-blind readers can read); white: none."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    shades = mpl.colormaps["Blues"](np.linspace(0.15, 1.0, 128))
+    return LinearSegmentedColormap.from_list("amount", shades).with_extremes(bad="white")

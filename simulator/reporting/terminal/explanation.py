@@ -1,0 +1,164 @@
+"""The explanation of one iteration on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from simulator.reporting.terminal.printing import (
+    add_rows,
+    bar,
+    describe_interval,
+    plain_table,
+    print_plain,
+    print_title,
+    print_warnings,
+)
+from simulator.reporting.terminal.sensitivity import print_sensitivity
+from simulator.reporting.wording.values import format_error
+from simulator.units import counted, show_bytes, show_time
+
+_BAR = 24
+_SHOWN = 3
+_ROUNDING = 1e-12
+"""Share of the iteration below which a term is the rounding error of a difference of equal times."""
+_COUNTERFACTUALS = {
+    "infinite_network": "an infinite network",
+    "free_selection": "free selection",
+    "no_software": "no software cost of exchanges",
+    "no_stragglers": "no stragglers",
+    "perfect_overlap": "perfect overlap (a bound)",
+}
+
+
+def print_explanation(document: dict[str, Any], console: Console) -> None:
+    """The terms with bars and what each consists of, the formulas, the counterfactuals, and the sensitivities."""
+    time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
+    print_title(document["scenario"], console)
+    workers = counted(document["workers"], "worker")
+    print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
+    print_plain(f"{document['summary']}\n", console)
+    terms = [row for row in document["terms"] if _matters(row["seconds"], document)]
+    console.print(_terms(terms, time), highlight=False)
+    hidden = document["hidden_communication_s"]
+    if _matters(hidden, document):
+        spent = _exchange_costs(document["exchanges"])
+        print_plain(f"in addition, {show_time(hidden)} of hidden communication{spent}", console, "dim")
+    print_plain(f"{document['basis']}\n", console, "dim")
+    evidence = ((row["label"], row["formula"], _evidence(row["calibration"])) for row in terms)
+    console.print(add_rows(plain_table(("term", "formula", "rests on")), evidence), highlight=False)
+    console.print()
+    console.print(_counterfactuals(document["counterfactuals"]), highlight=False)
+    console.print()
+    print_sensitivity(document["sensitivity"], console, show_time)
+    print_warnings(document["warnings"], console)
+
+
+def _matters(seconds: float, document: dict[str, Any]) -> bool:
+    """Whether a time is more than a rounding error."""
+    return seconds > _ROUNDING * float(document["iteration_time_s"])
+
+
+def _terms(terms: Sequence[dict[str, Any]], time: float) -> Table:
+    table = plain_table(("term",), ("time", "share"))
+    table.add_column("")
+    table.add_column("consists of", overflow="fold")
+    for row in terms:
+        share = f"{100 * row['share']:.1f} %"
+        content = escape(_describe_content(row))
+        table.add_row(escape(row["label"]), show_time(row["seconds"]), share, bar(row["share"], _BAR), content)
+    table.add_row("sum", show_time(time), "", "", "", style="bold")
+    return table
+
+
+def _describe_content(row: dict[str, Any]) -> str:
+    """A term's numbers in one line."""
+    numbers, term = row["numbers"], row["term"]
+    if term in ("forward", "backward"):
+        scaled = numbers.get("compute_time_s")
+        return f"{numbers['tensors']} tensors" + (
+            f", scaled to a compute time of {show_time(scaled)}" if scaled else ""
+        )
+    if "kernels" in numbers:
+        return _describe_kernels([*numbers["kernels"], *numbers.get("kernels_inside", [])])
+    return _CONTENTS[term](numbers) if term in _CONTENTS else ""
+
+
+def _describe_kernels(kernels: Sequence[dict[str, Any]]) -> str:
+    parts = [
+        f"{item['kernel']} {item['runs']} x {show_time(item['per_call_s'])} = {show_time(item['seconds'])}"
+        + (" (limited by the host)" if item["bound_by"] == "host" else "")
+        for item in kernels[:_SHOWN]
+    ]
+    return "; ".join(parts + _more(kernels))
+
+
+def _more(items: Sequence[Any]) -> list[str]:
+    return [f"{len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
+
+
+def _describe_queueing(numbers: dict[str, Any]) -> str:
+    earlier = numbers["exchanges_in_front"]
+    if not earlier:
+        return "links shared with other exchanges"
+    return f"waits for {counted(earlier, 'earlier exchange')}" + _costs(numbers["meanwhile_s"], ": ")
+
+
+def _describe_waiting(numbers: dict[str, Any]) -> str:
+    spread = [f"{kernel} differs by {100 * value:.1f} %" for kernel, value in numbers["kernel_spread"].items()]
+    return ", ".join(spread + [f"jitter {100 * numbers['jitter']:.1f} %"] * bool(numbers["jitter"]))
+
+
+def _describe_software(numbers: dict[str, Any]) -> str:
+    costs = {"negotiation": "negotiation_s", "gather": "gather_overhead_s", "cycle": "cycle_time_s"}
+    costs |= {"launch": "collective_launch_s", "message": "message_overhead_s"}
+    parts = [f"{name} {show_time(numbers[key])}" for name, key in costs.items() if numbers[key]]
+    return _describe_calls(numbers) + (f", each with {', '.join(parts)}" if parts else "")
+
+
+def _describe_calls(numbers: dict[str, Any]) -> str:
+    count, calls = numbers["exchanges_waited_for"], numbers["calls"]
+    return f"{counted(count, 'exchange')} that compute waits for, with {counted(calls, 'call')}"
+
+
+_CONTENTS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "queueing": _describe_queueing,
+    "waiting_for_slowest": _describe_waiting,
+    "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
+    "start_up": lambda numbers: f"{_describe_calls(numbers)}; latency {show_time(numbers['latency_s'])} per message",
+    "software": _describe_software,
+}
+
+
+def _costs(seconds: dict[str, float], before: str) -> str:
+    parts = [f"{name.replace('_', '-')} {show_time(value)}" for name, value in seconds.items() if value]
+    return before + ", ".join(parts) if parts else ""
+
+
+def _exchange_costs(exchanges: dict[str, Any]) -> str:
+    """What all exchanges of the iteration take, exposed or hidden."""
+    if not exchanges["spent_s"]:
+        return ""
+    return _costs(exchanges["spent_s"], f"; all {counted(exchanges['calls'], 'call')} together take ")
+
+
+def _evidence(items: Sequence[dict[str, Any]]) -> str:
+    parts = []
+    for item in items[:_SHOWN]:
+        error = item["held_out_mape"]
+        parts.append(item["id"] + ("" if error is None else f" (held-out error {format_error(error)})"))
+    return "; ".join(parts + _more(items))
+
+
+def _counterfactuals(rows: Sequence[dict[str, Any]]) -> Table:
+    table = plain_table(("with",), ("iteration", "saving", ""))
+    table.add_column("")
+    for row in rows:
+        share = row["saving_share"]
+        cells = (show_time(row["iteration_time_s"]), show_time(row["saving_s"]), f"{100 * share:.1f} %")
+        table.add_row(_COUNTERFACTUALS.get(row["name"], row["name"]), *cells, bar(share, _BAR))
+    return table

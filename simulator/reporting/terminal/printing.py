@@ -1,0 +1,70 @@
+"""What the printers share: tables, bars, warnings and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from simulator.units import show_time
+
+
+def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | None = None) -> Table:
+    """A table without lines, its `left` columns aligned to the left, the others to the right."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    sides: tuple[tuple[Sequence[str], Literal["left", "right"]], ...] = ((left, "left"), (right, "right"))
+    for names, justify in sides:
+        for name in names:
+            table.add_column(escape(name), justify=justify, overflow="fold")
+    return table
+
+
+def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and values in two columns."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in rows:
+        grid.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
+    return grid
+
+
+def print_title(text: str, console: Console) -> None:
+    """A line in bold."""
+    console.print(f"[bold]{escape(text)}[/bold]", highlight=False)
+
+
+def print_plain(text: str, console: Console, style: str | None = None) -> None:
+    """A text as it is, without markup."""
+    console.print(escape(text), style=style, highlight=False)
+
+
+def print_warnings(warnings: Iterable[str], console: Console) -> None:
+    """A line for each warning."""
+    for warning in warnings:
+        console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
+
+
+def bar(share: float, width: int = 28) -> str:
+    """A bar whose length is a share of `width` characters."""
+    return "█" * round(width * max(0.0, share))
+
+
+def describe_interval(interval: Sequence[float]) -> str:
+    """A 90 % interval in words; it has no width where no error is stated.
+
+    >>> describe_interval([0.1, 0.2])
+    '90 % interval 100 ms to 200 ms'
+    """
+    low, high = interval
+    if low == high:
+        return "no 90 % interval: the errors of what it rests on are not known"
+    return f"90 % interval {show_time(low)} to {show_time(high)}"
+
+
+def add_rows(table: Table, rows: Iterable[Sequence[Any]]) -> Table:
+    """The table with rows of plain text."""
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    return table

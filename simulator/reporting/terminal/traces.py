@@ -1,0 +1,64 @@
+"""Gradient traces on the terminal: what they hold, their build-up, and the overlap laws fitted to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from simulator.reporting.terminal.printing import add_rows, facts_grid, plain_table, print_plain
+from simulator.reporting.wording.values import format_error
+
+
+def print_trace(document: dict[str, Any], console: Console) -> None:
+    """What a trace holds, and each layer's distribution."""
+    facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
+    console.print(facts_grid((key, str(document[key])) for key in facts), highlight=False)
+    numbers = ("elements", "iteration", "std", "excess kurtosis", "distance to Gaussian")
+    table = plain_table(("layer",), numbers)
+    table.add_column("distribution")
+    for row in document["layers"]:
+        shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
+        cells = [f"{row['numel']:,}", row["iteration"], f"{row['std']:.3g}", *shape, _histogram(row["histogram"])]
+        add_rows(table, [(row["layer"], *cells)])
+    console.print(table, highlight=False)
+
+
+def _histogram(shares: list[float]) -> str:
+    """A histogram in one line of characters, on a square-root scale so that its tails can be seen."""
+    top = max(shares, default=0.0)
+    blocks = " ▁▂▃▄▅▆▇█"
+    return "".join(blocks[round((len(blocks) - 1) * (share / top) ** 0.5)] for share in shares) if top else ""
+
+
+def print_build_up(document: dict[str, Any], console: Console) -> None:
+    """Mean over iterations per method and worker count."""
+    keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["method"], row["workers"]), []).append(row)
+    rows = (
+        (method, workers, *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
+        for (method, workers), same in groups.items()
+    )
+    names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
+    console.print(add_rows(plain_table(("method",), ("workers", *names)), rows), highlight=False)
+
+
+def print_overlap(document: dict[str, Any], console: Console) -> None:
+    """The fitted overlap laws, and the unions that they give next to those of the trace."""
+    c = document["overlap_concentration"]
+    print_plain(
+        f"Top-k {document['density']:g} by {document['granularity']}, unions from {document['source']}: "
+        f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}, or overlap_mixture: "
+        f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}",
+        console,
+    )
+    rows = []
+    for row in document["rows"]:
+        cells = [row["workers"], f"{row['union']:.4g}"]
+        for law in ("beta_binomial", "mixture"):
+            cells += [f"{row[law]:.4g}", format_error(row[f"{law}_error"], sign=True)]
+        rows.append([*cells, "fitted" if row["used_in_fit"] else ""])
+    table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", ""))
+    console.print(add_rows(table, rows), highlight=False)

@@ -1,0 +1,106 @@
+"""Values as text, by the kind of quantity that they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from simulator.units import show_bytes, show_time
+
+_ROUNDING = 1e-12
+
+
+def format_bandwidth(bytes_per_s: float) -> str:
+    """A bandwidth in bit/s, as networks are sold.
+
+    >>> format_bandwidth(1.25e9), format_bandwidth(12.5e6)
+    ('10 Gbit/s', '100 Mbit/s')
+    """
+    bits = 8 * bytes_per_s
+    for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if abs(bits) >= limit:
+            return f"{bits / limit:.4g} {unit}"
+    return f"{bits:.4g} bit/s"
+
+
+def format_share(fraction: float) -> str:
+    """A fraction in percent.
+
+    >>> format_share(0.001), format_share(0.25), format_share(-0.03)
+    ('0.1 %', '25 %', '-3 %')
+    """
+    return f"{100 * fraction:.3g} %"
+
+
+def format_error(value: float | None, sign: bool = False, digits: int = 1) -> str:
+    """A relative error in percent; a hyphen where there is none.
+
+    >>> format_error(0.0166), format_error(-0.0166, sign=True), format_error(None)
+    ('1.7 %', '-1.7 %', '-')
+    """
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{100 * value:{'+' if sign else ''}.{digits}f} %"
+
+
+def format_change(ratio: float) -> str:
+    """A ratio as a change in percent; as a factor where it is large.
+
+    >>> format_change(0.5), format_change(12.0), format_change(1.0)
+    ('-50.0 %', 'x 12', '=')
+    """
+    if abs(ratio - 1) <= _ROUNDING:
+        return "="
+    if ratio >= 100:
+        return f"x {ratio:,.0f}"
+    return f"x {ratio:.3g}" if ratio >= 10 else f"{100 * (ratio - 1):+.1f} %"
+
+
+def format_difference(value: float, kind: str) -> str:
+    """A difference with its sign; of two shares in percentage points.
+
+    >>> format_difference(2e6, "bytes"), format_difference(-0.1, "share"), format_difference(0.0, "time")
+    ('+2 MB', '-10 points', '0 s')
+    """
+    text = KINDS[kind](value)
+    return ("+" if value > 0 else "") + (text.replace(" %", " points") if kind == "share" else text)
+
+
+KINDS: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "figure": str,
+    "time": show_time,
+    "time_difference": lambda value: format_difference(value, "time"),
+    "bytes": show_bytes,
+    "bandwidth": format_bandwidth,
+    "share": lambda value: f"{100 * value:.4g} %",
+    "error": lambda value: format_error(value, sign=True),
+    "percent": format_share,
+    "change": format_change,
+    "number": lambda value: f"{value:.4g}",
+    "count": lambda value: f"{value:,.0f}",
+    "yes": lambda value: "yes" if value else "no",
+}
+"""Kinds of quantities; `page/assets/format.js` has those of a sweep's table, which is made in the browser.
+
+A `figure` is a number that was made text before, since its column holds several kinds.
+"""
+
+
+def format_value(kind: str, value: Any, missing: str = "–") -> str:
+    """A value as text; `missing` where there is none.
+
+    >>> format_value("time", 0.4512), format_value("share", None), format_value("error", -0.0166)
+    ('451.2 ms', '–', '-1.7 %')
+    """
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return missing
+    return KINDS[kind](value)
+
+
+def sort_key(value: Any) -> str:
+    """What a cell is sorted by: the number itself, or the text."""
+    if value is None:
+        return ""
+    return repr(float(value)) if isinstance(value, int | float) else str(value)
