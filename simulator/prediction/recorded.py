@@ -10,7 +10,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.replay import added, mean_selection, replay_trace, replayed_unions
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 
@@ -75,7 +75,7 @@ def _stamp(folder: Path) -> _Stamp:
     return tuple((name, about.st_mtime_ns, about.st_size, about.st_ino) for name, about in files)
 
 
-@remembered
+@cache_small_results
 def _recorded(replay: _Replay, workers: int, stated: bool) -> Recorded:
     trace = _opened(replay)
     if workers <= trace.spec.workers:
@@ -87,7 +87,7 @@ def _recorded(replay: _Replay, workers: int, stated: bool) -> Recorded:
     return Recorded(law=law, warning=f"more workers than the trace recorded: closed form{by}")
 
 
-@remembered
+@cache_small_results
 def _fitted(replay: _Replay) -> tuple[Overlap | None]:
     from simulator.traces.overlap_fit import fit_concentration, fit_mixture
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from simulator.engine.clock.streams import Busy
-from simulator.models.timeline import Span, merged
+from simulator.models.timeline import Span, merge_intervals
 
 if TYPE_CHECKING:
     from simulator.engine.clock.job import Job
@@ -96,7 +96,7 @@ def _wait(
 
 def _kernels(job: Job) -> list[tuple[float, float]]:
     """When kernels of exchanges run, overlaps counted once."""
-    return merged((start, end) for start, end, _, _, collective in job.busy if not collective)
+    return merge_intervals((start, end) for start, end, _, _, collective in job.busy if not collective)
 
 
 def slowest_spans(job: Job) -> list[Span]:

@@ -9,8 +9,8 @@ import simpy
 
 from simulator.engine.clock.job import ALIKE, Draws, Job, Process
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.laying import Laid
 from simulator.engine.rounds.network import Network, Stalled
+from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.models.timeline import Iteration
 
 
@@ -39,27 +39,27 @@ def simulate_all(
         yield from _together(plan, list(draws), env, _network(env, plan, neighbours), neighbours=neighbours, keep=keep)
         return
     made: Iteration | None = None
-    laid: Laid | None = None
+    prepared: PreparedNetwork | None = None
     for each in draws:
         if made is not None and not keep:
             made.forget()
         env = simpy.Environment()
-        network = _network(env, plan, (), laid)
-        laid = network.again if network else None
+        network = _network(env, plan, (), prepared)
+        prepared = network.reusable if network else None
         (made,) = _together(plan, [each], env, network)
         yield made
 
 
 def _network(
-    env: simpy.Environment, plan: Plan, neighbours: Sequence[Neighbour], laid: Laid | None = None
+    env: simpy.Environment, plan: Plan, neighbours: Sequence[Neighbour], prepared: PreparedNetwork | None = None
 ) -> Network | None:
     """The wires that a plan and its neighbours share as they go; None where nothing does."""
     if not plan.flowing:
         return None
     plans = (plan, *(item.plan for item in neighbours))
-    structures = [] if laid else [shape for each in plans for shape in each.structures()]
-    overhead, around = plan.runtime.message_overhead, plan.surroundings
-    return Network(env, plan.wiring, structures, overhead=overhead, surroundings=around, keep=True, laid=laid)
+    structures = [] if prepared else [shape for each in plans for shape in each.structures()]
+    overhead, around = plan.runtime.message_overhead, plan.disturbances
+    return Network(env, plan.wiring, structures, overhead=overhead, disturbances=around, keep=True, prepared=prepared)
 
 
 def _together(
@@ -93,7 +93,7 @@ def _together(
         env.run(until=main)
     except RuntimeError:
         # SimPy's word for "nothing is left to happen".
-        raise Stalled(network.stuck() if network else []) from None
+        raise Stalled(network.dead_links() if network else []) from None
     if network is not None:
         for iteration in made:
             iteration.link_use = network.link_use

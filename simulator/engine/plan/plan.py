@@ -16,8 +16,8 @@ from simulator.engine.plan.pricing import Prices, Wires, on_the_wire, price
 from simulator.engine.plan.setup import Beside, OtherGpu, Setup
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.plan.work import Work, prepare
-from simulator.engine.rounds.classes import Shape, Structure, structure
-from simulator.engine.rounds.surroundings import Surroundings
+from simulator.engine.rounds.disturbances import Disturbances
+from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     Communication,
@@ -75,7 +75,7 @@ class Plan:
     order: list[int]
     priority: list[int]
     nbytes: list[float]
-    surroundings: Surroundings
+    disturbances: Disturbances
     wires: Wires = field(repr=False)
     prices: Prices = field(repr=False)
 
@@ -113,9 +113,9 @@ def assemble(setup: Setup, beside: Sequence[Beside] = ()) -> tuple[Plan, list[tu
     seats, placement = _seated(layout, beside)
     endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
     wiring = setup.conditions.slowed(setup.fabric.lay(layout, placement, endpoint))
-    surroundings = setup.conditions.surroundings(wiring)
-    wires = Wires(setup.topology, setup.fabric, wiring, setup.fidelity, surroundings, not setup.conditions.links)
-    meets = bool(surroundings.changes or beside)
+    disturbances = setup.conditions.disturbances(wiring)
+    wires = Wires(setup.topology, setup.fabric, wiring, setup.fidelity, disturbances, not setup.conditions.links)
+    meets = bool(disturbances.changes or beside)
     plan = _plan(setup, wires, None, meets)
     others = []
     for item, seat in zip(beside, seats, strict=True):
@@ -159,7 +159,7 @@ def _plan(setup: Setup, wires: Wires, seats: Ints | None, meets: bool) -> Plan:
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
         nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
-        surroundings=wires.surroundings,
+        disturbances=wires.disturbances,
         wires=wires,
         prices=prices,
     )

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine.plan.collective_rounds import collective_rounds
-from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
+from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.surroundings import NOTHING_ELSE, Surroundings
-from simulator.engine.rounds.validity import obstacle
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.fabrics.base import Fabric, MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -75,7 +75,7 @@ class Wires:
     fabric: Fabric
     wiring: Wiring
     fidelity: Fidelity = "auto"
-    surroundings: Surroundings = NOTHING_ELSE
+    disturbances: Disturbances = NO_DISTURBANCES
     healthy: bool = True
 
 
@@ -178,7 +178,7 @@ def _price_group(members: Sequence[Communication], times: Floats, wires: Wires, 
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
-    if measured is not None and wires.surroundings is NOTHING_ELSE and wires.healthy:
+    if measured is not None and wires.disturbances is NO_DISTURBANCES and wires.healthy:
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
@@ -222,13 +222,13 @@ def _law(
     some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
     factor = None if factor is None else factor[rest]
     ready = np.zeros(len(wiring.node))
-    why = "" if wires.fidelity == "flows" else obstacle(some, wiring, src, dst, route)
-    if wires.surroundings is not NOTHING_ELSE:
+    why = "" if wires.fidelity == "flows" else reason_against_fold(some, wiring, src, dst, route)
+    if wires.disturbances is not NO_DISTURBANCES:
         why = why or "others use the same links"
     if why:
         prices.obstacles.append(why)
     if wires.fidelity == "flows" or (why and wires.fidelity == "auto"):
-        made[rest] = flows(some, wiring, ready, factor=factor, surroundings=wires.surroundings).max(axis=1)
+        made[rest] = follow_flows(some, wiring, ready, factor=factor, disturbances=wires.disturbances).max(axis=1)
         prices.flowed += int(rest.sum())
     else:
         made[rest] = fold(some, wiring, ready, factor=factor).max(axis=1)
