@@ -47,7 +47,7 @@ class StageTraffic:
     def _steps(self) -> list[tuple[float, Floats]]:
         """Every kind of communication once: where exchanges follow each other, buckets share them."""
         plan, scenario = self.plan, self.scenario
-        wires = Wires(scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.surroundings)
+        wires = Wires(scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.disturbances)
         return [self._reduced(on_the_wire(step, 0, wires, protocol=False)) for step in plan.work.steps]
 
     @property
