@@ -12,9 +12,8 @@ from simulator.component import Component, Spec
 from simulator.fabrics.intra_node import IntraNode
 from simulator.models.curves import Floats, Piecewise, rising
 from simulator.models.exchange import Ints, Layout, Placement, Route
-from simulator.models.remembering import remembered
-from simulator.models.rings import Rings
-from simulator.models.wiring import Links, Wiring
+from simulator.models.small_cache import cache_small_results
+from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
 
 
@@ -176,7 +175,7 @@ class Fabric(Component, family="fabric"):
         return [item for item in self.measured if (item.bandwidth, item.latency) != (self.bandwidth, self.latency)]
 
 
-@remembered  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep lays the same cluster out again and again
 def _nic_names(nodes: int, count: int) -> tuple[str, ...]:
     number = [f" {i}" if count > 1 else "" for i in range(count)]
     return tuple(f"node {n} NIC{i} {way}" for way in ("out", "in") for n in range(nodes) for i in number)

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from simulator.component import expected
 from simulator.fabrics.leaf_spine import Switched, spread
 from simulator.models.exchange import Ints, Placement, Route
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 
 
@@ -76,7 +76,7 @@ class FatTree(Switched, kind="fat_tree"):
         return half
 
 
-@remembered  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep lays the same cluster out again and again
 def _names(half: int, edges: int, pods: int) -> tuple[str, ...]:
     low = [
         (f"pod {e // half} edge {e % half}", f"pod {e // half} aggregation {a}")

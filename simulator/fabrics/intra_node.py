@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 
 from simulator.component import Spec, expected
 from simulator.models.exchange import Ints, Placement, Route
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond, Seconds
 
@@ -58,7 +58,7 @@ class IntraNode(Spec):
         return mesh_links(placement, self, ports) if self.mesh else ports
 
 
-@remembered
+@cache_small_results
 def _port_names(places: int, label: str) -> tuple[str, ...]:
     return tuple(f"place {p} {label} {way}" for way in ("out", "in") for p in range(places))
 

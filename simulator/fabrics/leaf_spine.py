@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond, Seconds
 
@@ -96,7 +96,7 @@ def spread(src: Ints, dst: Ints, ways: int) -> Ints:
     return (mixed % np.uint64(ways)).astype(np.int64)
 
 
-@remembered  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep lays the same cluster out again and again
 def _names(leaves: int, spines: int) -> tuple[str, ...]:
     pairs = [(leaf, spine) for leaf in range(leaves) for spine in range(spines)]
     up = [f"leaf {leaf} to spine {spine}" for leaf, spine in pairs]

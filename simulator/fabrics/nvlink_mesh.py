@@ -6,9 +6,9 @@ from itertools import combinations
 
 from simulator.fabrics.intra_node import IntraNode, Mesh
 from simulator.fabrics.nvswitch import OneNode
+from simulator.fabrics.ring_packing import pack_rings
 from simulator.models.exchange import Layout, Placement
-from simulator.models.rings import Rings, best_rings
-from simulator.models.wiring import Links
+from simulator.models.wiring import Links, Rings
 from simulator.units import BytesPerSecond
 
 
@@ -35,4 +35,4 @@ class NvlinkMesh(OneNode, kind="nvlink_mesh"):
 
     def rings(self, layout: Layout) -> Rings:
         """Rings over the links that are given; none where no ring closes over them alone."""
-        return best_rings(self.links, layout.workers) if self.links else ()
+        return pack_rings(self.links, layout.workers) if self.links else ()

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 from simulator.units import Seconds
 
@@ -102,7 +102,7 @@ def _ways(shape: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(axis, way) for axis, length in enumerate(shape) for way in (1, -1) if length > (1 if way > 0 else 2)]
 
 
-@remembered  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep lays the same cluster out again and again
 def _names(shape: tuple[int, ...], count: int) -> tuple[str, ...]:
     node = np.arange(math.prod(shape)).reshape(shape)
     towards = [np.roll(node, -way, axis=axis).ravel().tolist() for axis, way in _ways(shape)]

@@ -74,10 +74,10 @@ class LinkUse:
     of_link: Ints
 
 
-def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:
+def covered_time(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:
     """Seconds of [start, end] that the intervals cover, overlaps counted once.
 
-    >>> covered([(0, 2), (1, 3), (5, 9)], 1, 6)
+    >>> covered_time([(0, 2), (1, 3), (5, 9)], 1, 6)
     3.0
     """
     total, reached = 0.0, start
@@ -89,10 +89,10 @@ def covered(intervals: Iterable[tuple[float, float]], start: float, end: float) 
     return total
 
 
-def merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The same time as the intervals, in order and without overlaps.
 
-    >>> merged([(5, 9), (0, 2), (1, 3)])
+    >>> merge_intervals([(5, 9), (0, 2), (1, 3)])
     [(0, 3), (5, 9)]
     """
     made: list[tuple[float, float]] = []

@@ -11,6 +11,9 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Route
 
+Rings = tuple[tuple[tuple[int, ...], float], ...]
+"""Rings over workers, each with what it carries in relation to the others."""
+
 
 @dataclass(frozen=True)
 class Links:

@@ -14,7 +14,7 @@ from simulator.engine.plan.work import prepare_work
 from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture
-from simulator.models.remembering import remembered
+from simulator.models.small_cache import cache_small_results
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 
@@ -95,7 +95,7 @@ def _stamp(folder: Path) -> _Stamp:
     return tuple((name, about.st_mtime_ns, about.st_size, about.st_ino) for name, about in files)
 
 
-@remembered
+@cache_small_results
 def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInputs:
     trace = _open_trace(replay)
     if workers <= trace.spec.workers:
@@ -109,7 +109,7 @@ def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInp
     )
 
 
-@remembered
+@cache_small_results
 def _fitted_law(replay: _Replay) -> tuple[Overlap | None]:
     from simulator.traces.overlap_fit import fit_concentration, fit_mixture
 

@@ -121,7 +121,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
     tier = "flows" if plan.flowing or prices.flowed else "fold"
     if scenario.other_jobs:
         reason = "other jobs share the links"
-    elif plan.live and plan.surroundings.changes:
+    elif plan.live and plan.disturbances.changes:
         reason = "links change while exchanges are under way"
     elif plan.live:
         reason = "many exchanges at once share the links"

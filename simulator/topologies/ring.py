@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
-from simulator.models.rings import Rings
+from simulator.models.wiring import Rings
 from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import simpy
 
-from simulator.engine.rounds.classes import structure
-from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.equivalence_classes import structure
+from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.network import Network
 from simulator.fabrics.single_switch import SingleSwitch
@@ -34,7 +34,7 @@ def median(benchmark):
 def test_54_buckets_over_256_workers_flow_in_a_second(benchmark, layout):
     wiring, sizes = FABRIC.wire(layout), 25 * MIB + np.arange(54.0)
     rounds, ready = Ring().all_reduce(sizes, layout), np.zeros(layout.places)
-    times = benchmark.pedantic(lambda: flows(rounds, wiring, ready).max(axis=1), rounds=3)
+    times = benchmark.pedantic(lambda: follow_flows(rounds, wiring, ready).max(axis=1), rounds=3)
     np.testing.assert_allclose(times, fold(rounds, wiring, ready).max(axis=1), rtol=1e-9)
     assert median(benchmark) <= 1.0
 
@@ -101,5 +101,5 @@ def test_cost_of_the_fold_in_workers(benchmark, workers):
 def test_cost_of_flows_in_workers(benchmark, workers):
     layout = Layout(workers, 1)
     wiring, rounds = FABRIC.wire(layout), Ring().all_reduce(np.array([1e8]), layout)
-    benchmark.pedantic(lambda: flows(rounds, wiring, np.zeros(workers)), rounds=3)
+    benchmark.pedantic(lambda: follow_flows(rounds, wiring, np.zeros(workers)), rounds=3)
     assert benchmark.stats.stats.min <= 2e-5 * workers + 5e-3  # linear while workers are alike

@@ -11,7 +11,7 @@ from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.link_law import BESIDE, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
 from simulator.component import build
 from simulator.fabrics.base import Fabric
-from simulator.models.rings import best_rings
+from simulator.fabrics.ring_packing import pack_rings
 
 SIZES = 2.0 ** np.arange(20, 31)
 DGX1 = (
@@ -39,14 +39,14 @@ KEYS = [Key("all_reduce", "nccl", p, p) for p in (2, 4, 8)] + [Key("all_gather",
 
 @pytest.mark.parametrize(("gpus", "links"), [(2, 1), (3, 2), (4, 4), (8, 6)])
 def test_rings_over_the_links_of_a_dgx1(gpus, links):
-    rings = best_rings(DGX1, gpus)
+    rings = pack_rings(DGX1, gpus)
     assert sum(share for _, share in rings) == pytest.approx(links)
     assert all(sorted(ring) == list(range(gpus)) for ring, _ in rings)
 
 
 def test_no_ring_closes_where_links_are_missing():
-    assert best_rings(((0, 1, 1), (2, 3, 1)), 4) == ()
-    assert best_rings(DGX1, 16) == ()
+    assert pack_rings(((0, 1, 1), (2, 3, 1)), 4) == ()
+    assert pack_rings(DGX1, 16) == ()
 
 
 @settings(max_examples=settings.default.max_examples // 10)

@@ -18,8 +18,8 @@ from simulator.models.gradients import Block, Choice, counted, largest, largest_
 from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
-from simulator.models.remembering import remembered
-from simulator.models.timeline import Span, covered
+from simulator.models.small_cache import cache_small_results
+from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.schedulers.bucketed import Bucketed
@@ -155,7 +155,7 @@ def test_a_workload_is_stretched_to_its_measured_step():
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8), st.integers(0, 15), st.integers(15, 30))
 def test_covered_counts_overlaps_once(intervals, start, end):
     ticks = {t for left, right in intervals for t in range(left, right) if start <= t < end}
-    assert covered(intervals, start, end) == len(ticks)
+    assert covered_time(intervals, start, end) == len(ticks)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_kernel_of_no_elements_takes_no_time():
 def test_the_latest_64_results_are_remembered():
     """Of 65 the first is made anew; one that was asked for again counts as late."""
     made = []
-    numbers = remembered(lambda n: made.append(n) or [n])
+    numbers = cache_small_results(lambda n: made.append(n) or [n])
     for n in (*range(64), 0, 64):
         assert numbers(n) == [n]
     assert made == list(range(65))

@@ -11,8 +11,8 @@ from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
-from simulator.engine.rounds.laying import Laid
 from simulator.engine.rounds.network import Network, Stalled
+from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.models.timeline import Iteration
 
 
@@ -34,27 +34,27 @@ def simulate_all(
         yield from _run(plan, list(draws), env, network, other_jobs=other_jobs, keep=keep)
         return
     made: Iteration | None = None
-    laid: Laid | None = None
+    prepared: PreparedNetwork | None = None
     for each in draws:
         if made is not None and not keep:
             made.forget()
         env = simpy.Environment()
-        network = _make_network(env, plan, (), laid)
-        laid = network.again if network else None
+        network = _make_network(env, plan, (), prepared)
+        prepared = network.reusable if network else None
         (made,) = _run(plan, [each], env, network)
         yield made
 
 
 def _make_network(
-    env: simpy.Environment, plan: Plan, other_jobs: Sequence[OtherJobPlan], laid: Laid | None = None
+    env: simpy.Environment, plan: Plan, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None = None
 ) -> Network | None:
     """The network that exchanges of all jobs share; None where no exchange shares links with others."""
     if not plan.flowing:
         return None
     plans = (plan, *(item.plan for item in other_jobs))
-    structures = [] if laid else [shape for each in plans for shape in each.structures()]
-    overhead, around = plan.runtime.message_overhead, plan.surroundings
-    return Network(env, plan.wiring, structures, overhead=overhead, surroundings=around, keep=True, laid=laid)
+    structures = [] if prepared else [shape for each in plans for shape in each.structures()]
+    overhead, around = plan.runtime.message_overhead, plan.disturbances
+    return Network(env, plan.wiring, structures, overhead=overhead, disturbances=around, keep=True, prepared=prepared)
 
 
 def _run(
@@ -92,7 +92,7 @@ def _run(
         env.run(until=main)
     except RuntimeError:
         # SimPy raises it where no event is left, so that the job can never end.
-        raise Stalled(network.stuck() if network else []) from None
+        raise Stalled(network.dead_links() if network else []) from None
     if network is not None:
         for iteration in made:
             iteration.link_use = network.link_use

@@ -17,7 +17,7 @@ from simulator.engine.clock.serial_stream import run_serial
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.network import Network
 from simulator.models.curves import Floats
-from simulator.models.timeline import Iteration, covered
+from simulator.models.timeline import Iteration, covered_time
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -207,13 +207,13 @@ class Job:
     def _kernel_time(self, gaps: Sequence[tuple[float, float]]) -> float:
         """Seconds of the gaps in which a kernel of an exchange ran."""
         kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
-        return math.fsum(covered(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
+        return math.fsum(covered_time(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
 
     def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
         at, self.time = self.segments, time
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
         # Exchanges overlap only where several run at a time.
-        total = covered(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
+        total = covered_time(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
         return Iteration(time, breakdown, total, waiting, computed=lambda: self.everyone[:, -1])

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from simulator.engine.clock.job import Job
 from simulator.engine.clock.software import Busy
-from simulator.models.timeline import Span, merged
+from simulator.models.timeline import Span, merge_intervals
 
 WAIT_DATA = "waiting for data"
 WAIT_SLOWEST = "waiting for the slowest worker"
@@ -93,7 +93,7 @@ def _wait(
 
 def _kernels(job: Job) -> list[tuple[float, float]]:
     """When kernels of exchanges run, overlaps counted once."""
-    return merged((start, end) for start, end, _, _, collective in job.busy if not collective)
+    return merge_intervals((start, end) for start, end, _, _, collective in job.busy if not collective)
 
 
 def slowest_spans(job: Job) -> list[Span]:

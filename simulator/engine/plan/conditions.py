@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from simulator.component import expected
-from simulator.engine.rounds.surroundings import NOTHING_ELSE, Change, Steady, Surroundings
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
 from simulator.errors import nearest
 from simulator.models.wiring import Wiring
 
@@ -47,7 +47,7 @@ class Conditions:
                 capacity[link] *= prod(item.factor for item in windows)
         return replace(wiring, capacity=capacity) if self.links else wiring
 
-    def surroundings(self, wiring: Wiring) -> Surroundings:
+    def disturbances(self, wiring: Wiring) -> Disturbances:
         """Changes in time and steady traffic on this wiring; where conditions overlap, their factors multiply.
 
         Raises an expected-error for a link or node that does not exist.
@@ -63,7 +63,7 @@ class Conditions:
                 if factor != last:
                     together.setdefault((time, factor), []).append(link)
                 last = factor
-        changes = [Change(time, tuple(links), factor) for (time, factor), links in sorted(together.items())]
+        changes = [LinkChange(time, tuple(links), factor) for (time, factor), links in sorted(together.items())]
         steady = []
         for other in self.background:
             ends = []
@@ -72,8 +72,8 @@ class Conditions:
                 if not len(there):
                     raise expected(f"a node below {int(wiring.node.max()) + 1}", str(node), "nodes count from 0")
                 ends.append(int(there[0]))
-            steady.append(Steady(ends[0], ends[1], other.bandwidth))
-        return Surroundings(tuple(changes), tuple(steady)) if changes or steady else NOTHING_ELSE
+            steady.append(SteadyTraffic(ends[0], ends[1], other.bandwidth))
+        return Disturbances(tuple(changes), tuple(steady)) if changes or steady else NO_DISTURBANCES
 
     def _windows(self, wiring: Wiring) -> dict[int, list[LinkSpeed]]:
         """The conditions of each link that has any."""

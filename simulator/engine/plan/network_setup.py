@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.engine.rounds.surroundings import NOTHING_ELSE, Surroundings
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.fabrics.base import Fabric
 from simulator.models.wiring import Wiring
 from simulator.topologies.base import Topology
@@ -17,7 +17,7 @@ Fidelity = Literal["auto", "fold", "flows"]
 class NetworkSetup:
     """What exchanges are timed on: the topology, the fabric and its links, and the interpreter of rounds.
 
-    `surroundings`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that
+    `disturbances`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that
     the fabric states, so that what was measured on the fabric applies.
     """
 
@@ -25,5 +25,5 @@ class NetworkSetup:
     fabric: Fabric
     wiring: Wiring
     fidelity: Fidelity = "auto"
-    surroundings: Surroundings = NOTHING_ELSE
+    disturbances: Disturbances = NO_DISTURBANCES
     healthy: bool = True

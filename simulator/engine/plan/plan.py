@@ -17,8 +17,8 @@ from simulator.engine.plan.setup import OtherJobSetup, Setup
 from simulator.engine.plan.stages import Stage, fixed_stages, live_stages
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.plan.work import Work
-from simulator.engine.rounds.classes import Structure, structure
-from simulator.engine.rounds.surroundings import Surroundings
+from simulator.engine.rounds.disturbances import Disturbances
+from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.hardware import Runtime
@@ -55,7 +55,7 @@ class Plan:
     order: list[int]
     priority: list[int]
     nbytes: list[float]
-    surroundings: Surroundings
+    disturbances: Disturbances
     network: NetworkSetup = field(repr=False)
     prices: Prices = field(repr=False)
 
@@ -138,7 +138,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
         nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
-        surroundings=network.surroundings,
+        disturbances=network.disturbances,
         network=network,
         prices=prices,
     )

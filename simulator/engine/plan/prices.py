@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import PRIMITIVE, collective_rounds, payload_bytes, phases_of
-from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.surroundings import NOTHING_ELSE
-from simulator.engine.rounds.validity import obstacle
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.fabrics.base import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -128,7 +128,7 @@ def _price_group(members: Sequence[Communication], times: Floats, network: Netwo
     seconds = np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
-    if measured is not None and network.surroundings is NOTHING_ELSE and network.healthy:
+    if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
@@ -176,13 +176,13 @@ def _time_rounds(
     some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
     factor = None if factor is None else factor[rest]
     ready = np.zeros(len(wiring.node))
-    why = "" if network.fidelity == "flows" else obstacle(some, wiring, src, dst, route)
-    if network.surroundings is not NOTHING_ELSE:
+    why = "" if network.fidelity == "flows" else reason_against_fold(some, wiring, src, dst, route)
+    if network.disturbances is not NO_DISTURBANCES:
         why = why or "other traffic uses the same links"
     if why:
         prices.obstacles.append(why)
     if network.fidelity == "flows" or (why and network.fidelity == "auto"):
-        made[rest] = flows(some, wiring, ready, factor=factor, surroundings=network.surroundings).max(axis=1)
+        made[rest] = follow_flows(some, wiring, ready, factor=factor, disturbances=network.disturbances).max(axis=1)
         prices.flowed += int(rest.sum())
     else:
         made[rest] = fold(some, wiring, ready, factor=factor).max(axis=1)

@@ -22,7 +22,7 @@ class Seating:
     @property
     def shared(self) -> bool:
         """Whether links change in time, or carry traffic that is not the job's own."""
-        return bool(self.network.surroundings.changes or self.others)
+        return bool(self.network.disturbances.changes or self.others)
 
 
 def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating:
@@ -30,9 +30,9 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     seats, placement = _place_jobs(setup.layout, other_jobs)
     endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
     wiring = setup.conditions.slowed(setup.fabric.lay(setup.layout, placement, endpoint))
-    surroundings = setup.conditions.surroundings(wiring)
+    disturbances = setup.conditions.disturbances(wiring)
     network = NetworkSetup(
-        setup.topology, setup.fabric, wiring, setup.fidelity, surroundings, not setup.conditions.links
+        setup.topology, setup.fabric, wiring, setup.fidelity, disturbances, not setup.conditions.links
     )
     others = []
     for item, seat in zip(other_jobs, seats, strict=True):

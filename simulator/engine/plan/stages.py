@@ -10,7 +10,7 @@ from simulator.engine.plan.kernels import Kernel
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.work import Chain
-from simulator.engine.rounds.classes import Shape
+from simulator.engine.rounds.equivalence_classes import Shape
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Round
 from simulator.models.hardware import Runtime

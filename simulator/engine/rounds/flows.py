@@ -1,4 +1,4 @@
-"""Flows: an exchange alone on the wires, its messages sharing links max-min fairly (`network.py`)."""
+"""Flows: one exchange alone on the network, whose messages share links max-min fairly (`network.py`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import simpy
 
-from simulator.engine.rounds.classes import Structure, structure
-from simulator.engine.rounds.laying import Laid
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
+from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.engine.rounds.network import Network, Stalled
-from simulator.engine.rounds.surroundings import NOTHING_ELSE, Surroundings
+from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.wiring import Wiring
@@ -19,7 +19,7 @@ from simulator.models.wiring import Wiring
 _PERIODIC = 1e-12
 
 
-def flows(
+def follow_flows(
     rounds: Sequence[Round],
     wiring: Wiring,
     ready: Floats,
@@ -27,16 +27,16 @@ def flows(
     overhead: float = 0.0,
     factor: Floats | None = None,
     step: bool = False,
-    surroundings: Surroundings = NOTHING_ELSE,
+    disturbances: Disturbances = NO_DISTURBANCES,
 ) -> Floats:
-    """Times (b, places) at which each place has finished its part of `rounds`, alone on the wires.
+    """Times (b, places) at which each place has finished its part of `rounds`, alone on the network.
 
-    As `fold`; `factor` (b,) bytes on the wire per byte of payload. A repeated round that has become periodic is not
-    followed to its end, unless `step` is set or the surroundings change. Raises Stalled, TooManyMessages.
+    Arguments as in `fold`. A repeated round is not followed to its end once it has become periodic, unless `step` is
+    set or links change. Raises Stalled, TooManyMessages.
     """
     payloads = len(rounds[0].nbytes) if rounds else 1
     start = np.asarray(ready, dtype=float)
-    alone = _Alone(wiring, start, overhead, surroundings)
+    alone = _Alone(wiring, start, overhead, disturbances)
     known: dict[bytes, Floats] = {}
     made = np.empty((payloads, len(start)))
     for row in range(payloads):
@@ -44,41 +44,41 @@ def flows(
         items = [Round(item.src, item.dst, times * item.nbytes[row : row + 1], item.repeat) for item in rounds]
         same = b"".join(item.nbytes.tobytes() for item in items)
         if same not in known:
-            known[same] = alone.whole(items)[0] if step else alone.shortened(items)
+            known[same] = alone.follow(items)[0] if step else alone.follow_shortened(items)
         made[row] = known[same]
     return made
 
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """One exchange after another, each with the wires to itself; what is alike is found once for each structure."""
+    """One exchange after another, each alone on the network; a network is prepared once for each structure."""
 
     wiring: Wiring
     ready: Floats
     overhead: float
-    surroundings: Surroundings
-    known: dict[Structure, Laid] = field(default_factory=dict)
+    disturbances: Disturbances
+    known: dict[Structure, PreparedNetwork] = field(default_factory=dict)
 
-    def shortened(self, rounds: list[Round]) -> Floats:
-        """Long repetitions are cut to a few periods and, where the last of them were alike, made good."""
+    def follow_shortened(self, rounds: list[Round]) -> Floats:
+        """Times of every place; of a long repetition only a few periods are followed, if the last ones are alike."""
         period = max(1, self.wiring.layout.gpus_per_node)
-        # A bucket that slowly empties changes the period late.
-        whole = bool(self.surroundings.changes) or self.wiring.burst is not None
-        cut = [item.repeat if whole else self._kept(item, period) for item in rounds]
+        # A token bucket that empties slowly changes the period late.
+        whole = bool(self.disturbances.changes) or self.wiring.burst is not None
+        cut = [item.repeat if whole else self._followed_repeats(item, period) for item in rounds]
         short = [Round(item.src, item.dst, item.nbytes, kept) for item, kept in zip(rounds, cut, strict=True)]
-        times, ends = self.whole(short)
-        missing = 0.0
+        times, ends = self.follow(short)
+        left_out = 0.0
         for item, kept, end in zip(rounds, cut, ends, strict=True):
             if item.repeat == kept:
                 continue
             last = end[-2 * period :] - end[-3 * period : -period]
             if np.ptp(last) > _PERIODIC * float(np.abs(end).max()):
-                return self.whole(rounds)[0]
-            missing += float(last.mean()) * ((item.repeat - kept) // period)
-        return times + missing
+                return self.follow(rounds)[0]
+            left_out += float(last.mean()) * ((item.repeat - kept) // period)
+        return times + left_out
 
-    def whole(self, rounds: Sequence[Round]) -> tuple[Floats, list[Floats]]:
-        """Times of every place, and when the flows of each round ended, (repeat, classes)."""
+    def follow(self, rounds: Sequence[Round]) -> tuple[Floats, list[Floats]]:
+        """Times of every place, and the times at which the flows of each round ended, (repeat, classes)."""
         env, shape = simpy.Environment(), structure(rounds)
         network = Network(
             env,
@@ -86,21 +86,21 @@ class _Alone:
             [shape[0]],
             overhead=self.overhead,
             colours=self.ready,
-            surroundings=self.surroundings,
-            laid=self.known.get(shape[0]),
+            disturbances=self.disturbances,
+            prepared=self.known.get(shape[0]),
         )
-        if network.again is not None:
-            self.known[shape[0]] = network.again
+        if network.reusable is not None:
+            self.known[shape[0]] = network.reusable
         transfer = network.start(shape, self.ready)
-        env.run(until=transfer.done if self.surroundings.steady else None)
+        env.run(until=transfer.done if self.disturbances.steady else None)
         if transfer.left:
-            raise Stalled(network.stuck())
+            raise Stalled(network.dead_links())
         return network.times(transfer), [
             np.array([[flow.ended for flow in flows] for flows in each]) for each in transfer.flows
         ]
 
-    def _kept(self, item: Round, period: int) -> int:
-        """How often a round is followed: a place that sends or receives nothing would not move with the others."""
+    def _followed_repeats(self, item: Round, period: int) -> int:
+        """How often a round is followed: always to its end if a place only sends or only receives."""
         if item.repeat <= 6 * period or any(len(np.unique(end)) < len(self.ready) for end in (item.src, item.dst)):
             return item.repeat
         return 4 * period + item.repeat % period

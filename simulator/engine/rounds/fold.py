@@ -1,8 +1,8 @@
-"""Fold: a collective's rounds in vectorised max-plus, without an event per message.
+"""Fold: the rounds of a collective in vectorised max-plus algebra, without an event per message.
 
-A message starts when its sender holds the data and its first link is free; it arrives `latency` later and is complete
-when its last link has carried it. Messages of one round that share a link share its capacity. Exact when one exchange
-holds a link at a time and the fabric does not block.
+A message starts when its sender holds the data and its first link is free. It arrives `latency` later and is complete
+when its last link has carried it. Messages of one round that use the same link share its capacity. The fold is exact
+if one exchange at a time uses a link and the fabric does not block (`fold_validity.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.engine.rounds.symmetry import one_node
+from simulator.engine.rounds.symmetry import reduce_to_one_node
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.wiring import Wiring
@@ -23,13 +23,11 @@ _FEW = 64
 
 @dataclass(slots=True)
 class _Routed:
-    """A round with its routes and times, one row per message (m, b), whether messages share links, and whether two go
-    to one place, which they can by links of their own.
+    """A round with its routes and times, one row per message (m, b): rows are taken several times faster than columns.
 
-    `early` (m, 1): seconds that the token buckets of its links save a message at most. Where there are buckets, links
-    have two free times: when the bucket is full again, and when what came before has passed.
-
-    Rows, because taking rows of an array is several times faster than taking columns.
+    `shared`: whether messages share links; `meeting`: whether several messages go to one place. `early` (m, 1): the
+    most seconds that the token buckets of its links save a message. With token buckets, a link has two free times:
+    when its bucket is full again, and when the message before has passed.
     """
 
     item: Round
@@ -55,9 +53,9 @@ def fold(
 ) -> Floats:
     """Times (b, places) at which each place has finished its part of `rounds`.
 
-    `ready` (places,) is when each may start; `links` (b, L) when each link is free (its bucket full, where it has
-    one), updated in place (all free if None); `overhead` seconds of a link per message; `factor` (b,) bytes on the wire
-    per byte of payload. Where messages share a link, its bucket counts for nothing.
+    `ready` (places,): when each place may start. `links` (b, L): when each link is free (or its token bucket full),
+    updated in place; None: all are free. `overhead`: seconds of a link per message. `factor` (b,): bytes on the links
+    per byte of payload. The token buckets of links that messages share are ignored.
     """
     batch = len(rounds[0].nbytes) if rounds else 1
     have = np.repeat(np.asarray(ready, dtype=float)[:, None], batch, axis=1)
@@ -65,7 +63,7 @@ def fold(
     if wiring.burst is not None:
         free = np.concatenate([free, free - (wiring.burst / wiring.capacity)[:, None]])
     for item in rounds:
-        routed = _routed(item, wiring, factor, overhead)
+        routed = _route_round(item, wiring, factor, overhead)
         if item.repeat == 1:
             _step(routed, have, free)
         else:
@@ -75,7 +73,7 @@ def fold(
     return have.T
 
 
-def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float) -> _Routed:
+def _route_round(item: Round, wiring: Wiring, factor: Floats | None, overhead: float) -> _Routed:
     first, last, latency, _ = wiring.route(item.src, item.dst)
     nbytes = item.nbytes.T if factor is None else item.nbytes.T * factor
     leaving, arriving = wiring.capacity[first], wiring.capacity[last]
@@ -83,17 +81,17 @@ def _routed(item: Round, wiring: Wiring, factor: Floats | None, overhead: float)
     if (leaving != arriving).any():
         in_time = nbytes / arriving[:, None] + overhead
         slower = np.maximum(out_time, in_time)
-    shared = _shares(first) or _shares(last)
+    shared = _any_twice(first) or _any_twice(last)
     early = None
     if wiring.burst is not None:
         held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
         early = held[:, None]
-    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, _shares(item.dst), early)
+    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, _any_twice(item.dst), early)
 
 
-def _shares(links: Ints) -> bool:
-    """Whether two messages name the same link."""
-    if len(links) <= _FEW:  # counting takes as long as there are links, and a chain is of rounds of one message
+def _any_twice(links: Ints) -> bool:
+    """Whether an entry occurs twice."""
+    if len(links) <= _FEW:  # bincount takes time in proportion to the number of links
         return len(set(links.tolist())) < len(links)
     return bool(np.bincount(links).max() > 1)
 
@@ -101,23 +99,23 @@ def _shares(links: Ints) -> bool:
 def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     """One round: update `have` (places, b) and `free` (L, b)."""
     if routed.early is not None and not routed.shared:
-        _bucket(routed, routed.early, have, free)
+        _step_token_buckets(routed, routed.early, have, free)
         return
     src, dst, first, last = routed.item.src, routed.item.dst, routed.first, routed.last
     start = np.maximum(have.take(src, axis=0), free.take(first, axis=0))
     if routed.shared:
-        done = _shared(routed, start, free)
+        done = _step_shared(routed, start, free)
         np.maximum.at(have, dst, done)
         return
-    # Bytes can't leave faster than they arrive: a slower or busy link holds the other end back.
+    # Bytes cannot leave faster than they arrive: a slow or busy link delays the other end.
     done = np.maximum(start + routed.latency, free.take(last, axis=0)) + routed.slower
     free[first] = done - routed.latency
     free[last] = done
-    _arrive(routed, have, done)
+    _record_arrival(routed, have, done)
 
 
-def _arrive(routed: _Routed, have: Floats, done: Floats) -> None:
-    """A place has all of a round once the last message to it has come."""
+def _record_arrival(routed: _Routed, have: Floats, done: Floats) -> None:
+    """Update `have`: a place has all data of a round once the last message to it has arrived."""
     dst = routed.item.dst
     if routed.meeting:
         np.maximum.at(have, dst, done)
@@ -125,12 +123,12 @@ def _arrive(routed: _Routed, have: Floats, done: Floats) -> None:
         have[dst] = np.maximum(have.take(dst, axis=0), done)
 
 
-def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
-    """One round over token buckets: update `have` (places, b) and `free` (2L, b).
+def _step_token_buckets(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
+    """One round over links with token buckets: update `have` (places, b) and `free` (2L, b).
 
-    A bucket that refills at the link's rate is full again when the link without a bucket would be free; the data is
-    through up to a bucket's worth of time before that (the virtual scheduling algorithm, ITU-T I.371), but no sooner
-    than it could have been sent.
+    A bucket that refills at the link's rate is full again when the link without a bucket would be free. The data has
+    passed earlier, by at most the time in which a bucket fills (virtual scheduling algorithm, ITU-T I.371), but not
+    before it could have been sent.
     """
     src, first, last, latency = routed.item.src, routed.first, routed.last, routed.latency
     full, passed = np.split(free, 2)
@@ -140,11 +138,11 @@ def _bucket(routed: _Routed, early: Floats, have: Floats, free: Floats) -> None:
     arrived = np.maximum(soonest, done - early)
     full[first], full[last] = done - latency, done
     passed[first], passed[last] = arrived - latency, arrived
-    _arrive(routed, have, arrived)
+    _record_arrival(routed, have, arrived)
 
 
-def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
-    """Messages that share links: each link carries all of its messages' bytes at full capacity."""
+def _step_shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
+    """When messages that share links are complete: each link carries all of its bytes at its full capacity."""
     first, last, latency = routed.first, routed.last, routed.latency
     left, came = free.copy(), free.copy()
     start = np.maximum(start, free.take(last, axis=0) - latency)
@@ -159,37 +157,37 @@ def _shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
 
 
 def _repeat(routed: _Routed, have: Floats, free: Floats, layout: Layout) -> None:
-    """Repeat a round: on one node, where all are alike, else on all of them."""
+    """Repeat a round: on one node if all nodes are alike, otherwise on all of them."""
     item, ends, period = routed.item, (routed.first, routed.last), max(1, layout.gpus_per_node)
-    few = None
+    one = None
     if item.repeat > period and not routed.shared and routed.early is None:
         state = (have.take(item.src, axis=0), have.take(item.dst, axis=0), *(free.take(each, axis=0) for each in ends))
         same = (routed.latency, routed.out_time, routed.in_time, routed.slower, *state)
-        few = one_node(layout, item.src, item.dst, ends, same)
-    if few is None:
-        _stepped(routed, have, free, period)
+        one = reduce_to_one_node(layout, item.src, item.dst, ends, same)
+    if one is None:
+        _step_repeatedly(routed, have, free, period)
         return
-    first = slice(few.count)
+    first = slice(one.count)
     alone = replace(
         routed,
-        item=Round(few.src, few.dst, item.nbytes[:, first], item.repeat),
-        first=few.first,
-        last=few.last,
+        item=Round(one.src, one.dst, item.nbytes[:, first], item.repeat),
+        first=one.first,
+        last=one.last,
         latency=routed.latency[first],
         out_time=routed.out_time[first],
         in_time=routed.in_time[first],
         slower=routed.slower[first],
     )
-    times = few.state(have, free, *ends)
-    _stepped(alone, *times, period)
-    few.spread(times, have, free, ends)
+    times = one.copy_times(have, free, *ends)
+    _step_repeatedly(alone, *times, period)
+    one.write_times(times, have, free, ends)
 
 
-def _stepped(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
-    """Repeat a round; once every time has moved by the same amount over one period, the rest follows by adding.
+def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
+    """Repeat a round. Once all times have moved by the same amount over a period, the remaining periods are added.
 
-    Max-plus linear systems become periodic (Baccelli et al. 1992), so this is exact; `period` is a guess that holds on
-    regular clusters, and where it does not, every round is stepped.
+    Max-plus linear systems become periodic (Baccelli et al. 1992), so this is exact. `period` is a guess that holds
+    for regular clusters; if it is wrong, every round is stepped.
     """
     remaining = routed.item.repeat
     used = np.flatnonzero(np.bincount(np.concatenate([routed.first, routed.last])))

@@ -1,12 +1,14 @@
 """The network: messages that share links max-min fairly, on SimPy.
 
-The same messages that `fold` reads, with the same rules for who waits for whom: a message starts when its sender holds
-the data, both its ends have passed on what earlier rounds put on the same link, and the connection between the two is
-free (exchanges under way together queue there, first in, first out). While it is under way it holds every
-link of its route at once, at the rate that fair sharing gives it; it has arrived `latency` after its last byte left.
+It reads the same messages as `fold`, with the same rules for who waits for whom. A message starts when three things
+hold: its sender has the data, what earlier rounds put on the same link has passed at both ends, and the connection
+between the two is free (messages of exchanges that are under way at the same time queue there, first in first out).
+While it is under way it uses all links of its route at once, at the rate that fair sharing gives it. It has arrived
+`latency` after its last byte has left.
 
-Messages that are alike are one flow (`classes.py`), flows on the same way share one count of bytes served, and rates
-are worked out once per instant and set of flows, so that the cost is in what differs, not in what there is.
+Messages that are alike are one flow (`equivalence_classes.py`). Flows over the same links share one count of bytes
+served, and rates are worked out once per instant and set of active flows. So the cost depends on how many messages
+differ, not on how many there are.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from itertools import count
 import numpy as np
 import simpy
 
-from simulator.engine.rounds.classes import MessageClass, Shape, Structure, structure
-from simulator.engine.rounds.laying import Laid, buckets_of, lay
-from simulator.engine.rounds.surroundings import NOTHING_ELSE, Change, Surroundings
-from simulator.engine.rounds.transfer import Flow, Transfer, unrolled
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange
+from simulator.engine.rounds.equivalence_classes import MessageClass, Shape, Structure, structure
+from simulator.engine.rounds.prepared_network import PreparedNetwork, prepare_network
+from simulator.engine.rounds.transfer import Flow, Transfer, unroll_flows
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
@@ -31,27 +33,28 @@ from simulator.models.wiring import Wiring
 
 _SAME = 1e-13
 _NOTHING = 1e-15
-"""Bytes that are rounding, whatever the rate."""
+"""Bytes: as few as this are a rounding error, whatever the rate."""
 _NEVER = 1e30
-"""More bytes than anything has."""
+"""Bytes: more than any message has."""
 _MOST = 2_000_000
-"""Messages, alike ones counted once, that one exchange may have: about a gigabyte."""
+"""Messages of one exchange, alike ones counted once: they take about a gigabyte of memory."""
 
 
 class Stalled(Exception):
-    """Flows that will never end; carries the names of the dead links that they wait for."""
+    """Some flows will never end; the error carries the names of the dead links that they wait for."""
 
 
 class TooManyMessages(Exception):
-    """An exchange has more messages that differ than one machine can follow; carries their number."""
+    """An exchange has more different messages than one machine can follow; the error carries their number."""
 
 
 class Network:
-    """The wires while exchanges are under way on them; `submit` starts one.
+    """The links while exchanges are under way; `submit` starts an exchange.
 
-    `structures` are all that will be submitted, so that what is alike can be found beforehand; `colours` (P,) tell
-    apart places that start at different times. `keep`: remember flows and rates after each change, for `link_use`.
-    `laid`: what another network found for the same structures on the same wires, none of which change.
+    `structures` are those of all exchanges that will be submitted, so that what is alike can be found beforehand;
+    `colours` (P,) differ for places that start at different times. `keep`: record flows and rates after each change,
+    for `link_use`. `prepared`: what another network found for the same structures on the same links, if these do not
+    change.
     """
 
     def __init__(
@@ -62,45 +65,45 @@ class Network:
         *,
         overhead: float = 0.0,
         colours: Floats | None = None,
-        surroundings: Surroundings = NOTHING_ELSE,
+        disturbances: Disturbances = NO_DISTURBANCES,
         keep: bool = False,
-        laid: Laid | None = None,
+        prepared: PreparedNetwork | None = None,
     ) -> None:
         self.env, self.wiring, self.overhead, self.now = env, wiring, overhead, env.now
-        self.surroundings = surroundings
-        self.laid = laid or lay(wiring, list(structures), colours, surroundings)
-        self.classes, self.sharing, self.steady = self.laid
+        self.disturbances = disturbances
+        self.prepared = prepared or prepare_network(wiring, list(structures), colours, disturbances)
+        self.classes, self.rates, self.steady = self.prepared
         types = self.classes.types
         self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
         self.next = np.full(types, _NEVER)
         self.queues: list[list[tuple[float, int, Flow]]] = [[] for _ in range(types)]
         self.starting: deque[Flow] = deque()
         self.queued: dict[int, deque[Flow]] = {}
-        self.timers: list[tuple[float, int, Flow | Change]] = []
-        self.order, self.version = count(), 0
-        self.capacity = self.sharing.capacity.copy()
-        self.slowest = self._narrowest()
-        self.buckets = buckets_of(wiring, self.classes, self.sharing)
+        self.timers: list[tuple[float, int, Flow | LinkChange]] = []
+        self.order, self.wake_number = count(), 0
+        self.capacity = self.rates.capacity.copy()
+        self.narrowest = self._narrowest_capacities()
+        self.buckets = self.prepared.token_buckets(wiring)
         self.history: list[tuple[float, Floats, Floats]] = []
         self.keep = keep
         for type_number in self.steady:
             self.active[type_number] += 1
-        self.changes = len(surroundings.changes)
-        for change in surroundings.changes:
+        self.pending_changes = len(disturbances.changes)
+        for change in disturbances.changes:
             heappush(self.timers, (change.time, next(self.order), change))
         if self.steady:
-            self.rate = self.sharing.rates(self.active)
+            self.rate = self.rates.rates(self.active)
         if self.timers or self.steady:
             self._settle()
 
     def submit(self, rounds: Sequence[Round], *, row: int = 0, ready: Floats | None = None) -> Transfer:
-        """Start an exchange now, or where each place is `ready` (P,). Raises TooManyMessages."""
+        """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
         return self.start(structure(rounds, row), ready)
 
     def start(self, shape: Shape, ready: Floats | None = None) -> Transfer:
-        """As `submit`, with the structure and scales of the rounds, where these are known already."""
+        """Start an exchange as `submit` does, given the structure and scales of its rounds."""
         self._catch_up()
-        exchange = self._started(shape, ready)
+        exchange = self._new_transfer(shape, ready)
         if exchange.left:
             self._settle()
         else:
@@ -108,31 +111,31 @@ class Network:
         return exchange
 
     @property
-    def again(self) -> Laid | None:
-        """What another network may be given as `laid`; None where capacities are written over."""
-        return None if self.surroundings.changes else self.laid
+    def reusable(self) -> PreparedNetwork | None:
+        """What another network can take as `prepared`; None where links change, since that overwrites capacities."""
+        return None if self.disturbances.changes else self.prepared
 
-    def stuck(self) -> list[str]:
-        """Names of links that are dead while flows wait for them."""
-        dead = np.flatnonzero(self.sharing.capacity <= 0)
-        crossed = self.sharing.load(self.active, np.ones_like(self.active))
+    def dead_links(self) -> list[str]:
+        """Names of links without capacity that flows wait for."""
+        dead = np.flatnonzero(self.rates.capacity <= 0)
+        crossed = self.rates.load(self.active, np.ones_like(self.active))
         names = [int(np.flatnonzero(self.classes.of_link == link)[0]) for link in dead if crossed[link] > 0]
         return [self.wiring.names[name] for name in names]
 
     def link_use(self) -> LinkUse:
-        """What every link carried from each change on."""
-        rates = np.zeros((len(self.history), len(self.sharing.capacity)))
+        """Bytes/s that every link carried, from each change of the flows on."""
+        rates = np.zeros((len(self.history), len(self.rates.capacity)))
         for row, (_, active, rate) in zip(rates, self.history, strict=True):
-            row[:] = self.sharing.load(active, rate)
+            row[:] = self.rates.load(active, rate)
         return LinkUse(np.array([time for time, _, _ in self.history]), rates, self.classes.of_link)
 
-    def _narrowest(self) -> Floats:
-        """Capacity of the narrower of each type's ends: what a message's overhead is counted at."""
+    def _narrowest_capacities(self) -> Floats:
+        """The smallest capacity on the way of each type (T,), by which a message's overhead becomes bytes."""
         slowest = np.full(self.classes.types, np.inf)
-        np.minimum.at(slowest, self.classes.type_of, self.sharing.capacity[self.classes.link_of])
+        np.minimum.at(slowest, self.classes.type_of, self.rates.capacity[self.classes.link_of])
         return slowest
 
-    def _started(self, shape: Shape, ready: Floats | None) -> Transfer:
+    def _new_transfer(self, shape: Shape, ready: Floats | None) -> Transfer:
         programme, scales = self.classes.programmes[shape[0]], shape[1]
         number = sum(len(classes) * repeat for classes, repeat in programme.rounds)
         if number > _MOST:
@@ -141,18 +144,18 @@ class Network:
         begin = [self.env.now] * len(one) if ready is None else ready[one].tolist()
         have = dict(enumerate(begin))
         exchange = Transfer(have, number, self.env.event(), [])
-        for flow in unrolled(exchange, programme, scales, partial(self._flow, exchange)):
+        for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange)):
             if not flow.waits:
                 heappush(self.timers, (flow.not_before, next(self.order), flow))
         return exchange
 
     def _flow(self, exchange: Transfer, item: MessageClass, scale: float) -> Flow:
-        # A message's overhead holds its ends as long as that many bytes would.
-        nbytes = item.size * scale + self.overhead * float(self.slowest[item.type])
+        # A message's overhead occupies its links for as long as this many bytes would.
+        nbytes = item.size * scale + self.overhead * float(self.narrowest[item.type])
         return Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
 
     def _catch_up(self) -> None:
-        """Bring the flows to the clock's time; what is due at this very instant follows in `_settle`."""
+        """Bring the flows to the clock's time. What is due at this very instant follows in `_settle`."""
         self._advance(self.env.now)
 
     def _due(self) -> float:
@@ -172,17 +175,17 @@ class Network:
             self.now = time
 
     def _settle(self) -> None:
-        """Handle all that is due, then sleep until the next time that something is."""
+        """Handle all that is due, then sleep until something is due again."""
         self._process()
         due = self._due()
-        self.version += 1
+        self.wake_number += 1
         if np.isfinite(due):
-            token = self.version
+            number = self.wake_number
             wake = self.env.timeout(max(0.0, due - self.env.now))
-            wake.callbacks.append(lambda event: self._wake(token, due))
+            wake.callbacks.append(lambda event: self._wake(number, due))
 
-    def _wake(self, token: int, due: float) -> None:
-        if token == self.version:  # else the rates have changed since, and another wake is under way
+    def _wake(self, number: int, due: float) -> None:
+        if number == self.wake_number:  # otherwise the rates have changed, and a later wake-up is set
             self._advance(due)
             self._settle()
 
@@ -194,36 +197,36 @@ class Network:
             while self.timers and self.timers[0][0] <= near:
                 item = heappop(self.timers)[2]
                 changed = True
-                if isinstance(item, Change):
-                    self._change(item)
+                if isinstance(item, LinkChange):
+                    self._change_links(item)
                 elif item.pair in self.queued:
                     self.queued[item.pair].append(item)
                 else:
                     self.queued[item.pair] = deque()
                     self.starting.append(item)
             while self.starting:
-                self._start(self.starting.popleft())
-            # A remainder that the clock can't resolve is rounding.
+                self._start_flow(self.starting.popleft())
+            # What the clock cannot resolve is a rounding error.
             slack = self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
             over = np.flatnonzero(self.next - self.served <= slack)
             for number in over.tolist():
                 changed = True
-                self._finish(number)
+                self._end_served(number)
             if not (len(over) or self.starting or (self.timers and self.timers[0][0] <= near)):
                 break
         if not changed:
             return
-        self.rate = self.sharing.rates(self.active)
-        if not self.changes and ((self.active > 0) & (self.rate <= 0)).any():
-            raise Stalled(self.stuck())
+        self.rate = self.rates.rates(self.active)
+        if not self.pending_changes and ((self.active > 0) & (self.rate <= 0)).any():
+            raise Stalled(self.dead_links())
         if self.keep:
             self.history.append((self.now, self.active.copy(), self.rate))
 
-    def _start(self, flow: Flow) -> None:
+    def _start_flow(self, flow: Flow) -> None:
         if self.buckets is not None:
             flow.nbytes -= self.buckets.take(flow.type, flow.nbytes)
         if not flow.nbytes:
-            self._end(flow)
+            self._end_flow(flow)
             return
         queue = self.queues[flow.type]
         if not queue:
@@ -233,17 +236,17 @@ class Network:
         self.next[flow.type] = queue[0][0]
         self.active[flow.type] += 1
 
-    def _finish(self, number: int) -> None:
+    def _end_served(self, number: int) -> None:
         """End the flows of a type that have been served."""
         queue, served = self.queues[number], float(self.served[number])
         slack = float(self.rate[number]) * self.now * _SAME + _NOTHING
         while queue and queue[0][0] - served <= slack + queue[0][0] * _SAME:
             flow = heappop(queue)[2]
             self.active[number] -= 1
-            self._end(flow)
+            self._end_flow(flow)
         self.next[number] = queue[0][0] if queue else _NEVER
 
-    def _end(self, flow: Flow) -> None:
+    def _end_flow(self, flow: Flow) -> None:
         exchange, arrived = flow.exchange, self.now + flow.latency
         flow.ended = self.now
         exchange.have[flow.into] = max(exchange.have[flow.into], arrived)
@@ -264,11 +267,11 @@ class Network:
             finish = self.env.timeout(max(0.0, float(times.max()) - self.env.now))
             finish.callbacks.append(lambda event: _trigger(exchange, times))
 
-    def _change(self, change: Change) -> None:
-        self.changes -= 1
+    def _change_links(self, change: LinkChange) -> None:
+        self.pending_changes -= 1
         classes = np.unique(self.classes.of_link[list(change.links)])
-        self.sharing.capacity[classes] = self.capacity[classes] * change.factor
-        self.sharing.forget()
+        self.rates.capacity[classes] = self.capacity[classes] * change.factor
+        self.rates.forget()
 
     def times(self, exchange: Transfer) -> Floats:
         """When each place has finished its part, (P,)."""

@@ -1,4 +1,4 @@
-"""Nodes that are alike: where moving everything on by one node changes nothing, one node stands for all of them."""
+"""Symmetry of nodes: where every node does the same, one node stands for all of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
 
 _MANY = 1024
-"""Messages of a round from which on looking for alike nodes pays."""
+"""Messages of a round from which on the search for symmetry pays."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """A round as the messages of its first node, `count` of them, with its own numbers for their places and links."""
+    """The `count` messages of a round that the first node sends; its places and links are numbered from 0."""
 
     layout: Layout
     count: int
@@ -25,24 +25,26 @@ class OneNode:
     first: Ints
     last: Ints
 
-    def state(self, have: Floats, free: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
-        """Times of the node's workers, and of the links on which its messages leave and arrive."""
+    def copy_times(self, have: Floats, free: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
+        """Times of the node's workers, and of the links by which its messages leave and arrive."""
         links = np.concatenate([free[first[: self.count]], free[last[: self.count]]])
         return have[: self.layout.gpus_per_node].copy(), links
 
-    def spread(self, times: tuple[Floats, Floats], have: Floats, free: Floats, ends: tuple[Ints, Ints]) -> None:
-        """Give all nodes what the first one has come to."""
+    def write_times(self, times: tuple[Floats, Floats], have: Floats, free: Floats, ends: tuple[Ints, Ints]) -> None:
+        """Write the times of this node into `have` and `free` for every node."""
         nodes = self.layout.nodes
         have[: self.layout.workers] = np.tile(times[0], (nodes, 1))
         for links, part in zip(ends, np.split(times[1], 2), strict=True):
             free[links] = np.tile(part, (nodes, 1))
 
 
-def one_node(layout: Layout, src: Ints, dst: Ints, ends: tuple[Ints, Ints], same: Sequence[Floats]) -> OneNode | None:
-    """The first node's messages, where those of the next one, and so on round, are the same one node further.
+def reduce_to_one_node(
+    layout: Layout, src: Ints, dst: Ints, ends: tuple[Ints, Ints], same: Sequence[Floats]
+) -> OneNode | None:
+    """The messages of the first node, if the messages of each node are those of the node before, moved by one node.
 
-    `ends` are first and last links (m,), `same` arrays (m, ...) that must not differ from node to node. None where that
-    is not so, or where it would save nothing.
+    `ends` are first and last links (m,), `same` arrays (m, ...) that must be equal for all nodes. None if the nodes
+    differ, or if following one of them would save nothing.
     """
     g, count = layout.gpus_per_node, len(src) // layout.nodes
     if g < 2 or layout.nodes < 2 or len(src) < _MANY or len(src) != count * layout.nodes:

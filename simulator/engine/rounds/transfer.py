@@ -1,4 +1,4 @@
-"""One exchange on the network: its flows, and which of them waits for which."""
+"""One exchange under way on the network: its flows, and which flow waits for which."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import simpy
 
-from simulator.engine.rounds.classes import Key, MessageClass, Programme
+from simulator.engine.rounds.equivalence_classes import Key, MessageClass, Programme
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +28,10 @@ class Flow:
 
 @dataclass(slots=True, eq=False)
 class Transfer:
-    """One exchange under way: when each class of places holds all that it was sent, and how many flows are left.
+    """One exchange under way.
 
-    `done` is triggered at its end with the times (P,) at which each place has finished its part.
+    `have`: when each class of places has received everything so far. `left`: flows that have not ended. `done` is
+    triggered at the end, with the times (P,) at which each place has finished its part.
     """
 
     have: dict[int, float]
@@ -39,10 +40,10 @@ class Transfer:
     flows: list[list[list[Flow]]]
 
 
-def unrolled(
+def unroll_flows(
     exchange: Transfer, programme: Programme, scales: tuple[float, ...], make: Callable[[MessageClass, float], Flow]
 ) -> list[Flow]:
-    """Every flow of the exchange, with who waits for whom; `make` gives the flow of a class at a scale."""
+    """All flows of the exchange, linked to the flows that wait for them; `make` makes the flow of a class."""
     sent: dict[Key, list[Flow]] = {}
     received: dict[int, dict[Key, list[Flow]]] = {}
     made: list[Flow] = []
@@ -51,11 +52,11 @@ def unrolled(
         for _ in range(repeat):
             flows = [make(item, scale) for item in classes]
             for item, flow in zip(classes, flows, strict=True):
-                held = [other for came in received.get(item.out[0], {}).values() for other in came]
-                after = [(other, other.latency) for other in held]
+                data = [other for flows in received.get(item.out[0], {}).values() for other in flows]
+                after = [(other, other.latency) for other in data]
                 after += [(other, 0.0) for other in sent.get(item.out, ())]
-                # The last link is free once the message before has arrived, and this one arrives later than it
-                # leaves, too.
+                # The last link is free once the message before has arrived; this message, too, gets there a
+                # latency after it has left.
                 queued = received.get(item.into[0], {}).get(item.into, ())
                 after += [(other, max(0.0, other.latency - flow.latency)) for other in queued]
                 flow.waits = len(after)

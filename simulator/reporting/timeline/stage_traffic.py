@@ -51,7 +51,7 @@ class StageTraffic:
         """Every kind of communication once: where exchanges follow each other, buckets share them."""
         plan, scenario = self.plan, self.scenario
         wires = NetworkSetup(
-            scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.surroundings
+            scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.disturbances
         )
         return [self._reduced(phases_of(step, 0, wires, protocol=False)) for step in plan.work.steps]
 

@@ -16,7 +16,7 @@ from simulator.engine.plan.stages import Stage
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Route
-from simulator.models.timeline import Iteration, Span, covered
+from simulator.models.timeline import Iteration, Span, covered_time
 from simulator.models.wiring import Wiring
 from simulator.scenario.scenario import Scenario
 
@@ -86,7 +86,7 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
         for low, high in _rest([exchanges[number] for number, _ in own], start, stop):
             others = _clipped(range(len(exchanges)), exchanges, low, high)
             made.before |= {exchanges[n].bucket for n, _ in others}
-            busy = covered([(exchanges[n].start, exchanges[n].end) for n, _ in others], low, high)
+            busy = covered_time([(exchanges[n].start, exchanges[n].end) for n, _ in others], low, high)
             spent = sum((share * splitter.split(*placed[n]) for n, share in others), np.zeros(len(PARTS)))
             if spent.sum() > 0:
                 made.queued += spent * (busy / spent.sum())
@@ -165,7 +165,7 @@ class _Splitter:
         """Share of every step's price that goes with latency, by the link law."""
         plan, scenario = self.plan, self.scenario
         law = scenario.cluster.network.model_copy(update={"measured": ()})
-        wires = NetworkSetup(scenario.topology, law, plan.wiring, scenario.fidelity, plan.surroundings)
+        wires = NetworkSetup(scenario.topology, law, plan.wiring, scenario.fidelity, plan.disturbances)
         whole = price_steps(plan.work.steps, (), wires).seconds if plan.prices.curves else plan.prices.seconds
         bytes_only = price_steps(plan.work.steps, (), replace(wires, wiring=self.instant)).seconds
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)

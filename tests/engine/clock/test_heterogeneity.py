@@ -25,8 +25,8 @@ from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.live_stream import SlowedCompute
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.kernels import Kernel, KernelPrices, chain_steps
-from simulator.engine.rounds.flows import flows
-from simulator.engine.rounds.surroundings import NOTHING_ELSE
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.flows import follow_flows
 from simulator.errors import InputError
 from simulator.models.exchange import AllReduce, Compute, Round
 from simulator.models.hardware import Gpu, Runtime
@@ -733,9 +733,9 @@ def test_nobody_exceeds_a_foremost_worker_in_both(pairs):
 def test_a_condition_that_changes_nothing_is_none(tmp_path):
     """At full bandwidth, or half of it twice in turn: no change to follow, or one and not two."""
     wiring = switch(2)
-    assert Conditions((LinkSpeed("node 0 NIC", 1.0, 1, 2),)).surroundings(wiring) is NOTHING_ELSE
+    assert Conditions((LinkSpeed("node 0 NIC", 1.0, 1, 2),)).disturbances(wiring) is NO_DISTURBANCES
     turns = Conditions((LinkSpeed("node 0 NIC out", 0.5, 1, 2), LinkSpeed("node 0 NIC out", 0.5, 2, 3)))
-    assert [(change.time, change.factor) for change in turns.surroundings(wiring).changes] == [(1, 0.5), (3, 1)]
+    assert [(change.time, change.factor) for change in turns.disturbances(wiring).changes] == [(1, 0.5), (3, 1)]
 
 
 def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_alone():
@@ -743,26 +743,26 @@ def test_a_link_that_is_slow_throughout_and_slower_for_a_while_changes_in_time_a
     wiring = switch(2)
     both = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC out", 0.5, 1, 2)))
     assert both.slowed(wiring).capacity.tolist() == wiring.capacity.tolist()
-    changes = [(change.time, change.factor) for change in both.surroundings(wiring).changes]
+    changes = [(change.time, change.factor) for change in both.disturbances(wiring).changes]
     assert changes == [(0, 0.5), (1, 0.25), (2, 0.5)]
     always = Conditions((LinkSpeed("node 0 NIC out", 0.5), LinkSpeed("node 0 NIC", 0.5)))
     out = wiring.names.index("node 0 NIC out")
     assert always.slowed(wiring).capacity[out] == wiring.capacity[out] / 4
-    assert always.surroundings(wiring) is NOTHING_ELSE
+    assert always.disturbances(wiring) is NO_DISTURBANCES
 
 
 @pytest.mark.parametrize(("src", "dst", "seconds"), [(0, 1, 0.5), (1, 0, 0.25)])
 def test_background_slows_the_way_that_it_goes(src, dst, seconds):
     """1 MB over 4 MB/s, half of which the traffic from node 0 to node 1 gets."""
     wiring = switch(2, 1, C)
-    traffic = Conditions(background=(Background(0, 1, C),)).surroundings(wiring)
+    traffic = Conditions(background=(Background(0, 1, C),)).disturbances(wiring)
     rounds = [Round(np.array([src]), np.array([dst]), np.array([[1e6]]))]
-    assert flows(rounds, wiring, np.zeros(2), surroundings=traffic).max() == pytest.approx(seconds, rel=1e-9)
+    assert follow_flows(rounds, wiring, np.zeros(2), disturbances=traffic).max() == pytest.approx(seconds, rel=1e-9)
 
 
 def test_background_of_a_node_that_is_not_there_is_an_error():
     with pytest.raises(ValueError, match="expected a node below 2, got 2: nodes count from 0"):
-        Conditions(background=(Background(0, 2, 1e6),)).surroundings(switch(2))
+        Conditions(background=(Background(0, 2, 1e6),)).disturbances(switch(2))
 
 
 # Compute that is slowed by communication

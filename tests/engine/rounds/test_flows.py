@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from examples import example, pairs, switch
-from simulator.engine.rounds.classes import classify, structure
-from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.disturbances import Disturbances, LinkChange, SteadyTraffic
+from simulator.engine.rounds.equivalence_classes import classify, structure
+from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.engine.rounds.max_min_rates import MaxMinRates
 from simulator.engine.rounds.network import Network, Stalled, TooManyMessages
-from simulator.engine.rounds.sharing import Sharing
-from simulator.engine.rounds.surroundings import Change, Steady, Surroundings
-from simulator.engine.rounds.validity import obstacle
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
@@ -42,7 +42,7 @@ def made(kind, primitive, payload, layout):
 def why_not(rounds, wiring):
     """Why the fold would not be exact."""
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
-    return obstacle(rounds, wiring, src, dst, wiring.route(src, dst))
+    return reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst))
 
 
 def message(src, dst, nbytes):
@@ -86,8 +86,8 @@ def test_flows_equal_the_fold_where_it_is_valid(*, kind, primitive, nodes, gpus,
         return
     ready = np.zeros(nodes * gpus)
     law = fold(rounds, wiring, ready)
-    np.testing.assert_allclose(flows(rounds, wiring, ready), law, rtol=1e-9)
-    np.testing.assert_allclose(flows(rounds, wiring, ready, step=True), law, rtol=1e-9)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, ready), law, rtol=1e-9)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, ready, step=True), law, rtol=1e-9)
 
 
 SMALL = {"torus": {"dimensions": (3, 4)}, "leaf_spine": {"nodes_per_leaf": 3, "oversubscription": 2.0}}
@@ -107,7 +107,7 @@ def test_flows_equal_the_fold_on_every_fabric(*, fabric, pair, nodes, gpus, nics
     wiring = example(Fabric, fabric, **spec).wire(Layout(nodes, gpus))
     rounds = made(*pair, size, wiring.layout)
     ready, crossed = np.zeros(nodes * gpus), np.zeros(len(wiring.capacity))
-    shared = flows(rounds, wiring, ready)
+    shared = follow_flows(rounds, wiring, ready)
     for item in rounds:
         route = wiring.route(item.src, item.dst)
         middle = [] if route.middle is None else list(route.middle.T)
@@ -124,7 +124,7 @@ def test_a_place_waits_for_the_last_of_a_round_that_comes_by_links_of_their_own(
     wiring = example(Fabric, "direct_ring", bandwidth=B, latency=0.01).wire(Layout(3, 1))
     rounds = made("double_binary_tree", "broadcast", 2**20 + 1.0, wiring.layout)
     assert not why_not(rounds, wiring)
-    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(3)), fold(rounds, wiring, np.zeros(3)), rtol=1e-9)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, np.zeros(3)), fold(rounds, wiring, np.zeros(3)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("oversubscription", [1.0, 1.5, 2.0, 4.0])
@@ -133,7 +133,7 @@ def test_what_a_sender_puts_on_an_uplink_at_once_adds_up(oversubscription):
     wiring = LeafSpine(bandwidth=B, nodes_per_leaf=1, spines=1, oversubscription=oversubscription).wire(Layout(4, 1))
     rounds = made("all_to_all", "broadcast", S, wiring.layout)
     ready = np.zeros(4)
-    assert flows(rounds, wiring, ready).max() == pytest.approx(3 * oversubscription * S / B, rel=1e-9)
+    assert follow_flows(rounds, wiring, ready).max() == pytest.approx(3 * oversubscription * S / B, rel=1e-9)
     assert fold(rounds, wiring, ready).max() == pytest.approx(3 * S / B, rel=1e-9)
     narrow = "" if oversubscription == 1 else "more may cross leaf 0 to spine 0 than it carries"
     assert why_not(rounds, wiring) == narrow
@@ -163,7 +163,7 @@ def test_a_ring_with_unequal_starts_equals_the_fold(*, p, size, wire, ready, ove
     begin = np.array(ready.draw(st.lists(starts, min_size=p, max_size=p)))
     rounds = made("ring", "all_reduce", size, wiring.layout)
     expected = fold(rounds, wiring, begin, overhead=over)
-    np.testing.assert_allclose(flows(rounds, wiring, begin, overhead=over), expected, rtol=1e-9)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, begin, overhead=over), expected, rtol=1e-9)
 
 
 @given(p=st.integers(2, 8), size=sizes, data=st.data(), latency=latencies)
@@ -172,7 +172,7 @@ def test_links_that_all_differ_equal_the_fold(*, p, size, data, latency):
     capacity = data.draw(st.lists(bandwidths, min_size=2 * p, max_size=2 * p))
     wiring = replace(wiring, capacity=np.array([*capacity, *wiring.capacity[2 * p :]]))
     rounds = made("ring", "all_reduce", size, wiring.layout)
-    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(p)), fold(rounds, wiring, np.zeros(p)), rtol=1e-9)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, np.zeros(p)), fold(rounds, wiring, np.zeros(p)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
@@ -184,7 +184,7 @@ def test_alike_messages_as_one_flow_equal_one_by_one(kind, primitive, shape):
     if not rounds:
         return
     places = len(wiring.node)
-    lumped = flows(rounds, wiring, np.zeros(places))[0]
+    lumped = follow_flows(rounds, wiring, np.zeros(places))[0]
     env = simpy.Environment()
     network = Network(env, wiring, [structure(rounds)[0]], colours=np.arange(places, dtype=float))
     transfer = network.submit(rounds)
@@ -197,7 +197,7 @@ def test_ring_equals_simgrid(workers, seconds):
     """SimGrid 4.1, CM02 without cross-traffic: 100 MB, 1.25 GB/s, 50 us end to end."""
     wiring = switch(workers, 1, B, ALPHA)
     rounds = Ring().all_reduce(np.array([S]), wiring.layout)
-    assert flows(rounds, wiring, np.zeros(workers)).max() == pytest.approx(seconds, rel=1e-5)
+    assert follow_flows(rounds, wiring, np.zeros(workers)).max() == pytest.approx(seconds, rel=1e-5)
     assert fold(rounds, wiring, np.zeros(workers)).max() == pytest.approx(seconds, rel=1e-5)
 
 
@@ -238,7 +238,7 @@ def test_incast_efficiency_over_fan_in():
 def test_each_message_costs_its_endpoint():
     wiring = switch(9, 1, B, ALPHA)
     rounds = message(np.arange(8), np.full(8, 8), np.full(8, S))
-    seconds = flows(rounds, wiring, np.zeros(9), overhead=1e-3).max()
+    seconds = follow_flows(rounds, wiring, np.zeros(9), overhead=1e-3).max()
     assert seconds == pytest.approx(ALPHA + 8 * (S / B + 1e-3), rel=1e-9)
 
 
@@ -247,13 +247,13 @@ def test_an_oversubscribed_leaf_spine_slows_exactly_the_flows_that_cross():
     fabric = LeafSpine(bandwidth=B, latency=ALPHA, nodes_per_leaf=4, oversubscription=4.0)
     wiring = fabric.wire(Layout(8, 1))
     inside, across = ([0, 1, 4, 5], [2, 3, 6, 7]), ([0, 1, 2, 3], [4, 5, 6, 7])
-    alone = flows(message([0], [4], S), wiring, np.zeros(8)).max()
+    alone = follow_flows(message([0], [4], S), wiring, np.zeros(8)).max()
     assert alone == pytest.approx(ALPHA + S / B, rel=1e-9)
-    assert flows(message(*inside, np.full(4, S)), wiring, np.zeros(8)).max() == pytest.approx(alone, rel=1e-9)
-    four = flows(message(*across, np.full(4, S)), wiring, np.zeros(8)).max()
+    assert follow_flows(message(*inside, np.full(4, S)), wiring, np.zeros(8)).max() == pytest.approx(alone, rel=1e-9)
+    four = follow_flows(message(*across, np.full(4, S)), wiring, np.zeros(8)).max()
     assert four == pytest.approx(ALPHA + 4 * S / B, rel=1e-9)
     # Nodes 0 to 2 cross to leaf 1, node 3 stays: it alone keeps the whole NIC.
-    mixed = flows(message([0, 1, 2, 3], [4, 5, 6, 2], np.full(4, S)), wiring, np.zeros(8))[0]
+    mixed = follow_flows(message([0, 1, 2, 3], [4, 5, 6, 2], np.full(4, S)), wiring, np.zeros(8))[0]
     np.testing.assert_allclose(mixed[[4, 5, 6]], ALPHA + 3 * S / B, rtol=1e-9)
     assert mixed[2] == pytest.approx(ALPHA + S / B, rel=1e-9)
 
@@ -294,8 +294,8 @@ def test_one_connection_is_first_in_first_out():
 @pytest.mark.parametrize("rate", [0.1 * B, 0.4 * B, 0.5 * B, 3 * B])
 def test_steady_traffic_takes_its_rate_or_its_share(rate):
     wiring = switch(3, 1, B, 0.0)
-    others = Surroundings(steady=(Steady(0, 2, rate),))
-    seconds = flows(message(1, 2, S), wiring, np.zeros(3), surroundings=others).max()
+    others = Disturbances(steady=(SteadyTraffic(0, 2, rate),))
+    seconds = follow_flows(message(1, 2, S), wiring, np.zeros(3), disturbances=others).max()
     assert seconds == pytest.approx(S / max(B - rate, B / 2), rel=1e-9)
 
 
@@ -303,8 +303,8 @@ def test_a_link_that_fails_and_comes_back():
     """Half is through at S/2B; then nothing until 10 S/B; then half the bandwidth."""
     wiring, unit = switch(2, 1, B, 0.0), S / B
     link = (wiring.names.index("node 0 NIC out"),)
-    changes = (Change(unit / 2, link, 0.0), Change(10 * unit, link, 0.5))
-    seconds = flows(message(0, 1, S), wiring, np.zeros(2), surroundings=Surroundings(changes)).max()
+    changes = (LinkChange(unit / 2, link, 0.0), LinkChange(10 * unit, link, 0.5))
+    seconds = follow_flows(message(0, 1, S), wiring, np.zeros(2), disturbances=Disturbances(changes)).max()
     assert seconds == pytest.approx(11 * unit, rel=1e-9)
 
 
@@ -312,7 +312,7 @@ def test_a_link_that_stays_down_stalls_and_is_named():
     wiring = switch(2, 1, B, 0.0)
     link = wiring.names.index("node 1 NIC in")
     with pytest.raises(Stalled) as caught:
-        flows(message(0, 1, S), wiring, np.zeros(2), surroundings=Surroundings((Change(0.0, (link,), 0.0),)))
+        follow_flows(message(0, 1, S), wiring, np.zeros(2), disturbances=Disturbances((LinkChange(0.0, (link,), 0.0),)))
     assert caught.value.args[0] == ["node 1 NIC in"]
 
 
@@ -323,7 +323,7 @@ def test_a_dead_link_is_named_at_once_though_others_go_on():
         together(
             wiring,
             [(0.0, message(2, 3, 1e3 * S)), (0.0, message(0, 1, S))],
-            surroundings=Surroundings((Change(0.0, (link,), 0.0),)),
+            disturbances=Disturbances((LinkChange(0.0, (link,), 0.0),)),
         )
     assert caught.value.args[0] == ["node 1 NIC in"]
 
@@ -332,7 +332,7 @@ def test_more_messages_than_memory_are_refused():
     wiring = switch(2, 1, B, 0.0)
     ((item),) = message(0, 1, S)
     with pytest.raises(TooManyMessages):
-        flows([Round(item.src, item.dst, item.nbytes, 10**9)], wiring, np.zeros(2), step=True)
+        follow_flows([Round(item.src, item.dst, item.nbytes, 10**9)], wiring, np.zeros(2), step=True)
 
 
 def filled_slowly(capacity, ways):
@@ -361,7 +361,7 @@ def test_rates_are_max_min_fair(capacity, data):
     entries = [(number, link) for number, way in enumerate(ways) for link in way]
     type_of, link_of = (np.array(column) for column in zip(*entries, strict=True))
     none = np.zeros(len(capacity))
-    sharing = Sharing(np.array(capacity), type_of, link_of, np.ones(len(entries)), np.full(len(ways), np.inf), none)
+    sharing = MaxMinRates(np.array(capacity), type_of, link_of, np.ones(len(entries)), np.full(len(ways), np.inf), none)
     rates = sharing.rates(np.ones(len(ways)))
     np.testing.assert_allclose(rates, filled_slowly(capacity, ways), rtol=1e-6)
     load = sharing.load(np.ones(len(ways)), rates)
@@ -413,20 +413,20 @@ def test_no_flow_beats_its_bottleneck_and_more_bandwidth_helps(*, kind, primitiv
     if not rounds:
         return
     ready, crossed = np.zeros(nodes * gpus), np.zeros(len(wiring.capacity))
-    total = flows(rounds, wiring, ready).max()
+    total = follow_flows(rounds, wiring, ready).max()
     for item in rounds:
         route = wiring.route(item.src, item.dst)
         for links in (route.first, route.last):
             np.add.at(crossed, links, item.repeat * item.nbytes[0])
     assert total >= (crossed / wiring.capacity).max() * (1 - 1e-9)
     twice = replace(wiring, capacity=2 * wiring.capacity)
-    assert flows(rounds, twice, ready).max() <= total * (1 + 1e-9)
+    assert follow_flows(rounds, twice, ready).max() <= total * (1 + 1e-9)
 
 
 def test_an_exchange_of_nothing_ends_when_it_starts():
     ends, network = together(switch(2, 1, B, ALPHA), [(0.5, []), (0.25, [])])
     assert ends.tolist() == [0.5, 0.25]
-    assert network.stuck() == []
+    assert network.dead_links() == []
     ends, _ = together(switch(2, 1, B, 0.0), [(0.5, []), (0.25, message(0, 1, S))])
     assert ends == pytest.approx([0.5, 0.25 + S / B], rel=1e-9)
 
@@ -434,7 +434,7 @@ def test_an_exchange_of_nothing_ends_when_it_starts():
 def test_payloads_that_are_equal_take_the_same_time():
     item = message(0, 1, S)[0]
     rounds = [Round(item.src, item.dst, np.array([[S], [2 * S], [S]]))]
-    made = flows(rounds, switch(2, 1, B, ALPHA), np.zeros(2))
+    made = follow_flows(rounds, switch(2, 1, B, ALPHA), np.zeros(2))
     assert made[:, 1] == pytest.approx([ALPHA + f * S / B for f in (1, 2, 1)], rel=1e-9)
 
 
@@ -456,10 +456,10 @@ def test_on_one_node_nothing_arrives_from_others():
 def test_rates_do_not_depend_on_how_many_are_remembered(monkeypatch):
     """A flow over both links, of 3 and 4 bytes/s, and one over the second."""
     ways = np.array([0, 0, 1]), np.array([0, 1, 1]), np.ones(3), np.full(2, np.inf), np.zeros(2)
-    sharing = [Sharing(np.array([3.0, 4.0]), *ways) for _ in range(2)]
+    sharing = [MaxMinRates(np.array([3.0, 4.0]), *ways) for _ in range(2)]
     sets = [np.array(item, dtype=float) for item in ([1, 1], [1, 0], [0, 1], [1, 1], [2, 1], [1, 0])]
     usual = [sharing[0].rates(active).tolist() for active in sets]
-    monkeypatch.setattr("simulator.engine.rounds.sharing._REMEMBERED", 1)
+    monkeypatch.setattr("simulator.engine.rounds.max_min_rates._REMEMBERED", 1)
     assert [sharing[1].rates(active).tolist() for active in sets] == usual
     assert usual[:3] == [[2, 2], [3, 0], [0, 4]]
 
@@ -507,10 +507,10 @@ def test_a_round_repeated_less_often_than_a_node_has_gpus_is_followed_to_its_end
     wiring = switch(2, 4, 1e8, 0.0, (1e9, 0.0))
     order = np.arange(8)
     rounds = [Round(order, (order + 1) % 8, np.full((1, 8), 1e9), 2)]
-    assert flows(rounds, wiring, np.zeros(8))[0] == pytest.approx([20, 11, 2, 2] * 2, rel=1e-9)
+    assert follow_flows(rounds, wiring, np.zeros(8))[0] == pytest.approx([20, 11, 2, 2] * 2, rel=1e-9)
 
 
-@pytest.mark.parametrize("how", [flows, fold])
+@pytest.mark.parametrize("how", [follow_flows, fold])
 def test_one_that_only_receives_or_only_sends_keeps_its_own_time(how):
     """40 messages of half a second, two at a time from worker 1: worker 2 comes late, but its last one is later still.
     Then 40 of a second from worker 1, which waits for nobody."""

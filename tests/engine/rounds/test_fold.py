@@ -14,7 +14,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps, traffic_of
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.symmetry import one_node
+from simulator.engine.rounds.symmetry import reduce_to_one_node
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
 from simulator.topologies.base import Topology, ring_gather, ring_pass
@@ -262,7 +262,9 @@ def test_one_node_stands_for_all_that_are_alike(alike):
     ready[7] = 0.0 if alike else 0.01
     rounds = example(Topology, "ring").reduce_scatter(np.array([S, 1e3]), layout)
     written_out = [Round(item.src, item.dst, item.nbytes) for item in rounds for _ in range(item.repeat)]
-    one = one_node(layout, rounds[0].src, rounds[0].dst, wiring.route(rounds[0].src, rounds[0].dst)[:2], [ready])
+    one = reduce_to_one_node(
+        layout, rounds[0].src, rounds[0].dst, wiring.route(rounds[0].src, rounds[0].dst)[:2], [ready]
+    )
     assert (one is not None) == alike
     np.testing.assert_allclose(fold(rounds, wiring, ready), fold(written_out, wiring, ready), rtol=1e-11)
 
@@ -342,7 +344,7 @@ def test_a_node_stands_for_others_where_there_are_some_and_it_has_neighbours_ins
     layout = Layout(*layout)
     (item,) = ring_pass(np.arange(layout.workers), np.ones((1, 1)), 1)
     ends = SingleSwitch(bandwidth=B).wire(layout).route(item.src, item.dst)[:2]
-    assert (one_node(layout, item.src, item.dst, ends, []) is not None) == saves
+    assert (reduce_to_one_node(layout, item.src, item.dst, ends, []) is not None) == saves
 
 
 def test_a_round_with_servers_has_no_node_that_stands_for_all():
@@ -350,9 +352,9 @@ def test_a_round_with_servers_has_no_node_that_stands_for_all():
     rounds = example(Topology, "ring").all_reduce(np.array([S]), layout)
     src, dst = rounds[0].src, rounds[0].dst
     ends = SingleSwitch(bandwidth=B).wire(layout).route(src, dst)[:2]
-    assert one_node(layout, src, dst, ends, []) is not None
-    assert one_node(layout, src, np.where(dst == 7, layout.workers, dst), ends, []) is None
-    assert one_node(layout, src, dst, (ends[0], np.zeros_like(ends[1])), []) is None
+    assert reduce_to_one_node(layout, src, dst, ends, []) is not None
+    assert reduce_to_one_node(layout, src, np.where(dst == 7, layout.workers, dst), ends, []) is None
+    assert reduce_to_one_node(layout, src, dst, (ends[0], np.zeros_like(ends[1])), []) is None
 
 
 @pytest.mark.parametrize("slow", ["node 0 NIC out", "node 1 NIC in"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from examples import example
-from simulator.engine.rounds.flows import flows
+from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.validity import obstacle
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
 from simulator.topologies.base import Topology
@@ -28,10 +28,10 @@ def rounds_of(kind, primitive, nbytes, layout):
 
 def why_not(rounds, wiring):
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
-    return obstacle(rounds, wiring, src, dst, wiring.route(src, dst))
+    return reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst))
 
 
-@pytest.mark.parametrize("interpreter", [fold, flows])
+@pytest.mark.parametrize("interpreter", [fold, follow_flows])
 @pytest.mark.parametrize("nbytes", [100.0, BURST, 1e6])
 def test_one_message_saves_a_bucket(interpreter, nbytes):
     rounds = [Round(np.array([0]), np.array([1]), np.array([[nbytes]]))]
@@ -39,7 +39,7 @@ def test_one_message_saves_a_bucket(interpreter, nbytes):
     assert time == pytest.approx(ALPHA + max(0.0, nbytes - BURST) / B, rel=1e-12)
 
 
-@pytest.mark.parametrize("interpreter", [fold, flows])
+@pytest.mark.parametrize("interpreter", [fold, follow_flows])
 def test_a_ring_hides_its_start_ups_behind_what_refills_the_bucket(interpreter):
     """Every start-up refills alpha B bytes, which the next message saves: only the first and the last of it is seen."""
     p, nbytes = 8, 8e5
@@ -51,7 +51,7 @@ def test_a_ring_hides_its_start_ups_behind_what_refills_the_bucket(interpreter):
     assert slow == pytest.approx(14 * (2e-3 + (nbytes / p - BURST) / B), rel=1e-9)
 
 
-@pytest.mark.parametrize("interpreter", [fold, flows])
+@pytest.mark.parametrize("interpreter", [fold, follow_flows])
 def test_small_messages_wait_once_the_bucket_is_empty(interpreter):
     """A place sends 30 messages of half a bucket to one receiver: two pass at once, then the link's rate holds."""
     rounds = [Round(np.array([0]), np.array([1]), np.array([[BURST / 2]]), 30)]
@@ -77,7 +77,7 @@ def test_the_fold_equals_flows(*, pair, nodes, nbytes, burst, latency):
     law = fold(rounds, wiring, np.zeros(nodes))
     # A payload less a bucket of nearly its size is known to a rounding of the payload, no better.
     rounding = np.finfo(float).eps * nbytes / B
-    np.testing.assert_allclose(flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9, atol=rounding)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, np.zeros(nodes)), law, rtol=1e-9, atol=rounding)
     without = fold(rounds, wired(nodes, 0.0, latency), np.zeros(nodes))
     messages = sum(item.repeat for item in rounds)
     assert (law <= without * (1 + 1e-12)).all()
@@ -89,7 +89,7 @@ def test_many_to_one_shares_the_receivers_bucket():
     wiring = wired(5)
     rounds = [Round(np.arange(1, 5), np.zeros(4, dtype=np.int64), np.full((1, 4), 1e5))]
     assert "token bucket" in why_not(rounds, wiring)
-    assert flows(rounds, wiring, np.zeros(5)).max() == pytest.approx(ALPHA + (4e5 - BURST) / B, rel=1e-9)
+    assert follow_flows(rounds, wiring, np.zeros(5)).max() == pytest.approx(ALPHA + (4e5 - BURST) / B, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["ring", "recursive_doubling", "tree"])

@@ -13,7 +13,7 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.models.timeline import BREAKDOWN, covered
+from simulator.models.timeline import BREAKDOWN, covered_time
 from simulator.prediction.run import run
 from simulator.reporting.timeline.chrome_trace import trace_bytes
 from simulator.reporting.timeline.counters import held, stepwise
@@ -100,7 +100,9 @@ def test_slices_sum_to_the_breakdown(name):
     for term in BREAKDOWN:
         assert seconds[term] / drawn == pytest.approx(document["breakdown_s"][term], rel=1e-9, abs=1e-9)
     assert seconds["iterations"] / 2 == pytest.approx(document["iteration_time_s"], rel=1e-9)
-    assert all(covered(each, 0, 1e9) / 2 == pytest.approx(document["communication_total_s"]) for each in busy.values())
+    assert all(
+        covered_time(each, 0, 1e9) / 2 == pytest.approx(document["communication_total_s"]) for each in busy.values()
+    )
     sent = [item for slices in tracks.values() for item in slices if "bytes_sent_by_all" in item.get("args", {})]
     total = sum(item["args"]["bytes_sent_by_all"] for item in sent) / drawn
     assert total == pytest.approx(document["traffic"]["total_bytes"], rel=1e-9)

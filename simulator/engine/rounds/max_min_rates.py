@@ -1,4 +1,4 @@
-"""Max-min fair rates: what every flow gets of the links that it crosses."""
+"""Max-min fair rates: the bandwidth that every flow gets on the links that it crosses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _REMEMBERED = 8192
 
 
 @dataclass
-class Sharing:
+class MaxMinRates:
     """Rates of flow types over links, by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
 
     Entry i says that a flow of type `type_of[i]` stands for `messages[i]` messages on each link of class `link_of[i]`.
-    `capacity` (L,) in bytes/s may be written between calls of `rates`, followed by `forget`. `limit` (T,): the most
-    that a message of a type asks for. `incast`: pairs of concurrent messages and the share of capacity that is left,
-    on the links of `arriving` (L,).
+    `capacity` (L,) in bytes/s may be overwritten between calls of `rates`; call `forget` afterwards. `limit` (T,): the
+    highest rate that a message of each type asks for. `incast`: pairs of a number of concurrent messages and the share
+    of the capacity that is left, on links where `arriving` (L,) is 1.
     """
 
     capacity: Floats
@@ -33,32 +33,32 @@ class Sharing:
     _known: dict[bytes, Floats] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """The capacities have changed."""
+        """Forget all rates, since the capacities have changed."""
         self._known.clear()
 
     def rates(self, active: Floats) -> Floats:
-        """Bytes/s (T,) of one message of each type where `active` (T,) flows of each are under way.
+        """Bytes/s (T,) of one message of each type, when `active` (T,) flows of each type are under way.
 
-        All rates rise together; a flow stops rising where a link on its way is full, or at its limit.
+        All rates rise together; the rate of a flow stops where a link on its way is full, or at its limit.
         """
         key = active.tobytes()
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            known = self._known[key] = self._filled(active)
+            known = self._known[key] = self._fill_links(active)
         return known
 
     def load(self, active: Floats, rates: Floats) -> Floats:
-        """Bytes/s on each link (L,)."""
+        """Bytes/s on each link (L,), when `active` (T,) flows run at `rates` (T,)."""
         weight = (active * rates)[self.type_of] * self.messages
         return _totals(self.link_of, weight, len(self.capacity))
 
-    def _filled(self, active: Floats) -> Floats:
+    def _fill_links(self, active: Floats) -> Floats:
         types, links = len(active), len(self.capacity)
         weight = active[self.type_of] * self.messages
         crossing = _totals(self.link_of, weight, links)
-        left = self._available(crossing)
+        left = self._usable_capacity(crossing)
         rates, rising = np.zeros(types), active > 0
         while rising.any():
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -70,14 +70,14 @@ class Sharing:
             rates[stops] = level
             fixed = np.where(stops[self.type_of], weight, 0.0)
             crossed = _totals(self.link_of, fixed, links)
-            # Counts are whole numbers, so a link that nobody else crosses comes out at exactly 0.
+            # Counts are whole numbers, so that a link without further flows comes out at exactly 0.
             crossing -= crossed
             left = np.maximum(left - crossed * level, 0.0)
             weight = weight - fixed
             rising &= ~stops
         return rates
 
-    def _available(self, crossing: Floats) -> Floats:
+    def _usable_capacity(self, crossing: Floats) -> Floats:
         if self.incast is None:
             return self.capacity.copy()
         kept = np.interp(crossing, self.incast[:, 0], self.incast[:, 1])

@@ -1,4 +1,4 @@
-"""Rings over direct links: which ones a collective library can run side by side, and what they carry."""
+"""Packing of rings over direct links: the rings that a collective library runs at the same time."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from itertools import permutations
 
 import numpy as np
 
-Rings = tuple[tuple[tuple[int, ...], float], ...]
-"""Rings over workers, each with what it carries in relation to the others."""
+from simulator.models.wiring import Rings
+
 MOST_GPUS = 8
 _LEAST = 1e-6
 
 
 @lru_cache(maxsize=64)
-def best_rings(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
-    """Rings over GPUs 0 to `gpus` - 1 that together carry the most, each with its share in links.
+def pack_rings(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
+    """The rings over GPUs 0 to `gpus` - 1 that together carry the most, each with its share as a number of links.
 
-    `links` such as (0, 3, 2): GPUs 0 and 3 are joined by two links, each of which carries both directions. A ring sends
-    along each of its edges in one direction, so the shares w of all rings r solve: maximise sum w_r so that the rings
-    over an edge carry no more than its links (a packing of directed Hamiltonian cycles; NCCL searches for the same,
-    src/graph/search.cc). On a DGX-1 with V100 that is 1, 2, 4 and 6 links for 2, 3, 4 and 8 GPUs. Empty where no ring
-    closes over the links alone, or for more than 8 GPUs.
+    An entry (0, 3, 2) of `links` means: two links join GPUs 0 and 3, and each of them carries both directions. A ring
+    sends along each of its edges in one direction. The shares w maximise sum w_r over all rings r, such that the rings
+    over an edge carry no more than its links: a packing of directed Hamiltonian cycles, which NCCL searches for too
+    (src/graph/search.cc). On a DGX-1 with V100 GPUs, 2, 3, 4 and 8 GPUs get 1, 2, 4 and 6 links. Empty if no ring
+    closes over the links alone, and for more than 8 GPUs.
 
-    >>> sum(share for _, share in best_rings(((0, 1, 1), (0, 2, 1), (1, 2, 2)), 3))
+    >>> sum(share for _, share in pack_rings(((0, 1, 1), (0, 2, 1), (1, 2, 2)), 3))
     2.0
     """
     from scipy.optimize import linprog  # heavy, and only for direct links

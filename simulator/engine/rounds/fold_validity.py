@@ -1,4 +1,4 @@
-"""Where the fold is exact: no message ever waits for another worker's on a link that they share."""
+"""Where the fold is exact: no message ever waits on a link for a message of another worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.engine.rounds.classes import MessageClass, classify, structure
+from simulator.engine.rounds.equivalence_classes import MessageClass, classify, structure
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.wiring import Wiring
@@ -15,26 +15,27 @@ from simulator.models.wiring import Wiring
 _SAME = 1e-9
 
 
-def obstacle(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
-    """Why `fold` would not be exact for these rounds alone on the wires, started together; empty where it is.
+def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
+    """Why `fold` would not be exact for these rounds, alone on the network and started together; empty if it is exact.
 
-    `src`, `dst` and `route` are those of all rounds (at least one), in their order. Exact is: every link serves one
-    place and leads over one distance, or it serves places that are alike and so move in step; and no link between them
-    is short.
+    `src`, `dst` and `route` are those of all rounds (at least one), in order. The fold is exact if every link serves
+    one place over one start-up, or places that are alike and therefore have the same times, and if no link in the
+    middle of a route carries less than the messages that may cross it at the same time.
     """
     if wiring.incast is not None and not _one_to_one(route.last, src):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    once = _once(rounds, route.first) and _once(rounds, route.last)
-    apart = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
-    if not (apart and once):
-        shared = _unlike(rounds, wiring) if wiring.burst is None else "messages share the token bucket of a link"
-        if shared:
-            return shared
+    once = _used_once(rounds, route.first) and _used_once(rounds, route.last)
+    own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
+    if not (own_links and once):
+        if wiring.burst is not None:
+            return "messages share the token bucket of a link"
+        if reason := _find_unlike_messages(rounds, wiring):
+            return reason
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
     if wiring.burst is not None and len(np.unique(wiring.capacity[np.concatenate([route.first, route.last])])) > 1:
         return "links with token buckets differ in bandwidth"
-    return _narrow(rounds, wiring, src, route)
+    return _find_narrow_link(rounds, wiring, src, route)
 
 
 def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
@@ -44,14 +45,14 @@ def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
     return bool((owner[links] == owners).all())
 
 
-def _once(rounds: Sequence[Round], links: Ints) -> bool:
+def _used_once(rounds: Sequence[Round], links: Ints) -> bool:
     """Whether no round uses a link twice."""
     number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
     return bool(np.bincount(number * (int(links.max()) + 1) + links).max() <= 1)
 
 
-def _unlike(rounds: Sequence[Round], wiring: Wiring) -> str:
-    """A link on which messages meet that are not alike by symmetry."""
+def _find_unlike_messages(rounds: Sequence[Round], wiring: Wiring) -> str:
+    """The reason that names a link which messages share that are not alike; empty if there is none."""
     shapes = list(dict.fromkeys(structure(rounds, row)[0] for row in range(len(rounds[0].nbytes))))
     for shape in shapes:
         made = classify([shape], wiring.route, np.zeros(len(wiring.node)), wiring.capacity)
@@ -67,11 +68,11 @@ def _unlike(rounds: Sequence[Round], wiring: Wiring) -> str:
     return ""
 
 
-def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) -> str:
-    """A link between the ends that does not carry all that may cross it at once."""
+def _find_narrow_link(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) -> str:
+    """The reason that names a middle link which carries less than may cross it at once; empty if there is none."""
     if route.middle is None or not (route.middle >= 0).any():
         return ""
-    rate = np.minimum(_shares(rounds, wiring, route.first), _shares(rounds, wiring, route.last))
+    rate = np.minimum(_even_shares(rounds, wiring, route.first), _even_shares(rounds, wiring, route.last))
     number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
     links, messages = [], []
     inner = np.unique(route.middle[route.middle >= 0])
@@ -80,7 +81,7 @@ def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) ->
         links.append(column[on])
         messages.append(on)
     link, message = np.concatenate(links), np.concatenate(messages)
-    # A place sends what is of one round at once, and one round after the other, so that only its fastest counts.
+    # A place sends its messages of one round at once, and rounds one after the other: its fastest round counts.
     keys, back = np.unique(np.stack([link, src[message], number[message]]), axis=1, return_inverse=True)
     at_once = np.bincount(back.ravel(), weights=rate[message])
     ends, place = np.unique(keys[:2], axis=1, return_inverse=True)
@@ -91,8 +92,8 @@ def _narrow(rounds: Sequence[Round], wiring: Wiring, src: Ints, route: Route) ->
     return f"more may cross {wiring.names[int(over[0])]} than it carries" if len(over) else ""
 
 
-def _shares(rounds: Sequence[Round], wiring: Wiring, links: Ints) -> Floats:
-    """Bytes/s of each message if its round shares `links` evenly."""
+def _even_shares(rounds: Sequence[Round], wiring: Wiring, links: Ints) -> Floats:
+    """Bytes/s of each message if the messages of a round share `links` evenly."""
     bounds = np.cumsum([0, *(len(item.src) for item in rounds)])
     made = np.empty(len(links))
     for low, high in pairwise(bounds.tolist()):

@@ -1,4 +1,4 @@
-"""Which messages, links and places are alike, so that one stands for all: symmetry found by colour refinement."""
+"""Classes of messages, links and places that are alike, found by colour refinement: one of a class stands for all."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _ODD = np.random.default_rng(0).integers(1, 2**63, 12, dtype=np.uint64) * np.uin
 
 @dataclass(frozen=True, slots=True)
 class MessageClass:
-    """Messages of one round that are alike: the type of flow, seconds of latency, who sends, who receives.
+    """Messages of one round that are alike, with their type of flow and their latency in seconds.
 
-    `size` is relative to the round's largest message; `out` and `into` are the class of places and of links at each
-    end: messages with the same key go in the order of their rounds. `pair` is the class of sender and receiver
-    together: what is between the same two goes one after the other, as on one connection.
+    `size` is relative to the largest message of the round. `out` and `into` are the classes of place and link at each
+    end: messages with the same key follow the order of their rounds. `pair` is the class of sender and receiver
+    together: messages of the same pair follow each other, as on one connection.
     """
 
     type: int
@@ -44,10 +44,10 @@ class Programme:
 
 @dataclass(frozen=True)
 class Classes:
-    """The quotient: class of every place (P,) and link (L,), programmes by structure, and the types of flows.
+    """The classes of all places (P,) and links (L,), the programme of every structure, and the types of flow.
 
-    A type is a way over link classes; entry i says that one flow of type `type_of[i]` stands for `messages[i]` messages
-    on every link of class `link_of[i]`. `of_link` leads from links to classes, `one_place` to a place of each class.
+    A type of flow is a way over classes of links: entry i says that one flow of type `type_of[i]` stands for
+    `messages[i]` messages on every link of class `link_of[i]`. `one_place` is a place of each class of places.
     """
 
     of_place: Ints
@@ -60,17 +60,17 @@ class Classes:
     messages: Floats
 
     def with_types(self, ways: Sequence[int]) -> Classes:
-        """More types, each on the way of an existing one: for flows that share a way but not a rate."""
+        """The classes with a new type on the way of each type in `ways`: for flows with a limit to their rate."""
         parts = [np.flatnonzero(self.type_of == way) for way in ways]
-        again = np.concatenate([np.arange(len(self.type_of)), *parts]).astype(np.int64)
+        entries = np.concatenate([np.arange(len(self.type_of)), *parts]).astype(np.int64)
         new = [np.full(len(part), self.types + number) for number, part in enumerate(parts)]
         type_of = np.concatenate([self.type_of, *new]).astype(np.int64)
         return replace(
             self,
             types=self.types + len(ways),
             type_of=type_of,
-            link_of=self.link_of[again],
-            messages=self.messages[again],
+            link_of=self.link_of[entries],
+            messages=self.messages[entries],
         )
 
 
@@ -79,7 +79,7 @@ Shape = tuple[Structure, tuple[float, ...]]
 
 
 def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
-    """What two exchanges must share to be the same programme, and the largest message of each round, in bytes."""
+    """The structure of an exchange (equal for exchanges with one programme), and the largest bytes of each round."""
     shape, scales = [], []
     for item in rounds:
         nbytes = item.nbytes[row]
@@ -96,29 +96,29 @@ def classify(
     place_colours: Floats,
     link_colours: Floats,
 ) -> Classes:
-    """The coarsest classes in which every link of a class carries the same messages, class by class.
+    """The largest classes such that all links of a class carry equally many messages of each class of messages.
 
-    `place_colours` (P,) and `link_colours` (L,) tell apart what is known to differ (start times, capacities). Fair
-    shares are then equal within a class, so that one message stands for all of its class.
+    `place_colours` (P,) and `link_colours` (L,) differ where places or links are known to differ (in start times,
+    capacities). Fair shares are then equal within a class, so that one message stands for all of its class.
     """
     made = _Messages(structures, route)
-    places, links = _numbered(place_colours), _numbered(link_colours)
+    places, links = _first_colours(place_colours), _first_colours(link_colours)
     pairs = np.zeros(made.pairs, dtype=np.uint64)
-    start = _mixed(made.initial)
+    start = _mix(made.initial)
     message, count = start, -1
     while True:
         message = start + places[made.src] * _ODD[0] + places[made.dst] * _ODD[1] + pairs[made.pair] * _ODD[9]
         for column, on in enumerate(made.ways.T):
             message = message + np.where(on >= 0, links[on], np.uint64(0)) * _column(column)
-        message = _mixed(message)
-        links = _mixed(links * _ODD[2] + _summed(made.ways, message, len(links)))
+        message = _mix(message)
+        links = _mix(links * _ODD[2] + _sum_on_links(made.ways, message, len(links)))
         places = places * _ODD[3]
-        np.add.at(places, made.src, _mixed(message * _ODD[4]))
-        np.add.at(places, made.dst, _mixed(message * _ODD[5]))
-        places = _mixed(places)
+        np.add.at(places, made.src, _mix(message * _ODD[4]))
+        np.add.at(places, made.dst, _mix(message * _ODD[5]))
+        places = _mix(places)
         pairs = pairs * _ODD[10]
-        np.add.at(pairs, made.pair, _mixed(message * _ODD[11]))
-        pairs = _mixed(pairs)
+        np.add.at(pairs, made.pair, _mix(message * _ODD[11]))
+        pairs = _mix(pairs)
         now = sum(len(np.unique(colours)) for colours in (message, links, places))
         if now == count:
             break
@@ -127,7 +127,7 @@ def classify(
 
 
 class _Messages:
-    """All messages of all structures, one after the other; `ways` (m, h) are their links, -1 where there is none."""
+    """All messages of all structures, in order; `ways` (m, h) are the links of each, -1 for none."""
 
     def __init__(self, structures: Sequence[Structure], route: Callable[[Ints, Ints], Route]) -> None:
         items = [item for shape in structures for item in shape]
@@ -150,28 +150,28 @@ class _Messages:
         )
 
 
-def _numbered(values: Floats) -> Colours:
-    return _mixed(np.unique(values, return_inverse=True)[1].astype(np.uint64) + np.uint64(1))
+def _first_colours(values: Floats) -> Colours:
+    return _mix(np.unique(values, return_inverse=True)[1].astype(np.uint64) + np.uint64(1))
 
 
-def _mixed(value: Colours) -> Colours:
-    """SplitMix64's finaliser (Steele, Lea and Flood 2014): colours that differ stay apart."""
+def _mix(value: Colours) -> Colours:
+    """SplitMix64's finaliser (Steele, Lea and Flood 2014), which is one-to-one: different colours stay different."""
     value = (value ^ (value >> np.uint64(30))) * _MIX[0]
     value = (value ^ (value >> np.uint64(27))) * _MIX[1]
     return value ^ (value >> np.uint64(31))
 
 
 def _column(number: int) -> np.uint64:
-    """An odd factor for each place on a route, so that the same links in another order differ."""
+    """An odd factor for each position on a route, so that the same links in another order make another colour."""
     return np.uint64((0x9E3779B97F4A7C15 * (2 * number + 1)) % 2**64)
 
 
-def _summed(ways: Ints, message: Colours, links: int) -> Colours:
-    """A sum over the messages on each link: the same whatever their order."""
+def _sum_on_links(ways: Ints, message: Colours, links: int) -> Colours:
+    """A sum over the messages on each link, which does not depend on their order."""
     total = np.zeros(links, dtype=np.uint64)
     for column, on in enumerate(ways.T):
         known = on >= 0
-        np.add.at(total, on[known], _mixed(message[known] * _column(column)))
+        np.add.at(total, on[known], _mix(message[known] * _column(column)))
     return total
 
 

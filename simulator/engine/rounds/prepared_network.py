@@ -1,0 +1,70 @@
+"""What a network needs to know before its first message: classes of what is alike, and how links are shared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.engine.rounds.disturbances import Disturbances, SteadyTraffic
+from simulator.engine.rounds.equivalence_classes import Classes, Structure, classify
+from simulator.engine.rounds.max_min_rates import MaxMinRates
+from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.models.curves import Floats
+from simulator.models.wiring import Wiring
+
+
+class PreparedNetwork(NamedTuple):
+    """Classes of all messages that may travel, the rates they get, and the types of flow of the steady traffic."""
+
+    classes: Classes
+    rates: MaxMinRates
+    steady: list[int]
+
+    def token_buckets(self, wiring: Wiring) -> TokenBuckets | None:
+        """The token buckets of the classes of links, full; None where links have none."""
+        if wiring.burst is None:
+            return None
+        depth = np.zeros(len(self.rates.capacity))
+        depth[self.classes.of_link] = wiring.burst
+        return TokenBuckets(depth, self.rates)
+
+
+def prepare_network(
+    wiring: Wiring, structures: list[Structure], colours: Floats | None, disturbances: Disturbances
+) -> PreparedNetwork:
+    """Find what is alike among these structures and the steady traffic; `colours` (P,) as in `Network`."""
+    places, links = len(wiring.node), len(wiring.capacity)
+    steady_rounds = [_one_message(item) for item in disturbances.steady]
+    capacity, arriving = wiring.capacity, wiring.arriving() if wiring.incast is not None else np.zeros(links)
+    changing = np.zeros((len(disturbances.changes), links))
+    for row, change in zip(changing, disturbances.changes, strict=True):
+        row[list(change.links)] = 1
+    bursts = np.zeros(links) if wiring.burst is None else wiring.burst
+    properties = np.vstack([capacity, arriving, bursts, changing])
+    link_colours = np.unique(properties, axis=1, return_inverse=True)[1].ravel().astype(float)
+    start = np.zeros(places) if colours is None else colours
+    classes = classify(list(dict.fromkeys([*structures, *steady_rounds])), wiring.route, start, link_colours)
+    one_link = np.zeros(int(classes.of_link.max()) + 1, dtype=np.int64)
+    one_link[classes.of_link] = np.arange(links)
+    ways = [classes.programmes[shape].rounds[0][0][0].type for shape in steady_rounds]
+    classes = classes.with_types(ways)
+    steady = list(range(classes.types - len(ways), classes.types))
+    limit = np.full(classes.types, np.inf)
+    limit[steady] = [item.rate for item in disturbances.steady]
+    rates = MaxMinRates(
+        capacity[one_link].copy(),
+        classes.type_of,
+        classes.link_of,
+        classes.messages,
+        limit,
+        arriving[one_link],
+        wiring.incast,
+    )
+    return PreparedNetwork(classes, rates, steady)
+
+
+def _one_message(item: SteadyTraffic) -> Structure:
+    """Steady traffic as a round of one message; its rate in place of a size keeps it apart from others."""
+    src, dst = np.array([item.src]), np.array([item.dst])
+    return ((src.tobytes(), dst.tobytes(), np.array([item.rate]).tobytes(), 1),)
