@@ -56,10 +56,10 @@ class InputError(SparsimError):
         super().__init__("\n".join([*lines, f"and {left} more problems"] if left else lines))
 
 
-def shown(value: object, limit: int = 60) -> str:
+def format_value(value: object, limit: int = 60) -> str:
     """The value as it goes into a message: on one line, cut when long.
 
-    >>> shown("a" * 100, limit=8)
+    >>> format_value("a" * 100, limit=8)
     "'aaaa..."
     """
     text = _repr(value, limit)
@@ -86,12 +86,12 @@ def _repr(value: object, room: int) -> str:
     return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(value) == 1 else ''})"
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def suggest_nearest(word: str, words: Iterable[str]) -> str:
     """A hint that names the closest valid word, or all of them where none is close.
 
-    >>> nearest("topkk", ["topk", "dense"])
+    >>> suggest_nearest("topkk", ["topk", "dense"])
     "did you mean 'topk'?"
-    >>> nearest("xyz", ["topk", "dense"])
+    >>> suggest_nearest("xyz", ["topk", "dense"])
     'valid: dense, topk'
     """
     known = sorted(words)

@@ -75,9 +75,9 @@ def values_of(key: str) -> list[str]:
 
 
 def _schema() -> dict[str, Any]:
-    from simulator.loading.finding import find
+    from simulator.loading.finding import find_file
 
-    path = find("schema/scenario.json", None)
+    path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
@@ -73,7 +73,7 @@ def parse_document(text: str, path: str = "<text>") -> Document:
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         raise InputError(Problem(where, "well-formed YAML", error.problem or "an error")) from None
     except yaml.YAMLError as error:
-        raise InputError(Problem(path, "well-formed YAML", shown(str(error)))) from None
+        raise InputError(Problem(path, "well-formed YAML", format_value(str(error)))) from None
     except UnicodeEncodeError as error:
         raise InputError(Problem(path, "UTF-8 text", f"character {error.start} that is not")) from None
     if composer.problems:

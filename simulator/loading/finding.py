@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 
 TRACE_FILE = "trace.yaml"
 _PACKAGE = Path(__file__).parent.parent
 
 
-def find(name: str, near: Path | None, folder: str = "") -> Path | None:
+def find_file(name: str, near: Path | None, folder: str = "") -> Path | None:
     """A named file: beside the file that names it, in ./configs (or `folder`), then in the installed package.
 
     The name of a recorded trace's folder finds its `trace.yaml`.
@@ -46,7 +46,9 @@ def _roots(folder: str) -> tuple[Path, ...]:
     return Path(folder), _PACKAGE / folder, _PACKAGE.parent / folder
 
 
-def missing(name: str, where: str, subfolder: str, folder: str = "configs") -> InputError:
+def missing_file_error(name: str, where: str, subfolder: str, folder: str = "configs") -> InputError:
     """The error for a named file that is not there."""
-    hint = nearest(name, known_names(subfolder, folder))
-    return InputError(Problem(where, "a file beside this one, in ./configs or in the package", shown(name), hint))
+    hint = suggest_nearest(name, known_names(subfolder, folder))
+    return InputError(
+        Problem(where, "a file beside this one, in ./configs or in the package", format_value(name), hint)
+    )

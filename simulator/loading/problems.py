@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.loading.documents import Document, Path_
 
 
@@ -57,7 +57,7 @@ _EXPECTED = {
 
 def _problem(item: Any, place: str, name: str, context: Mapping[str, Any]) -> Problem:
     where = f"{place}: {name}" if name else place
-    got = shown(item.get("input"))
+    got = format_value(item.get("input"))
     kind = item["type"]
     if kind == "expected":
         return Problem(where, context["what"], context["got"], context["hint"])

@@ -18,10 +18,10 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from simulator.component import MemberOf, Spec, expected
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find, missing
+from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import MAX_BATCH, Workload
@@ -51,9 +51,9 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
     Raises an input-error that carries every problem with its place in that file.
     """
     near = (info.context or {}).get("near")
-    path = find(name, near)
+    path = find_file(name, near)
     if path is None:
-        problem = missing(name, "", subfolder).problems[0]
+        problem = missing_file_error(name, "", subfolder).problems[0]
         raise expected(problem.expected, problem.got, problem.hint)
     try:
         document = read_document(path)
@@ -130,7 +130,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):
-            raise expected("layers in a CSV file beside this one", shown(value["layers"]))
+            raise expected("layers in a CSV file beside this one", format_value(value["layers"]))
         return {**value, "layers": read_layers(near / value["layers"])}
     return value
 

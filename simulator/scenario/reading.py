@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
-from simulator.loading.finding import find, missing
+from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import problems_of
-from simulator.loading.replacing import replaced
+from simulator.loading.replacing import replace_key
 from simulator.scenario.scenario import Scenario
 
 
@@ -26,8 +26,8 @@ def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
         key, equals, text = item.partition("=")
         if not equals or not key:
             hint = "for example sparsifier.density=0.01"
-            raise InputError(Problem(f"--set {item}", "key=value", shown(item), hint))
-        data = replaced(data, key, parse_document(text, f"--set {key}").data, near)
+            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), hint))
+        data = replace_key(data, key, parse_document(text, f"--set {key}").data, near)
     return scenario_of(data, document, near)
 
 
@@ -40,9 +40,9 @@ def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario |
     data = {key: value for key, value in document.data.items() if key not in ("versus", "question", "measured")}
     for item in overrides:
         key, _, text = item.partition("=")
-        data = replaced(data, key, parse_document(text).data, near)
+        data = replace_key(data, key, parse_document(text).data, near)
     for key, value in changes.items():
-        data = replaced(data, key, value, near)
+        data = replace_key(data, key, value, near)
     return scenario_of({**data, "name": "versus"}, document, near)
 
 
@@ -55,10 +55,10 @@ def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
 
 
 def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
-    found = find(str(path), None, "scenarios")
+    found = find_file(str(path), None, "scenarios")
     if found is None:
-        raise missing(str(path), "scenario", "", "scenarios")
+        raise missing_file_error(str(path), "scenario", "", "scenarios")
     document = read_document(found)
     if not isinstance(document.data, dict):
-        raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
+        raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
     return document, found.parent

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from simulator.reporting.terminal.tables import interval_words
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _BAR = 24
 _RANKED = 10
@@ -33,7 +33,7 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print(f"[bold]{escape(document['scenario'])}[/bold]", highlight=False)
     console.print(
         f"iteration time {show_time(time)} ({interval_words(interval)}) "
-        f"on {counted(document['workers'], 'worker')}\n{escape(document['summary'])}\n",
+        f"on {count_of(document['workers'], 'worker')}\n{escape(document['summary'])}\n",
         highlight=False,
     )
     console.print(_terms(document), highlight=False)
@@ -97,7 +97,7 @@ def _queueing(numbers: dict[str, Any]) -> str:
     if not front:
         return "links shared with other exchanges"
     spent = [f"{name.replace('_', '-')} {show_time(value)}" for name, value in numbers["meanwhile_s"].items() if value]
-    return f"behind {counted(front, 'exchange')}" + (f": {', '.join(spent)}" if spent else "")
+    return f"behind {count_of(front, 'exchange')}" + (f": {', '.join(spent)}" if spent else "")
 
 
 def _waiting(numbers: dict[str, Any]) -> str:
@@ -123,7 +123,7 @@ _MADE_OF: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def _calls(numbers: dict[str, Any]) -> str:
     count, calls = numbers["exchanges_waited_for"], numbers["calls"]
-    return f"{counted(count, 'exchange')} waited for, {counted(calls, 'call')}"
+    return f"{count_of(count, 'exchange')} waited for, {count_of(calls, 'call')}"
 
 
 def _spent(document: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _LABELS = {
     "forward": "forward",
@@ -39,7 +39,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         rows.append(
             (
                 "throughput",
-                f"{document['throughput_samples_per_s']:.5g} samples/s on {counted(document['workers'], 'worker')}",
+                f"{document['throughput_samples_per_s']:.5g} samples/s on {count_of(document['workers'], 'worker')}",
             )
         )
         rows.append(("scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"))

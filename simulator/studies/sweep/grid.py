@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, Path_
 from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
@@ -90,10 +90,10 @@ class _Reader:
     def grid(self) -> Grid:
         data = self.document.data
         if not isinstance(data, dict):
-            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", shown(data)))
+            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", format_value(data)))
         for key in data:
             if key not in KEYS:
-                self._wrong((key,), "a known key", f"'{key}'", nearest(str(key), KEYS))
+                self._wrong((key,), "a known key", f"'{key}'", suggest_nearest(str(key), KEYS))
         dimensions: list[tuple[Axis, ...]] = [(axis,) for axis in self._axes(data.get("vary", {}), ("vary",))]
         dimensions += self._zipped(data.get("zip", []))
         if "base" not in data:
@@ -119,12 +119,12 @@ class _Reader:
 
     def _axes(self, given: Any, path: Path_) -> Iterator[Axis]:
         if not isinstance(given, dict):
-            self._wrong(path, "a mapping from dotted keys to values", shown(given))
+            self._wrong(path, "a mapping from dotted keys to values", format_value(given))
             return
         for key, values in given.items():
             at = (*path, key)
             if not all(str(key).split(".")):
-                self._wrong(at, "a dotted key such as cluster.nodes", shown(key))
+                self._wrong(at, "a dotted key such as cluster.nodes", format_value(key))
             elif key in self.seen:
                 self._wrong(at, "each key once", f"'{key}' again")
             else:
@@ -135,7 +135,7 @@ class _Reader:
 
     def _zipped(self, given: Any) -> Iterator[tuple[Axis, ...]]:
         if not isinstance(given, list):
-            self._wrong(("zip",), "a list of mappings whose lists go together", shown(given))
+            self._wrong(("zip",), "a list of mappings whose lists go together", format_value(given))
             return
         for number, group in enumerate(given):
             axes = tuple(self._axes(group, ("zip", number)))
@@ -152,7 +152,7 @@ class _Reader:
             listed = self._range(given, path)
             return listed, [path] * len(listed)
         if not isinstance(given, list | tuple) or not given:
-            self._wrong(path, "a list of values, or {from, to, scale, points}", shown(given))
+            self._wrong(path, "a list of values, or {from, to, scale, points}", format_value(given))
             return [], []
         return list(given), [(*path, place) for place in range(len(given))]
 
@@ -160,20 +160,20 @@ class _Reader:
         found = len(self.problems)
         for key in given:
             if key not in _RANGE:
-                self._wrong((*path, key), "a known key", f"'{key}'", nearest(str(key), _RANGE))
+                self._wrong((*path, key), "a known key", f"'{key}'", suggest_nearest(str(key), _RANGE))
         ends = []
         for key in ("from", "to"):
             end = number_of(given.get(key))
             if end is None:
-                got = shown(given[key]) if key in given else "nothing"
+                got = format_value(given[key]) if key in given else "nothing"
                 self._wrong((*path, key), "a number or a quantity with its unit", got)
             else:
                 ends.append(end)
         scale, points = given.get("scale", "linear"), given.get("points")
         if scale not in _SCALES:
-            self._wrong((*path, "scale"), "linear or log", shown(scale))
+            self._wrong((*path, "scale"), "linear or log", format_value(scale))
         if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MAX_POINTS:
-            got = "nothing" if points is None else shown(points)
+            got = "nothing" if points is None else format_value(points)
             self._wrong((*path, "points"), f"a whole number from 2 to {MAX_POINTS:,}", got)
         if len(ends) == 2:
             self._check_ends(given, ends, scale == "log", path)
@@ -202,11 +202,11 @@ class _Reader:
         """Which points (size,) match every condition of one of the entries."""
         left_out = np.zeros(grid.shape, dtype=bool)
         if not isinstance(given, list):
-            self._wrong(("skip",), "a list of mappings from dotted keys to values", shown(given))
+            self._wrong(("skip",), "a list of mappings from dotted keys to values", format_value(given))
             given = []
         for number, entry in enumerate(given):
             if not isinstance(entry, dict) or not entry:
-                self._wrong(("skip", number), "a mapping from dotted keys to values", shown(entry))
+                self._wrong(("skip", number), "a mapping from dotted keys to values", format_value(entry))
                 continue
             match = np.ones(grid.shape, dtype=bool)
             for key, condition in entry.items():
@@ -220,7 +220,7 @@ class _Reader:
         for number, dimension in enumerate(grid.dimensions):
             held += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
         if not held:
-            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", nearest(key, self.seen))
+            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", suggest_nearest(key, self.seen))
             return np.zeros(1, dtype=bool)
         if not self._readable(condition, path):
             return np.zeros(1, dtype=bool)
@@ -236,9 +236,11 @@ class _Reader:
         if is_comparison(condition):
             for word, operand in condition.items():
                 if word in COMPARE and number_of(operand) is None:
-                    self._wrong((*path, word), "a number or a quantity with its unit", shown(operand))
+                    self._wrong((*path, word), "a number or a quantity with its unit", format_value(operand))
                 elif word not in COMPARE and word != NOT:
-                    self._wrong((*path, word), "a known comparison", f"'{word}'", nearest(word, [*COMPARE, NOT]))
+                    self._wrong(
+                        (*path, word), "a known comparison", f"'{word}'", suggest_nearest(word, [*COMPARE, NOT])
+                    )
         return len(self.problems) == found
 
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from simulator.component import Spec
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, Path_, read_document
-from simulator.loading.finding import find, missing
+from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import problems_of
-from simulator.loading.replacing import replaced
+from simulator.loading.replacing import replace_key
 from simulator.prediction.run import run
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import Scenario
@@ -154,7 +154,7 @@ class Points:
                 parts = [value for (at, _), value in self.parts.items() if at == anchor and isinstance(value, Spec)]
                 fields = {name for part in parts for name in type(part).model_fields}
                 where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
-                hint = nearest(axis.parts[-1], fields) if fields else ""
+                hint = suggest_nearest(axis.parts[-1], fields) if fields else ""
                 problems.append(Problem(where, "a known key", f"'{axis.parts[-1]}'", hint))
         return problems
 
@@ -224,7 +224,7 @@ class Points:
     def _replaced(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
         try:
-            return replaced(data, axis.key, axis.values[chosen], self.near)
+            return replace_key(data, axis.key, axis.values[chosen], self.near)
         except InputError as error:
             self.applied.add(place)
             where = f"{self.place_of(place, chosen)}: {axis.key}"
@@ -257,13 +257,13 @@ def _base(document: Document, near: Path) -> tuple[Document, Path_, dict[str, An
         return document, ("base",), _active(given), near
     where = f"{document.where(('base',))}: base"
     if not isinstance(given, str):
-        raise InputError(Problem(where, "a scenario or its name", shown(given)))
-    found = find(given, near, "scenarios")
+        raise InputError(Problem(where, "a scenario or its name", format_value(given)))
+    found = find_file(given, near, "scenarios")
     if found is None:
-        raise missing(given, where, "", "scenarios")
+        raise missing_file_error(given, where, "", "scenarios")
     named = read_document(found)
     if not isinstance(named.data, dict):
-        raise InputError(Problem(named.where(()), "a scenario: a mapping", shown(named.data)))
+        raise InputError(Problem(named.where(()), "a scenario: a mapping", format_value(named.data)))
     return named, (), _active(named.data), found.parent
 
 

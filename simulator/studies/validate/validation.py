@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file
 from simulator.prediction.evidence import interval, model_error
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.reading import load
@@ -75,7 +75,7 @@ def scenario_files(places: Sequence[str | Path]) -> list[Path]:
             continue
         if path.suffix == ".csv" and path.is_file():
             continue
-        found = find(str(place), None, "scenarios")
+        found = find_file(str(place), None, "scenarios")
         if found is None:
             raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
         files.append(found)

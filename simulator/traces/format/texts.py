@@ -14,7 +14,7 @@ import yaml
 from pydantic import ValidationError
 
 from simulator.component import Spec
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.models.layers import Layer
 from simulator.models.limits import MAX_LAYERS
 
@@ -66,13 +66,13 @@ def read_spec(path: Path, spec: type[S], problems: list[Problem]) -> S | None:
         for item in error.errors(include_url=False):
             where = f"{path}: {'.'.join(map(str, item['loc'])) or 'the document'}"
             context = item.get("ctx") or {}
-            got = context.get("got", shown(item["input"]))
+            got = context.get("got", format_value(item["input"]))
             what = context.get("what", item["msg"][:1].lower() + item["msg"][1:])
             if item["type"] == "missing":
                 what, got = "this key", "nothing"
             problems.append(Problem(where, what, got, context.get("hint", "")))
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        problems.append(Problem(str(path), "well-formed YAML", shown(str(error))))
+        problems.append(Problem(str(path), "well-formed YAML", format_value(str(error))))
     return None
 
 
@@ -102,7 +102,7 @@ def read_layers(
         if shape and numel and (min(shape) < 1 or math.prod(shape) != numel) and len(problems) < MAX_PROBLEMS:
             problems.append(Problem(f"{path}:{row}: shape", f"a shape of {numel} elements", cells["shape"]))
         if cells["name"] in names and len(problems) < MAX_PROBLEMS:
-            problems.append(Problem(f"{path}:{row}: name", "a name of its own", shown(cells["name"])))
+            problems.append(Problem(f"{path}:{row}: name", "a name of its own", format_value(cells["name"])))
         names.add(cells["name"])
         if None not in (numel, *times, shape):
             layers.append(Layer.model_construct(name=cells["name"], numel=numel, forward=times[0], backward=times[1]))
@@ -148,7 +148,7 @@ class _Cells:
         except (ValueError, KeyError):
             pass
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(f"{self.where}: {name}", what, shown(self.cells[name])))
+            self.problems.append(Problem(f"{self.where}: {name}", what, format_value(self.cells[name])))
         return None
 
 
@@ -179,7 +179,7 @@ def _csv(path: Path, needed: tuple[str, ...], problems: list[Problem]) -> Iterat
         header = next(reader, [])
         missing = [name for name in needed if name not in header]
         if missing:
-            got = shown(", ".join(header)) if header else "an empty file"
+            got = format_value(", ".join(header)) if header else "an empty file"
             problems.append(Problem(f"{path}:1", f"the columns {', '.join(needed)}", got))
             return
         for cells in reader:
