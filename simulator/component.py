@@ -136,12 +136,9 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
-    """An error in the form that every message takes: expected, got, hint."""
-    return PydanticCustomError(
-        "expected",
-        "expected {what}, got {got}: {hint}",
-        _context(what, got if isinstance(got, str) else format_value(got), hint),
-    )
+    """An error in the form that every message takes: expected, got, hint; without `what`, `got` says what is wrong."""
+    context = _context(what, got if isinstance(got, str) else format_value(got), hint)
+    return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
 
 
 def _context(what: str, got: str, hint: str) -> dict[str, Any]:

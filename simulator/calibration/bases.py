@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from simulator.calibration.collectives import PRIMITIVES, Measured
 from simulator.calibration.link_law import FREE, IN_SWITCH
 from simulator.component import MemberOf, build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
-from simulator.loading.documents import Document, read_document
+from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import problems_of
+from simulator.loading.problems import validate_document
 from simulator.topologies.base import Topology
 from simulator.units import parse
 
@@ -31,14 +30,9 @@ def base_fabric(name: str | None, measured: Measured) -> Fabric:
         return cast(Fabric, build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9}))
     path = find_file(name, None)
     if path is None:
-        raise missing_file_error(name, "--fabric", "networks")
-    document: Document = read_document(path)
-    context = {"units_required": True, "near": Path(path).parent}
-    try:
-        made: Fabric = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]).validate_python(document.data, context=context)
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
-    return made
+        raise missing_file_error(name, "networks", "--fabric")
+    adapter: TypeAdapter[Fabric] = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])
+    return validate_document(adapter.validate_python, read_document(path), path.parent)
 
 
 def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:

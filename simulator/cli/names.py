@@ -28,7 +28,7 @@ class _Named(click.types.StringParamType):
         """Names that start so; where there is none, files."""
         from simulator.loading.finding import known_names
 
-        names = [name for name in known_names("", self.folder) if name.startswith(incomplete)]
+        names = [name for name in known_names(self.folder) if name.startswith(incomplete)]
         names += sorted(path for path in glob(f"{escape(incomplete)}*.yaml") if path not in names)
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
 from simulator.scenario.scenario import Scenario
 
@@ -20,7 +20,7 @@ NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
 DEVIATION = math.sqrt(math.pi / 2)
 """Standard deviation of a normal error whose mean absolute value is 1."""
-MODEL_ERROR = "model_error.yaml"
+MODEL_ERROR = "configs/model_error.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,11 @@ class ModelError:
 @cache
 def model_error() -> ModelError | None:
     """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
-    package = Path(__file__).parent.parent
-    for folder in (package / "configs", package.parent / "configs"):
-        if (folder / MODEL_ERROR).is_file():
-            data = read_document(folder / MODEL_ERROR).data
-            return ModelError(int(data["rows"]), float(data["error"]), dict(data["without"]))
-    return None
+    path = find_shipped(MODEL_ERROR)
+    if path is None:
+        return None
+    data = read_document(path).data
+    return ModelError(int(data["rows"]), float(data["error"]), dict(data["without"]))
 
 
 def evidence_of(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> list[Evidence]:

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.loading.layer_table import read_layers
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import merge, rank_folder, rank_folders
 from simulator.record.tasks import Task, batch_size_of, trained
-from simulator.traces.format.texts import read_layers
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
@@ -291,8 +291,8 @@ def _ordered(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer
     """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
+    layers, _ = read_layers(Path(path))
     problems: list[Problem] = []
-    layers, _ = read_layers(Path(path), problems)
     sizes = {layer.name: layer.numel for layer in layers}
     for name, item in parameters.items():
         if sizes.get(name) != item.numel():

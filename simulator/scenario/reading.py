@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import problems_of
+from simulator.loading.problems import validate_document
 from simulator.loading.replacing import replace_key
 from simulator.scenario.scenario import Scenario
 
@@ -48,16 +47,13 @@ def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario |
 
 def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
-    try:
-        return Scenario.model_validate(data, context={"units_required": True, "near": near})
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
+    return validate_document(Scenario.model_validate, replace(document, data=data), near)
 
 
 def _opened_scenario(path: str | Path) -> tuple[Document, Path]:
     found = find_file(str(path), None, "scenarios")
     if found is None:
-        raise missing_file_error(str(path), "scenario", "", "scenarios")
+        raise missing_file_error(str(path), "scenarios")
     document = read_document(found)
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))

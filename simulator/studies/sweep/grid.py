@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.loading.documents import Document, Path_
+from simulator.loading.documents import Document, KeyPath
 from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 
@@ -30,7 +30,7 @@ class Axis:
 
     key: str
     values: tuple[Any, ...]
-    places: tuple[Path_, ...]
+    places: tuple[KeyPath, ...]
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -112,12 +112,12 @@ class _Reader:
             raise InputError(self.problems)
         return Grid(tuple(dimensions), left_out)
 
-    def _wrong(self, path: Path_, what: str, got: str, hint: str = "", name: str = "") -> None:
+    def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
         where = self.document.where(path)
         label = name or ".".join(str(part) for part in path)
         self.problems.append(Problem(f"{where}: {label}" if label else where, what, got, hint))
 
-    def _axes(self, given: Any, path: Path_) -> Iterator[Axis]:
+    def _axes(self, given: Any, path: KeyPath) -> Iterator[Axis]:
         if not isinstance(given, dict):
             self._wrong(path, "a mapping from dotted keys to values", format_value(given))
             return
@@ -146,7 +146,7 @@ class _Reader:
             elif axes:
                 yield axes
 
-    def _values(self, given: Any, path: Path_) -> tuple[list[Any], list[Path_]]:
+    def _values(self, given: Any, path: KeyPath) -> tuple[list[Any], list[KeyPath]]:
         """Values of one key, and their places; none where they can't be read."""
         if isinstance(given, dict) and ("from" in given or "to" in given):
             listed = self._range(given, path)
@@ -156,7 +156,7 @@ class _Reader:
             return [], []
         return list(given), [(*path, place) for place in range(len(given))]
 
-    def _range(self, given: Mapping[str, Any], path: Path_) -> list[Any]:
+    def _range(self, given: Mapping[str, Any], path: KeyPath) -> list[Any]:
         found = len(self.problems)
         for key in given:
             if key not in _RANGE:
@@ -188,7 +188,7 @@ class _Reader:
         made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
         return [f"{value!r} {unit}" for value in made] if unit else made
 
-    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: Path_) -> None:
+    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: KeyPath) -> None:
         """Both ends in units of one kind, and so that steps between them can be counted."""
         got, least = f"{given['from']} and {given['to']}", min(ends)[0]
         if len({dimension for value, dimension in ends if value or dimension}) > 1:
@@ -214,7 +214,7 @@ class _Reader:
             left_out |= match
         return left_out.ravel()
 
-    def _matching(self, key: str, condition: Any, path: Path_, grid: Grid) -> np.ndarray:
+    def _matching(self, key: str, condition: Any, path: KeyPath, grid: Grid) -> np.ndarray:
         """Where one condition holds, in a shape that goes with the grid's."""
         held: list[tuple[int, int, Axis]] = []
         for number, dimension in enumerate(grid.dimensions):
@@ -231,7 +231,7 @@ class _Reader:
         values = [part_of(value, rest, self.near) for value in axis.values]
         return np.array([matches(value, condition) for value in values]).reshape(shape)
 
-    def _readable(self, condition: Any, path: Path_) -> bool:
+    def _readable(self, condition: Any, path: KeyPath) -> bool:
         found = len(self.problems)
         if is_comparison(condition):
             for word, operand in condition.items():

@@ -208,7 +208,7 @@ def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
         return Document("sweep", dict(source), {}), Path()
     found = find_file(str(source), None, "scenarios/sweeps") or find_file(str(source), None, "scenarios")
     if found is None:
-        raise missing_file_error(str(source), "sweep", "", "scenarios/sweeps")
+        raise missing_file_error(str(source), "scenarios/sweeps")
     return read_document(found), found.parent
 
 
@@ -216,7 +216,7 @@ def _based(document: Document, base: str | Path) -> Document:
     """The sweep over another scenario. Raises InputError where there is none of that name."""
     found = find_file(str(base), None, "scenarios")
     if found is None:
-        raise missing_file_error(str(base), "--base", "", "scenarios")
+        raise missing_file_error(str(base), "scenarios", "--base")
     return replace(document, data={**document.data, "base": str(found.resolve())})
 
 
