@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from simulator.errors import nearest, shown
+from simulator.errors import format_value, suggest_nearest
 
 ENTRY_POINT_GROUP = "simulator.plugins"
 
@@ -61,7 +61,7 @@ class Spec(BaseModel):
         context, kind = dict(item.get("ctx") or {}), item["type"]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
             key = str(item["loc"][0])
-            kind, context = "expected", _context("a known key", f"'{key}'", nearest(key, cls.model_fields))
+            kind, context = "expected", _context("a known key", f"'{key}'", suggest_nearest(key, cls.model_fields))
         custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
         return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
 
@@ -128,20 +128,17 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
     elif isinstance(value, dict) and isinstance(value.get("kind"), str):
         kind, rest = value["kind"], {key: item for key, item in value.items() if key != "kind"}
     else:
-        raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, nearest("", discover(base)))
+        raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, suggest_nearest("", discover(base)))
     members = discover(base)
     if kind not in members:
-        raise expected(f"a kind of {base.family}", kind, nearest(kind, members))
+        raise expected(f"a kind of {base.family}", kind, suggest_nearest(kind, members))
     return members[kind].model_validate(rest, context=context)
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
-    """An error in the form that every message takes: expected, got, hint."""
-    return PydanticCustomError(
-        "expected",
-        "expected {what}, got {got}: {hint}",
-        _context(what, got if isinstance(got, str) else shown(got), hint),
-    )
+    """An error in the form that every message takes: expected, got, hint; without `what`, `got` says what is wrong."""
+    context = _context(what, got if isinstance(got, str) else format_value(got), hint)
+    return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
 
 
 def _context(what: str, got: str, hint: str) -> dict[str, Any]:

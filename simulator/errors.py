@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 MAX_LISTED = 50
@@ -16,6 +17,8 @@ MAX_PART = 500
 class Problem:
     """One thing that is wrong with the input.
 
+    Where `expected` is empty, as for a file that does not exist, `got` says what is wrong.
+
     >>> print(Problem("run.yaml:9:3: sparsifier.density", "at most 1", "3"))
     run.yaml:9:3: sparsifier.density: expected at most 1, got 3
     """
@@ -26,8 +29,8 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        text = f"{_line(self.where, 10 * MAX_PART)}: expected {_line(self.expected)}, got {_line(self.got)}"
-        return f"{text}: {_line(self.hint)}" if self.hint else text
+        what = f"expected {_line(self.expected)}, got {_line(self.got)}" if self.expected else _line(self.got)
+        return ": ".join(part for part in (_line(self.where, 10 * MAX_PART), what, _line(self.hint)) if part)
 
 
 def _line(text: str, limit: int = MAX_PART) -> str:
@@ -56,10 +59,19 @@ class InputError(SparsimError):
         super().__init__("\n".join([*lines, f"and {left} more problems"] if left else lines))
 
 
-def shown(value: object, limit: int = 60) -> str:
+@contextmanager
+def collect_problems(problems: list[Problem]) -> Iterator[None]:
+    """Add the problems of an InputError to the list, so that what follows can be checked too."""
+    try:
+        yield
+    except InputError as error:
+        problems.extend(error.problems)
+
+
+def format_value(value: object, limit: int = 60) -> str:
     """The value as it goes into a message: on one line, cut when long.
 
-    >>> shown("a" * 100, limit=8)
+    >>> format_value("a" * 100, limit=8)
     "'aaaa..."
     """
     text = _repr(value, limit)
@@ -86,12 +98,12 @@ def _repr(value: object, room: int) -> str:
     return f"[{text}]" if isinstance(value, list) else f"({text}{',' if len(value) == 1 else ''})"
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def suggest_nearest(word: str, words: Iterable[str]) -> str:
     """A hint that names the closest valid word, or all of them where none is close.
 
-    >>> nearest("topkk", ["topk", "dense"])
+    >>> suggest_nearest("topkk", ["topk", "dense"])
     "did you mean 'topk'?"
-    >>> nearest("xyz", ["topk", "dense"])
+    >>> suggest_nearest("xyz", ["topk", "dense"])
     'valid: dense, topk'
     """
     known = sorted(words)

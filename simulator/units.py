@@ -108,10 +108,10 @@ Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fra
 Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("fraction")]
 
 
-def counted(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """How many of something, in words.
 
-    >>> counted(1, "worker"), counted(32, "worker")
+    >>> count_of(1, "worker"), count_of(32, "worker")
     ('1 worker', '32 workers')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"

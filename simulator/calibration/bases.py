@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from simulator.calibration.collectives import PRIMITIVES, Measured
 from simulator.calibration.link_law import FREE, IN_SWITCH
 from simulator.component import MemberOf, build, discover
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
-from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import find, missing
-from simulator.loading.problems import problems_of
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.problems import validate_document
 from simulator.topologies.base import Topology
 from simulator.units import parse
 
@@ -29,23 +28,18 @@ def base_fabric(name: str | None, measured: Measured) -> Fabric:
     if name is None:
         inside = all(item.key.workers == item.key.gpus_per_node for item in measured.samples)
         return cast(Fabric, build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9}))
-    path = find(name, None)
+    path = find_file(name, None)
     if path is None:
-        raise missing(name, "--fabric", "networks")
-    document: Document = read_document(path)
-    context = {"units_required": True, "near": Path(path).parent}
-    try:
-        made: Fabric = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]).validate_python(document.data, context=context)
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
-    return made
+        raise missing_file_error(name, "networks", "--fabric")
+    adapter: TypeAdapter[Fabric] = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])
+    return validate_document(adapter.validate_python, read_document(path), path.parent)
 
 
 def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
     """The terms to fit; bandwidth and latency where none is named. Raises InputError for one that there is not."""
     for name in names:
         if name not in FREE:
-            raise InputError(Problem("--fit", "a term of a fabric", name, nearest(name, FREE)))
+            raise InputError(Problem("--fit", "a term of a fabric", name, suggest_nearest(name, FREE)))
         if "." in name and base.intra_node is None:
             hint = "give a network that has `intra_node` as --fabric"
             raise InputError(Problem("--fit", "a fabric with `intra_node`", f"{name} of {base.kind}", hint))
@@ -70,4 +64,4 @@ def quantity(option: str, text: str, dimension: str) -> float:
     try:
         return parse(text, dimension)
     except ValueError as error:
-        raise InputError(Problem(option, str(error), shown(text))) from None
+        raise InputError(Problem(option, str(error), format_value(text))) from None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_rows
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
@@ -210,7 +210,9 @@ def _from_csv(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
         try:
             nbytes, workers, nodes = row.whole(BYTES, 0), row.whole(WORKERS, 0), row.whole(NODES, 1)
         except ValueError as error:
-            measured.problems.append(Problem(row.where, "whole numbers of bytes, workers and nodes", shown(str(error))))
+            measured.problems.append(
+                Problem(row.where, "whole numbers of bytes, workers and nodes", format_value(str(error)))
+            )
             continue
         primitive = row.text(COLLECTIVE)
         if primitive not in PRIMITIVES or workers < 2 or not nodes or workers % nodes:

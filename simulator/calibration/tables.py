@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.traces.readers.streams import numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
@@ -53,7 +53,9 @@ class Wanted:
     def parsed(cls, texts: Sequence[str]) -> Wanted:
         """From `column=value` texts. Raises InputError where there is no `=`."""
         pairs = [text.partition("=") for text in texts]
-        wrong = [Problem("--where", "COLUMN=VALUE", shown(text[0])) for text in pairs if not text[1] or not text[0]]
+        wrong = [
+            Problem("--where", "COLUMN=VALUE", format_value(text[0])) for text in pairs if not text[1] or not text[0]
+        ]
         if wrong:
             raise InputError(wrong)
         return cls({column.strip(): value.strip() for column, _, value in pairs})
@@ -94,7 +96,7 @@ def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, probl
                     seconds.append(value)
                 elif cells[place].strip():
                     what = f"a time above 0, up to {MOST_TIME:g} s"
-                    problems.append(Problem(f"{where}: {header[place]}", what, shown(cells[place])))
+                    problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
             if seconds:
                 yield Row(named, tuple(seconds), where)
     except csv.Error as error:
@@ -103,17 +105,19 @@ def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, probl
 
 def _check_header(path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Wanted, timed: bool) -> None:
     problems = [
-        Problem(f"{path}:1", f"a column {' or '.join(names)}", shown(", ".join(header)))
+        Problem(f"{path}:1", f"a column {' or '.join(names)}", format_value(", ".join(header)))
         for names in needed
         if not set(names) & set(header)
     ]
     problems += [
-        Problem(f"--where {column}", f"a column of {path}", shown(column), nearest(column, header))
+        Problem(f"--where {column}", f"a column of {path}", format_value(column), suggest_nearest(column, header))
         for column in wanted.cells
         if column not in header
     ]
     if not timed:
-        problems.append(Problem(f"{path}:1", "a column of times, such as seconds or time_ms", shown(", ".join(header))))
+        problems.append(
+            Problem(f"{path}:1", "a column of times, such as seconds or time_ms", format_value(", ".join(header)))
+        )
     if problems:
         raise InputError(problems)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.calibration.tables import Row, Wanted, digest, read_rows
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.models.hardware import KERNEL_TRAFFIC
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
@@ -103,7 +103,7 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
                 timings.samples.extend(_timings(row, how, timings))
             except ValueError as error:
                 what = "whole numbers of elements, k, slices and contributions"
-                timings.problems.append(Problem(row.where, what, shown(str(error))))
+                timings.problems.append(Problem(row.where, what, format_value(str(error))))
             date = row.text(("date",))
             if date and date not in timings.dates:
                 timings.dates.append(date)
@@ -127,7 +127,9 @@ def _timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
         problems.append(Problem(row.where, "a result that passed its check", "one that failed"))
         return
     if kernel not in KERNEL_TRAFFIC:
-        problems.append(Problem(row.where, "a kernel that is priced", shown(kernel), nearest(kernel, KERNEL_TRAFFIC)))
+        problems.append(
+            Problem(row.where, "a kernel that is priced", format_value(kernel), suggest_nearest(kernel, KERNEL_TRAFFIC))
+        )
         return
     elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)
     k, lists = (row.whole((name,), 0) if row.text((name,)) else 0 for name in ("k", "contributions"))

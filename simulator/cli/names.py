@@ -28,7 +28,7 @@ class _Named(click.types.StringParamType):
         """Names that start so; where there is none, files."""
         from simulator.loading.finding import known_names
 
-        names = [name for name in known_names("", self.folder) if name.startswith(incomplete)]
+        names = [name for name in known_names(self.folder) if name.startswith(incomplete)]
         names += sorted(path for path in glob(f"{escape(incomplete)}*.yaml") if path not in names)
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
@@ -75,9 +75,9 @@ def values_of(key: str) -> list[str]:
 
 
 def _schema() -> dict[str, Any]:
-    from simulator.loading.finding import find
+    from simulator.loading.finding import find_file
 
-    path = find("schema/scenario.json", None)
+    path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
@@ -20,7 +20,7 @@ _TEXT = 64
 _DIGITS = 250
 """Of a whole number: more are more than a float holds."""
 
-Path_ = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -35,9 +35,9 @@ class Document:
 
     path: str
     data: Any
-    marks: Mapping[Path_, tuple[int, int]]
+    marks: Mapping[KeyPath, tuple[int, int]]
 
-    def where(self, path: Path_) -> str:
+    def where(self, path: KeyPath) -> str:
         """`file:line:column` of a part, or of the nearest enclosing one that was written."""
         for cut in range(len(path), -1, -1):
             if path[:cut] in self.marks:
@@ -48,15 +48,24 @@ class Document:
 
 def read_document(path: Path) -> Document:
     """Read and parse one YAML file. Raises InputError for anything that is not a bounded, well-formed document."""
+    return parse_document(read_text(path), str(path))
+
+
+def read_text(path: Path, limit: int = MAX_BYTES) -> str:
+    """A UTF-8 file of at most `limit` bytes. Raises InputError for any other."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(Problem(str(path), f"at most {MAX_BYTES} bytes", f"{path.stat().st_size} bytes"))
-        text = path.read_text(encoding="utf-8-sig")
+        if path.stat().st_size > limit:
+            raise InputError(Problem(str(path), f"at most {limit} bytes", f"{path.stat().st_size} bytes"))
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+        raise unreadable_file_error(path, error) from None
     except UnicodeDecodeError as error:
         raise InputError(Problem(str(path), "UTF-8 text", f"byte {error.start} that is not")) from None
-    return parse_document(text, str(path))
+
+
+def unreadable_file_error(path: Path, error: OSError) -> InputError:
+    """The error for a file that the system does not let us read."""
+    return InputError(Problem(str(path), "a readable file", error.strerror or str(error)))
 
 
 def parse_document(text: str, path: str = "<text>") -> Document:
@@ -73,7 +82,7 @@ def parse_document(text: str, path: str = "<text>") -> Document:
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
         raise InputError(Problem(where, "well-formed YAML", error.problem or "an error")) from None
     except yaml.YAMLError as error:
-        raise InputError(Problem(path, "well-formed YAML", shown(str(error)))) from None
+        raise InputError(Problem(path, "well-formed YAML", format_value(str(error)))) from None
     except UnicodeEncodeError as error:
         raise InputError(Problem(path, "UTF-8 text", f"character {error.start} that is not")) from None
     if composer.problems:
@@ -86,7 +95,7 @@ class _Composer:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.marks: dict[Path_, tuple[int, int]] = {}
+        self.marks: dict[KeyPath, tuple[int, int]] = {}
         self.problems: list[Problem] = []
         self.anchors: dict[str | None, tuple[Any, int]] = {}
         self.nodes = 0
@@ -135,9 +144,9 @@ class _Composer:
             self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
         return value
 
-    def _place(self, stack: list[_Open], event: Any) -> Path_:
+    def _place(self, stack: list[_Open], event: Any) -> KeyPath:
         if not stack:
-            path: Path_ = ()
+            path: KeyPath = ()
         else:
             top = stack[-1]
             if isinstance(top.value, list):
@@ -149,7 +158,7 @@ class _Composer:
         self.marks[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
         return path
 
-    def _attach(self, stack: list[_Open], value: Any, path: Path_, event: Any) -> Any:
+    def _attach(self, stack: list[_Open], value: Any, path: KeyPath, event: Any) -> Any:
         if not stack:
             return value
         top = stack[-1]
@@ -203,7 +212,7 @@ class _Open:
 
     __slots__ = ("event", "first_node", "key", "path", "value")
 
-    def __init__(self, value: Any, path: Path_, event: Any, first_node: int) -> None:
+    def __init__(self, value: Any, path: KeyPath, event: Any, first_node: int) -> None:
         self.value, self.path, self.event, self.first_node = value, path, event, first_node
         self.key: Any = _NO_KEY
 

@@ -1,36 +1,19 @@
-"""Validation errors as problems, each with its place in the file."""
+"""Data checked against a spec: every validation error becomes a problem with its place in the file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from simulator.errors import Problem, shown
-from simulator.loading.documents import Document, Path_
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.documents import Document, KeyPath
 
-
-def problems_of(error: ValidationError, document: Document) -> list[Problem]:
-    """Every validation error as a problem with its place in the file."""
-    return list(_flatten(error.errors(include_url=False), document))
-
-
-def _flatten(errors: Any, document: Document) -> Iterator[Problem]:
-    broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
-    for item in errors:
-        if item["type"] == "too_short" and item["loc"] in broken:
-            continue  # entries were written; the wrong ones are reported themselves
-        path: Path_ = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
-        context = item.get("ctx") or {}
-        if item["type"] == "input_error":
-            yield from context["problems"]
-            continue
-        yield _problem(item, document.where(path), ".".join(str(part) for part in path), context)
-
+T = TypeVar("T")
 
 _EXPECTED = {
-    "missing": "this key",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
     "int_parsing": "a whole number",
@@ -55,15 +38,44 @@ _EXPECTED = {
 }
 
 
-def _problem(item: Any, place: str, name: str, context: Mapping[str, Any]) -> Problem:
-    where = f"{place}: {name}" if name else place
-    got = shown(item.get("input"))
-    kind = item["type"]
+def validate_document(validate: Callable[..., T], document: Document, near: Path | None = None) -> T:
+    """What `validate` (a spec's `model_validate`, an adapter's `validate_python`) makes of a document's data.
+
+    `near`: the folder in which names are looked up first. Raises InputError with every problem, each with its place.
+    """
+    try:
+        return validate(document.data, context={"units_required": True, "near": near})
+    except ValidationError as error:
+        raise InputError(problems_of(error, document)) from None
+
+
+def problems_of(error: ValidationError, document: Document) -> list[Problem]:
+    """Every validation error as a problem with its place in the file."""
+    return list(_problems(error.errors(include_url=False), document))
+
+
+def _problems(errors: Any, document: Document) -> Iterator[Problem]:
+    broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
+    for item in errors:
+        if item["type"] == "too_short" and item["loc"] in broken:
+            continue  # entries were written; the wrong ones are reported themselves
+        path: KeyPath = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
+        context = item.get("ctx") or {}
+        if item["type"] == "input_error":
+            yield from context["problems"]
+            continue
+        name = ".".join(str(part) for part in path)
+        yield _problem(item, f"{document.where(path)}: {name}" if name else document.where(path), context)
+
+
+def _problem(item: Any, where: str, context: Mapping[str, Any]) -> Problem:
+    kind, got = item["type"], format_value(item.get("input"))
     if kind == "expected":
         return Problem(where, context["what"], context["got"], context["hint"])
     if kind == "quantity":
         return Problem(where, context["text"], got)
     if kind == "missing":
         return Problem(where, "this key", "nothing")
-    expected = _EXPECTED.get(kind, item["msg"]).format(**context)
-    return Problem(where, expected, got)
+    if kind in _EXPECTED:
+        return Problem(where, _EXPECTED[kind].format(**context), got)
+    return Problem(where, item["msg"].removeprefix("Input should be "), got)

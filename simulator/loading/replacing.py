@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_DEPTH, read_document
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file
 
 MAX_KEY = 1000
 """Characters of a dotted key."""
 
 
-def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
+def replace_key(data: Any, key: str, value: Any, near: Path) -> Any:
     """A copy of `data` with the dotted `key` set; a name on the way is replaced by the mapping it names."""
     parts = key.split(".")
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
-        raise InputError(Problem(f"--set {shown(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts))))
+        raise InputError(
+            Problem(f"--set {format_value(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts)))
+        )
     copy = _copied(data)
     place = copy
     for depth, part in enumerate(parts[:-1]):
@@ -28,7 +30,7 @@ def replaced(data: Any, key: str, value: Any, near: Path) -> Any:
             child = {}
         if not isinstance(child, dict | list):
             where = ".".join(parts[: depth + 1])
-            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", shown(child)))
+            raise InputError(Problem(f"--set {key}", f"a mapping at {where}", format_value(child)))
         child = _copied(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
@@ -54,7 +56,7 @@ def _copied(value: Any) -> Any:
 
 def _opened(name: str, near: Path) -> Any:
     """The mapping behind a config's name, or `{kind: name}` for a component."""
-    path = find(name, near)
+    path = find_file(name, near)
     if path is None:
         return {"kind": name}
     data = read_document(path).data

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import BeforeValidator, Field, field_validator
 
 from simulator.component import Spec, expected
-from simulator.errors import nearest
+from simulator.errors import suggest_nearest
 from simulator.units import Fraction, Ratio, Seconds
 
 Floats = npt.NDArray[np.float64]
@@ -145,7 +145,7 @@ _CURVES: dict[str, type[Affine | NLogN | Piecewise]] = {
 def _known_curve(value: Any) -> Any:
     if isinstance(value, dict) and str(value.get("curve")) not in _CURVES:
         kind = str(value.get("curve"))
-        raise expected("a curve kind under `curve`", kind, nearest(kind, _CURVES))
+        raise expected("a curve kind under `curve`", kind, suggest_nearest(kind, _CURVES))
     return value
 
 

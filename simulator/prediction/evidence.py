@@ -6,22 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
 from simulator.scenario.scenario import Scenario
-from simulator.units import counted
+from simulator.units import count_of
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
 DEVIATION = math.sqrt(math.pi / 2)
 """Standard deviation of a normal error whose mean absolute value is 1."""
-MODEL_ERROR = "model_error.yaml"
+MODEL_ERROR = "configs/model_error.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,11 @@ class ModelError:
 @cache
 def model_error() -> ModelError | None:
     """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
-    package = Path(__file__).parent.parent
-    for folder in (package / "configs", package.parent / "configs"):
-        if (folder / MODEL_ERROR).is_file():
-            data = read_document(folder / MODEL_ERROR).data
-            return ModelError(int(data["rows"]), float(data["error"]), dict(data["without"]))
-    return None
+    path = find_shipped(MODEL_ERROR)
+    if path is None:
+        return None
+    data = read_document(path).data
+    return ModelError(int(data["rows"]), float(data["error"]), dict(data["without"]))
 
 
 def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> list[Evidence]:
@@ -121,7 +120,7 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
         elif curve.range is not None and use.extrapolated:
             asked, measured = (f"{low:,.0f} to {high:,.0f}" for low, high in ((use.smallest, use.largest), curve.range))
             warnings.append(
-                f"{kernel} time extrapolated for {use.extrapolated} of {counted(use.calls, 'call')} "
+                f"{kernel} time extrapolated for {use.extrapolated} of {count_of(use.calls, 'call')} "
                 f"({asked} elements; measured from {measured} on {gpu.name})"
             )
     for name, (_, inside) in plan.prices.curves.items():

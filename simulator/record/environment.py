@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
-from simulator.units import counted
+from simulator.units import count_of
 
 FALLBACK_CACHE = 32 * 2**20
 """Bytes taken for the last-level cache where the system does not say."""
@@ -65,7 +65,7 @@ def environment(device: str, clock_policy: str = "") -> Environment:
     today, version = datetime.date.today().isoformat(), str(torch.__version__)
     if device == "cpu":
         threads = torch.get_num_threads()
-        name = f"{processor()}, {counted(threads, 'thread')}"
+        name = f"{processor()}, {count_of(threads, 'thread')}"
         return Environment(name, "", "", version, clock_policy or _governor(), today)
     if not device.startswith("cuda"):
         return Environment(device, "", "", version, clock_policy or "unknown", today)

@@ -14,13 +14,13 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem, SparsimError, nearest, shown
+from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.loading.layer_table import read_layers
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import merge, rank_folder, rank_folders
 from simulator.record.tasks import Task, batch_size_of, trained
-from simulator.traces.format.texts import read_layers
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
@@ -74,9 +74,11 @@ class GradientRecorder:
         about: dict[str, Any] | None = None,
     ) -> None:
         if not 1 <= block <= every:
-            raise InputError(Problem("GradientRecorder: block", f"a number from 1 to every = {every}", shown(block)))
+            raise InputError(
+                Problem("GradientRecorder: block", f"a number from 1 to every = {every}", format_value(block))
+            )
         if not 0 < sample <= 1:
-            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", shown(sample)))
+            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(sample)))
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
         self.rank, self.world = _rank_and_world(rank, world)
         self._parameters = trained(model)
@@ -289,12 +291,12 @@ def _ordered(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer
     """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
+    layers, _ = read_layers(Path(path))
     problems: list[Problem] = []
-    layers, _ = read_layers(Path(path), problems)
     sizes = {layer.name: layer.numel for layer in layers}
     for name, item in parameters.items():
         if sizes.get(name) != item.numel():
-            got = f"{sizes[name]}" if name in sizes else f"no such row; {nearest(name, sizes)}"
+            got = f"{sizes[name]}" if name in sizes else f"no such row; {suggest_nearest(name, sizes)}"
             problems.append(Problem(f"{path}: {name}", f"{item.numel()} elements", got))
     problems += [
         Problem(f"{path}: {name}", "a parameter of the model", "none") for name in sizes if name not in parameters
@@ -308,7 +310,7 @@ def _described(device: str, fields: dict[str, Any]) -> TraceSpec:
     """What trace.yaml says, but for the iterations: what is known of the machine, and `fields`."""
     wrong = sorted(set(fields) - set(TraceSpec.model_fields))
     if wrong:
-        hint = nearest(wrong[0], TraceSpec.model_fields)
+        hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
         raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
     place = environment(device)
     known: dict[str, Any] = {

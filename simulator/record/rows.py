@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 
 
 class RowFile:
@@ -31,7 +31,7 @@ class RowFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a" if known else "w", newline="", encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(Problem(str(path), "a CSV file that can be written", shown(str(error)))) from None
+            raise InputError(Problem(str(path), "a CSV file that can be written", format_value(str(error)))) from None
         self._out = csv.DictWriter(self._file, self.columns, lineterminator="\n")
         if not known:
             self._out.writeheader()
@@ -58,7 +58,7 @@ class RowFile:
         header = tuple(next(reader, []))
         if header != self.columns:
             what = f"the columns {', '.join(self.columns)}"
-            raise InputError(Problem(f"{self.path}:1", what, shown(", ".join(header)), "is it another table?"))
+            raise InputError(Problem(f"{self.path}:1", what, format_value(", ".join(header)), "is it another table?"))
         for cells in reader:
             if len(cells) != len(header):
                 where = f"{self.path}:{reader.line_num}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.models import MODELS, example
 
 
@@ -43,7 +43,9 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
         model, inputs, loss = _returned(name)
         batches = inputs if isinstance(inputs, Iterator) else repeat(inputs)
     else:
-        raise InputError(Problem("MODEL", "a network of ours or MODULE:FUNCTION", shown(name), nearest(name, MODELS)))
+        raise InputError(
+            Problem("MODEL", "a network of ours or MODULE:FUNCTION", format_value(name), suggest_nearest(name, MODELS))
+        )
     return Task(name, model.to(device), (moved(batch, device) for batch in batches), loss)
 
 
@@ -63,7 +65,9 @@ def _returned(name: str) -> tuple[Any, Any, Any]:
     made = getattr(module, function, None)
     if not callable(made):
         known = [item for item in vars(module) if not item.startswith("_")]
-        raise InputError(Problem(name, f"a function of {place}", shown(function), nearest(function, known)))
+        raise InputError(
+            Problem(name, f"a function of {place}", format_value(function), suggest_nearest(function, known))
+        )
     result = made()
     what = f"{name}()"
     if not isinstance(result, tuple) or len(result) != 3:
@@ -99,7 +103,7 @@ def batch_size_of(batch: Any) -> int:
             *(item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()),
             *waiting,
         ]
-    raise InputError(Problem("the batch", "at least one tensor, samples first", shown(type(batch).__name__)))
+    raise InputError(Problem("the batch", "at least one tensor, samples first", format_value(type(batch).__name__)))
 
 
 def trained(model: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,20 +12,19 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
-    ValidationError,
     ValidationInfo,
 )
 from pydantic_core import PydanticCustomError, core_schema
 
 from simulator.component import MemberOf, Spec, expected
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find, missing
-from simulator.loading.problems import problems_of
+from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
+from simulator.loading.layer_table import read_layers
+from simulator.loading.problems import validate_document
 from simulator.models.hardware import Gpu, Runtime
-from simulator.models.layers import MAX_BATCH, Workload
-from simulator.scenario.layer_table import read_layers
+from simulator.models.layers import MAX_BATCH, Layer, Workload
 from simulator.units import Seconds
 
 
@@ -51,9 +50,9 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
     Raises an input-error that carries every problem with its place in that file.
     """
     near = (info.context or {}).get("near")
-    path = find(name, near)
+    path = find_file(name, near)
     if path is None:
-        problem = missing(name, "", subfolder).problems[0]
+        problem = missing_file_error(name, subfolder, near=near is not None).problems[0]
         raise expected(problem.expected, problem.got, problem.hint)
     try:
         document = read_document(path)
@@ -62,8 +61,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
             data = _recorded(document, path.parent)
         elif isinstance(data, dict) and isinstance(data.get("layers"), str):
             data = {**data, "layers": _layers(data["layers"], path.parent, document)}
-        target = _TARGETS[subfolder]
-        return target(data, {"units_required": True, "near": path.parent}, document)
+        return validate_document(_TARGETS[subfolder].validate_python, replace(document, data=data), path.parent)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
 
@@ -86,22 +84,12 @@ def _recorded(document: Document, folder: Path) -> dict[str, Any]:
     }
 
 
-def _layers(name: str, folder: Path, document: Document) -> list[dict[str, Any]]:
+def _layers(name: str, folder: Path, document: Document) -> tuple[Layer, ...]:
     path = folder / name
     if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
         raise InputError(Problem(where, "the name of a CSV file in the same folder", repr(name)))
-    return read_layers(path)
-
-
-def _validated(adapter: TypeAdapter[Any]) -> Callable[[Any, dict[str, Any], Document], Any]:
-    def validate(data: Any, context: dict[str, Any], document: Document) -> Any:
-        try:
-            return adapter.validate_python(data, context=context)
-        except ValidationError as error:
-            raise InputError(problems_of(error, document)) from None
-
-    return validate
+    return read_layers(path, times_needed=True)[0]
 
 
 class WorkloadSource(Spec):
@@ -130,14 +118,14 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):
-            raise expected("the name of a CSV file with layers, in the same folder", shown(value["layers"]))
-        return {**value, "layers": read_layers(near / value["layers"])}
+            raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
+        return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
     return value
 
 
-_TARGETS = {
-    "workloads": _validated(TypeAdapter(Workload)),
-    "gpus": _validated(TypeAdapter(Gpu)),
-    "networks": _validated(TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])),
-    "runtimes": _validated(TypeAdapter(Runtime)),
+_TARGETS: dict[str, TypeAdapter[Any]] = {
+    "workloads": TypeAdapter(Workload),
+    "gpus": TypeAdapter(Gpu),
+    "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
+    "runtimes": TypeAdapter(Runtime),
 }

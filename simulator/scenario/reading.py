@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
-from simulator.loading.finding import find, missing
-from simulator.loading.problems import problems_of
-from simulator.loading.replacing import replaced
+from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.problems import validate_document
+from simulator.loading.replacing import replace_key
 from simulator.scenario.scenario import Scenario
 
 
@@ -33,16 +32,13 @@ def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario |
     data = {key: value for key, value in document.data.items() if key not in ("versus", "question", "measured")}
     data = _override(data, overrides, near)
     for key, value in changes.items():
-        data = replaced(data, key, value, near)
+        data = replace_key(data, key, value, near)
     return scenario_of({**data, "name": "versus"}, document, near)
 
 
 def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
-    try:
-        return Scenario.model_validate(data, context={"units_required": True, "near": near})
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
+    return validate_document(Scenario.model_validate, replace(document, data=data), near)
 
 
 def _override(data: Any, overrides: tuple[str, ...], near: Path) -> Any:
@@ -51,17 +47,17 @@ def _override(data: Any, overrides: tuple[str, ...], near: Path) -> Any:
         key, equals, text = item.partition("=")
         if not equals or not key:
             hint = "for example sparsifier.density=0.01"
-            raise InputError(Problem(f"--set {item}", "key=value", shown(item), hint))
-        data = replaced(data, key, parse_document(text, f"--set {key}").data, near)
+            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), hint))
+        data = replace_key(data, key, parse_document(text, f"--set {key}").data, near)
     return data
 
 
 def _read_scenario(path: str | Path) -> tuple[Document, Path]:
     """The document of a scenario file, and the folder that it stands in."""
-    found = find(str(path), None, "scenarios")
+    found = find_file(str(path), None, "scenarios")
     if found is None:
-        raise missing(str(path), "scenario", "", "scenarios")
+        raise missing_file_error(str(path), "scenarios")
     document = read_document(found)
     if not isinstance(document.data, dict):
-        raise InputError(Problem(document.where(()), "a scenario: a mapping", shown(document.data)))
+        raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
     return document, found.parent

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 from simulator.component import Spec, expected
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.units import Bytes
@@ -98,7 +98,7 @@ def read_tuner(path: Path) -> tuple[TunerRow, ...]:
                     rows.append(_row(cells))
                 problems += wrong
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
+        raise InputError(Problem(str(path), "a readable CSV file", format_value(str(error)))) from None
     if problems:
         raise InputError(problems)
     return tuple(rows)
@@ -110,7 +110,7 @@ def rows_of(value: Any, info: ValidationInfo) -> Any:
         return value
     path = ((info.context or {}).get("near") or Path()) / value
     if not value.endswith(".csv") or not os.path.isfile(path):
-        raise expected("rows, or the name of a .csv file beside this one", shown(value))
+        raise expected("rows, or the name of a .csv file beside this one", format_value(value))
     try:
         return read_tuner(path)
     except InputError as error:
@@ -126,13 +126,13 @@ def _wrong(cells: list[str], where: str) -> list[Problem]:
     for column, text in zip(_COLUMNS, cells, strict=False):
         if column in _WORDS:
             if text not in _WORDS[column]:
-                hint = nearest(text, _WORDS[column])
-                problems.append(Problem(f"{where}: {column}", f"a known {column}", shown(text), hint))
+                hint = suggest_nearest(text, _WORDS[column])
+                problems.append(Problem(f"{where}: {column}", f"a known {column}", format_value(text), hint))
             continue
         least, most = (0 if column.endswith("_bytes") else -1), (1 if column == "registered" else np.inf)
         if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
             what = f"a whole number, {least} or more" if most > 1 else "-1, 0 or 1"
-            problems.append(Problem(f"{where}: {column}", what, shown(text)))
+            problems.append(Problem(f"{where}: {column}", what, format_value(text)))
     if not problems and int(cells[2]) < int(cells[1]):
         problems.append(Problem(f"{where}: max_bytes", f"at least {cells[1]}, the `min_bytes`", cells[2]))
     return problems

@@ -305,9 +305,12 @@ def test_build_up_prints_what_it_would_store(small, tmp_path):
     [
         (
             ["info", "traces/resnet-digts"],
-            "with trace.yaml, got none: did you mean 'traces/resnet-digits'?",
+            "or in the package: did you mean 'traces/resnet-digits'?",
         ),
-        (["info", "nothing-of-that-kind"], "nothing-of-that-kind: expected a trace folder with trace.yaml, got none\n"),
+        (
+            ["info", "nothing-of-that-kind"],
+            "no trace named 'nothing-of-that-kind' in the current folder",
+        ),
         (["synthesize", "s.yaml", "--like", "traces/resnet-digits"], "expected either a spec or --like, got both"),
         (["synthesize"], "expected either a spec or --like, got neither"),
         (["synthesize", "nowhere.yaml"], "nowhere.yaml: expected a readable file, got No such file or directory"),

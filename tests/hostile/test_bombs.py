@@ -15,9 +15,9 @@ import pytest
 from small_inputs import SCENARIO
 from traces.format import test_format
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import parse_document
-from simulator.loading.replacing import replaced
+from simulator.loading.replacing import replace_key
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.studies.sweep.grid import read_grid
@@ -147,7 +147,7 @@ def test_what_is_shown_of_a_value_is_never_longer_than_it_may_be():
     for _ in range(5000):
         nested = [nested]
     for value in (["x" * 10**6] * 10**5, nested, 10**9000, {i: i for i in range(10**5)}):
-        assert len(shown(value)) <= 60
+        assert len(format_value(value)) <= 60
     assert len(str(Problem("a", "b" * 10**6, "c\n" * 10**6, "\x1b[2J"))) < 1100
     assert str(Problem("a", "b", "c\nd", "\x1b[2J\ud800")) == "a: expected b, got c\\nd: \\x1b[2J\\ud800"
     error = InputError([Problem("a", "b", "c")] * 10**5)
@@ -160,8 +160,8 @@ def test_long_numbers_are_read_in_no_time():
 
 
 def test_deep_keys_and_long_indices_are_refused():
-    assert "at most 40 parts" in refused(replaced, {}, "a" + ".a" * 10**5, 1, Path())
-    assert "an index below 1" in refused(replaced, {"a": [1]}, "a." + "9" * 500, 1, Path())
+    assert "at most 40 parts" in refused(replace_key, {}, "a" + ".a" * 10**5, 1, Path())
+    assert "an index below 1" in refused(replace_key, {"a": [1]}, "a." + "9" * 500, 1, Path())
 
 
 def test_many_ranges_are_refused_before_they_are_spread():

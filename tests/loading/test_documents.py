@@ -6,14 +6,12 @@ from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.loading.documents import MAX_BYTES, MAX_DEPTH, parse_document, read_document, scalar
-from simulator.scenario.layer_table import read_layers
 from simulator.scenario.reading import load
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
 LADDER = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} {'[' * 30}*a{i - 1}{']' * 30}\n" for i in range(1, 60))
-HEADER = "name,numel,forward_s,backward_s\n"
 
 
 @pytest.mark.parametrize(
@@ -126,43 +124,7 @@ def test_a_part_is_placed_at_its_key_or_else_at_its_parent():
 
 @pytest.mark.parametrize("name", ["nowhere", "a" * 5000, "a\0b", "", ".", "/", "/dev/zero"])
 def test_a_name_without_a_file_is_an_input_error(name):
-    with pytest.raises(InputError, match="expected a file beside this one"):
+    with pytest.raises(
+        InputError, match=r"^no scenario named .* in the current folder, in \./scenarios or in the package: "
+    ):
         load(name)
-
-
-def test_layers_are_read_with_their_times(tmp_path):
-    path = tmp_path / "layers.csv"
-    path.write_bytes(b"\xef\xbb\xbfname,shape,numel,forward_s,backward_s\r\nfc,10x2,20,1e-3,0.002\r\n")
-    assert read_layers(path) == [{"name": "fc", "numel": 20, "forward": "0.001 s", "backward": "0.002 s"}]
-
-
-@pytest.mark.parametrize(
-    ("content", "place"),
-    [
-        ("", ":1: expected the columns name, numel, forward_s, backward_s, got an empty file"),
-        ("name,numel\na,1\n", ":1: expected the columns name, numel, forward_s, backward_s, got 'name, numel'"),
-        (f"{HEADER}a,1,0,0\nb,1e3,0,0\n", ":3: "),
-        (f"{HEADER}\na,1,0,x\n", ":3: "),
-        (f"{HEADER}a,1\n", ":2: "),
-        (f"{HEADER}a,{'9' * 5000},0,0\n", ":2: "),
-        (f"{HEADER}{'a' * 200_000},1,0,0\n", ":2: expected well-formed CSV"),
-    ],
-    ids=["empty", "columns", "numel", "time", "short", "long number", "long field"],
-)
-def test_bad_layers_are_refused_with_their_row(tmp_path, content, place):
-    path = tmp_path / "layers.csv"
-    path.write_text(content)
-    with pytest.raises(InputError) as caught:
-        read_layers(path)
-    assert str(caught.value).startswith(f"{path}{place}")
-
-
-def test_every_bad_row_is_reported(tmp_path):
-    path = tmp_path / "layers.csv"
-    path.write_text(f"{HEADER}a,x,0,0\nb,1,0,0\nc,1,y,0\n")
-    with pytest.raises(InputError) as caught:
-        read_layers(path)
-    places = [problem.where.removeprefix(f"{path}:").partition(":")[0] for problem in caught.value.problems]
-    assert places == ["2", "4"]
-    with pytest.raises(InputError, match="a readable file"):
-        read_layers(tmp_path / "nothing.csv")

@@ -4,6 +4,7 @@
 """
 
 import copy
+import re
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,8 @@ JOB = """other_jobs:
      scheduler: wfbp}
 """
 HEADER = "name,numel,forward_s,backward_s\n"
+MISSING = re.compile(r": no (scenario|workload|GPU|network|runtime) named '.*' next to this file, .*: (did|valid)")
+"""What stands in the place of expected and got where there is no file of a name."""
 LAYERS = "layers: [{name: a, numel: 1000, backward: 1 ms}, {name: b, numel: 10}]"
 
 # name: (replacements in SCENARIO, files beside it, --set)
@@ -134,7 +137,7 @@ def test_every_problem_is_one_line_with_expected_and_got(tmp_path, name):
     for line in outcome(tmp_path, *CASES[name]).splitlines():
         where, _, rest = line.partition(": expected ")
         assert where
-        assert ", got " in rest
+        assert ", got " in rest or MISSING.search(line)
 
 
 def test_values_in_a_layers_file_are_refused_with_their_row(tmp_path):
@@ -226,7 +229,8 @@ def test_any_value_anywhere_gives_a_result_or_an_input_error(places):
     try:
         result = run(scenario_of(document.data, document, Path())).document
     except InputError as error:
-        assert all("\n" not in str(problem) and ", got " in str(problem) for problem in error.problems)
+        texts = [str(problem) for problem in error.problems]
+        assert all("\n" not in text and (", got " in text or MISSING.search(text)) for text in texts)
     else:
         assert result["iteration_time_s"] >= 0
 

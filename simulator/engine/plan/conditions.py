@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.component import expected
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
-from simulator.errors import nearest
+from simulator.errors import suggest_nearest
 from simulator.models.wiring import Wiring
 
 
@@ -98,5 +98,5 @@ def _applies_at(item: LinkSpeed, time: float) -> bool:
 def _find_links(wiring: Wiring, name: str) -> np.ndarray:
     found = [i for i, each in enumerate(wiring.names) if each == name or each.startswith(f"{name} ")]
     if not found:
-        raise expected("a link of this fabric", name, nearest(name, wiring.names))
+        raise expected("a link of this fabric", name, suggest_nearest(name, wiring.names))
     return np.array(found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import pandas as pd
 
 from simulator.component import Component, build, discover
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.reporting.figures.data.rows import DENSITY, varied
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.wording.quantities import method_name
@@ -46,7 +46,7 @@ class Figure(Component, family="figure"):
             table = self.collect(source)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             # Results are files that somebody may have edited or cut.
-            got = f"something else ({type(error).__name__}: {shown(str(error))})"
+            got = f"something else ({type(error).__name__}: {format_value(str(error))})"
             raise self.refusal(source, "results as sparsim writes them", got) from error
         if list(table.columns) != list(self.columns):
             raise TypeError(f"figure {self.kind}: columns {list(table.columns)}, declared {list(self.columns)}")
@@ -104,7 +104,7 @@ def figure_of(kind: str, settings: dict[str, Any] | None = None) -> Figure:
 
     known = figures()
     if kind not in known:
-        raise InputError(Problem("figure", "a kind of figure", repr(kind), nearest(kind, known)))
+        raise InputError(Problem("figure", "a kind of figure", repr(kind), suggest_nearest(kind, known)))
     try:
         return cast(Figure, build(Figure, {"kind": kind, **(settings or {})}))
     except ValidationError as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from simulator.errors import shown
+from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import methods, varied
 from simulator.reporting.figures.data.sources import Source
@@ -50,7 +50,7 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
             raise self.refusal(source, "at least two numbers of workers", "one", "see scenarios/sweeps/worker_sweep")
         if self.by != "sparsifier" and self.by not in table:
             known = ", ".join(varied(table))
-            raise self.refusal(source, "a key that was varied as `by`", shown(self.by), f"there are {known}")
+            raise self.refusal(source, "a key that was varied as `by`", format_value(self.by), f"there are {known}")
         made = pd.DataFrame(
             {
                 "method": methods(table, self.by),

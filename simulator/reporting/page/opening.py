@@ -14,7 +14,7 @@ from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import read_document
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
 from simulator.reporting.figures.data.sources import Source, open_source
@@ -30,8 +30,8 @@ def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
     """
     path = Path(place)
     if place != "-" and not path.is_dir() and path.suffix not in (".json", ".parquet", ".csv", ".gz"):
-        scenario = find(place, None, "scenarios")
-        config = find(place, None)
+        scenario = find_file(place, None, "scenarios")
+        config = find_file(place, None)
         found = next((one for one in (scenario, config) if one is not None and one.suffix in (".yaml", ".yml")), None)
         data = read_document(found).data if found is not None else None
         keys = set(data) if isinstance(data, dict) else set()

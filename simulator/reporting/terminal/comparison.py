@@ -24,7 +24,7 @@ from simulator.reporting.wording.comparison import (
     warning_rows,
 )
 from simulator.reporting.wording.values import format_change, format_difference
-from simulator.units import counted, show_time
+from simulator.units import count_of, show_time
 
 _POINTS = 20
 
@@ -91,7 +91,7 @@ def _print_sweeps(document: dict[str, Any], console: Console) -> None:
         only = document[f"only_{side}"]
         if only:
             names = "; ".join(point_name(key) for key in only[:3]) + ("; ..." if len(only) > 3 else "")
-            print_plain(f"\n{counted(len(only), 'point')} in {side.upper()} only: {names}", console)
+            print_plain(f"\n{count_of(len(only), 'point')} in {side.upper()} only: {names}", console)
 
 
 def _print(

@@ -20,7 +20,7 @@ from simulator.reporting.terminal.printing import (
 )
 from simulator.reporting.terminal.sensitivity import print_sensitivity
 from simulator.reporting.wording.values import format_error
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _BAR = 24
 _SHOWN = 3
@@ -39,7 +39,7 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     """The terms with bars and what each consists of, the formulas, the counterfactuals, and the sensitivities."""
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
     print_title(document["scenario"], console)
-    workers = counted(document["workers"], "worker")
+    workers = count_of(document["workers"], "worker")
     print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
     print_plain(f"{document['summary']}\n", console)
     terms = [row for row in document["terms"] if _matters(row["seconds"], document)]
@@ -105,7 +105,7 @@ def _describe_queueing(numbers: dict[str, Any]) -> str:
     earlier = numbers["exchanges_in_front"]
     if not earlier:
         return "links shared with other exchanges"
-    return f"waits for {counted(earlier, 'earlier exchange')}" + _costs(numbers["meanwhile_s"], ": ")
+    return f"waits for {count_of(earlier, 'earlier exchange')}" + _costs(numbers["meanwhile_s"], ": ")
 
 
 def _describe_waiting(numbers: dict[str, Any]) -> str:
@@ -122,7 +122,7 @@ def _describe_software(numbers: dict[str, Any]) -> str:
 
 def _describe_calls(numbers: dict[str, Any]) -> str:
     count, calls = numbers["exchanges_waited_for"], numbers["calls"]
-    return f"{counted(count, 'exchange')} that compute waits for, with {counted(calls, 'call')}"
+    return f"{count_of(count, 'exchange')} that compute waits for, with {count_of(calls, 'call')}"
 
 
 _CONTENTS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -143,7 +143,7 @@ def _exchange_costs(exchanges: dict[str, Any]) -> str:
     """What all exchanges of the iteration take, exposed or hidden."""
     if not exchanges["spent_s"]:
         return ""
-    return _costs(exchanges["spent_s"], f"; all {counted(exchanges['calls'], 'call')} together take ")
+    return _costs(exchanges["spent_s"], f"; all {count_of(exchanges['calls'], 'call')} together take ")
 
 
 def _evidence(items: Sequence[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from simulator.reporting.terminal.printing import plain_table, print_plain
 from simulator.reporting.wording.values import format_error
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _FIGURES = ("n", "MAPE", "median", "p95", "max", "bias")
 _KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
@@ -83,7 +83,7 @@ def _print_problems(document: dict[str, Any], console: Console) -> None:
     count = len(document["problems"])
     if count:
         verb = "was" if count == 1 else "were"
-        print_plain(f"{counted(count, 'damaged line')} {verb} left out; the messages above name them", console)
+        print_plain(f"{count_of(count, 'damaged line')} {verb} left out; the messages above name them", console)
 
 
 def _cells(errors: dict[str, Any] | None) -> list[str]:

@@ -20,7 +20,7 @@ from simulator.reporting.terminal.printing import (
     print_warnings,
 )
 from simulator.reporting.wording.values import format_error
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _ERRORS = ("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage")
 
@@ -42,7 +42,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "iteration time", f"{show_time(time)}   ({describe_interval(interval)})"
     throughput = document["throughput_samples_per_s"]
     if throughput is not None:
-        yield "throughput", f"{throughput:.5g} samples/s on {counted(document['workers'], 'worker')}"
+        yield "throughput", f"{throughput:.5g} samples/s on {count_of(document['workers'], 'worker')}"
         yield "scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"
     traffic, density = document["traffic"], document["density"]
     link = traffic["busiest_link"]

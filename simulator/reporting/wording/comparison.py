@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.values import format_difference, format_error, format_value
-from simulator.units import counted
+from simulator.units import count_of
 
 _KINDS = {"s": "time", "B": "bytes", "share": "share", "": "number"}
 _SAME = 1e-12
@@ -18,7 +18,7 @@ _SIDES = {"both": "both", "a": "A only", "b": "B only"}
 
 def describe_side(side: dict[str, Any]) -> str:
     """What A or B is: its name, where it is, and how many points it has."""
-    points = f", {counted(side['points'], 'point')}" if "points" in side else ""
+    points = f", {count_of(side['points'], 'point')}" if "points" in side else ""
     return f"{side['name']} ({side['place']}{points})"
 
 
@@ -162,6 +162,6 @@ def _sweep_facts(document: dict[str, Any]) -> Iterator[str]:
     )
     for key, text in counts:
         if summary[key]:
-            yield f"{counted(summary[key], 'point')} {'has' if summary[key] == 1 else 'have'} {text}."
+            yield f"{count_of(summary[key], 'point')} {'has' if summary[key] == 1 else 'have'} {text}."
     if document["failed"]:
-        yield f"{counted(len(document['failed']), 'point')} failed in A or in B; `--json` names them."
+        yield f"{count_of(len(document['failed']), 'point')} failed in A or in B; `--json` names them."

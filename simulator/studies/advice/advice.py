@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.component import discover
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import read_document
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -85,14 +85,16 @@ def advise(
 
 def read_iterations(path: str) -> dict[str, float]:
     """A file that maps methods to iterations. Raises InputError with the place of everything that is wrong."""
-    place = find(path, None)
+    place = find_file(path, None)
     if place is None:
         raise InputError(Problem(path, "a YAML file of methods and iterations, such as `topk: 32000`", "nothing there"))
     document = read_document(place)
     if not isinstance(document.data, dict):
-        raise InputError(Problem(document.where(()), "a mapping from methods to iterations", shown(document.data)))
+        raise InputError(
+            Problem(document.where(()), "a mapping from methods to iterations", format_value(document.data))
+        )
     problems = [
-        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", shown(value))
+        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", format_value(value))
         for key, value in document.data.items()
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_ITERATIONS
     ]
@@ -107,7 +109,9 @@ def _checked(targets: Mapping[str, float]) -> dict[str, float]:
     if unknown:
         raise InputError(
             [
-                Problem("iterations to target", "a method, such as topk or 'topk 0.01'", f"'{n}'", nearest(n, kinds))
+                Problem(
+                    "iterations to target", "a method, such as topk or 'topk 0.01'", f"'{n}'", suggest_nearest(n, kinds)
+                )
                 for n in unknown
             ]
         )

@@ -8,7 +8,7 @@ from typing import Any
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.search import Outcome
 from simulator.studies.advice.wording import method_of, name_of
-from simulator.units import counted, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_time
 
 _NAMED = 6
 _SHARE = 0.01
@@ -139,7 +139,7 @@ def _calls(item: Outcome) -> int:
 
 
 def _called(item: Outcome) -> str:
-    return counted(_calls(item), "call")
+    return count_of(_calls(item), "call")
 
 
 def _waiting(scenario: Scenario, dense: Outcome, losing: Sequence[tuple[Outcome, float]]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
@@ -82,7 +82,7 @@ def _scenario(path: Path) -> dict[str, Any] | None:
         return None
     data = read_document(path).data
     if not isinstance(data, dict):
-        raise InputError(Problem(str(path), "a scenario: a mapping", shown(data)))
+        raise InputError(Problem(str(path), "a scenario: a mapping", format_value(data)))
     return data
 
 
@@ -98,8 +98,8 @@ def _sweep(place: str, folder: Path) -> SweepOutcome:
         table = pd.read_parquet(path)
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # pyarrow's and json's errors are ValueErrors
-        raise InputError(Problem(str(folder), "results of `sparsim sweep`", shown(str(error)))) from None
+        raise InputError(Problem(str(folder), "results of `sparsim sweep`", format_value(str(error)))) from None
     columns = list(table.columns)
     if not {"digest", "error"} <= set(columns):  # a sweep all of whose points failed has no more
-        raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {shown(columns)}"))
+        raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
     return SweepOutcome(place, table, tuple(columns[: columns.index("digest")]), manifest)

@@ -13,7 +13,7 @@ from simulator.models.timeline import BREAKDOWN
 from simulator.studies.compare.comparison import alike
 from simulator.studies.compare.differences import versions_changed
 from simulator.studies.compare.outcomes import SweepOutcome
-from simulator.units import counted
+from simulator.units import count_of
 
 _DIGITS = 12
 Key = tuple[Any, ...]
@@ -189,14 +189,14 @@ def _answer(joined: int, came_out: list[dict[str, Any]]) -> str:
         return "The sweeps have no point in common."
     counts = _summary(came_out, came_out)
     if not came_out:
-        return f"{counted(joined, 'point')} in common; none came out in both sweeps."
+        return f"{count_of(joined, 'point')} in common; none came out in both sweeps."
     parts = [
         f"{counts[word]} {'are' if counts[word] > 1 else 'is'} {word} in B"
         for word in ("faster", "slower")
         if counts[word]
     ]
     parts += [f"{counts['alike']} within 1 %"] if counts["alike"] else []
-    text = f"Of {counted(len(came_out), 'point')} that came out in both, {', '.join(parts)}."
+    text = f"Of {count_of(len(came_out), 'point')} that came out in both, {', '.join(parts)}."
     if counts["alike"] == len(came_out):
         return text
     return (

@@ -10,7 +10,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from simulator.errors import InputError, Problem, SparsimError, shown
+from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.studies.sweep.executors import Evaluator, Outcome, Outcomes, Queue
 
 _CONNECT_SECONDS = 15
@@ -66,7 +66,7 @@ class OnCluster:
         try:
             client = self.distributed.Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
-            raise InputError(Problem(where, "a Dask scheduler that answers", shown(str(error)))) from None
+            raise InputError(Problem(where, "a Dask scheduler that answers", format_value(str(error)))) from None
         try:
             client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except self.distributed.TimeoutError:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import InputError, Problem, nearest, shown
-from simulator.loading.documents import Document, Path_
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.loading.documents import Document, KeyPath
 from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 
@@ -30,7 +30,7 @@ class Axis:
 
     key: str
     values: tuple[Any, ...]
-    places: tuple[Path_, ...]
+    places: tuple[KeyPath, ...]
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -90,10 +90,10 @@ class _Reader:
     def grid(self) -> Grid:
         data = self.document.data
         if not isinstance(data, dict):
-            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", shown(data)))
+            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", format_value(data)))
         for key in data:
             if key not in KEYS:
-                self._wrong((key,), "a known key", f"'{key}'", nearest(str(key), KEYS))
+                self._wrong((key,), "a known key", f"'{key}'", suggest_nearest(str(key), KEYS))
         dimensions: list[tuple[Axis, ...]] = [(axis,) for axis in self._axes(data.get("vary", {}), ("vary",))]
         dimensions += self._zipped(data.get("zip", []))
         if "base" not in data:
@@ -112,19 +112,19 @@ class _Reader:
             raise InputError(self.problems)
         return Grid(tuple(dimensions), left_out)
 
-    def _wrong(self, path: Path_, what: str, got: str, hint: str = "", name: str = "") -> None:
+    def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
         where = self.document.where(path)
         label = name or ".".join(str(part) for part in path)
         self.problems.append(Problem(f"{where}: {label}" if label else where, what, got, hint))
 
-    def _axes(self, given: Any, path: Path_) -> Iterator[Axis]:
+    def _axes(self, given: Any, path: KeyPath) -> Iterator[Axis]:
         if not isinstance(given, dict):
-            self._wrong(path, "a mapping from dotted keys to values", shown(given))
+            self._wrong(path, "a mapping from dotted keys to values", format_value(given))
             return
         for key, values in given.items():
             at = (*path, key)
             if not all(str(key).split(".")):
-                self._wrong(at, "a dotted key such as cluster.nodes", shown(key))
+                self._wrong(at, "a dotted key such as cluster.nodes", format_value(key))
             elif key in self.seen:
                 self._wrong(at, "each key once", f"'{key}' again")
             else:
@@ -135,7 +135,7 @@ class _Reader:
 
     def _zipped(self, given: Any) -> Iterator[tuple[Axis, ...]]:
         if not isinstance(given, list):
-            self._wrong(("zip",), "a list of mappings whose lists go together", shown(given))
+            self._wrong(("zip",), "a list of mappings whose lists go together", format_value(given))
             return
         for number, group in enumerate(given):
             axes = tuple(self._axes(group, ("zip", number)))
@@ -146,34 +146,34 @@ class _Reader:
             elif axes:
                 yield axes
 
-    def _values(self, given: Any, path: Path_) -> tuple[list[Any], list[Path_]]:
+    def _values(self, given: Any, path: KeyPath) -> tuple[list[Any], list[KeyPath]]:
         """Values of one key, and their places; none where they can't be read."""
         if isinstance(given, dict) and ("from" in given or "to" in given):
             listed = self._range(given, path)
             return listed, [path] * len(listed)
         if not isinstance(given, list | tuple) or not given:
-            self._wrong(path, "a list of values, or {from, to, scale, points}", shown(given))
+            self._wrong(path, "a list of values, or {from, to, scale, points}", format_value(given))
             return [], []
         return list(given), [(*path, place) for place in range(len(given))]
 
-    def _range(self, given: Mapping[str, Any], path: Path_) -> list[Any]:
+    def _range(self, given: Mapping[str, Any], path: KeyPath) -> list[Any]:
         found = len(self.problems)
         for key in given:
             if key not in _RANGE:
-                self._wrong((*path, key), "a known key", f"'{key}'", nearest(str(key), _RANGE))
+                self._wrong((*path, key), "a known key", f"'{key}'", suggest_nearest(str(key), _RANGE))
         ends = []
         for key in ("from", "to"):
             end = number_of(given.get(key))
             if end is None:
-                got = shown(given[key]) if key in given else "nothing"
+                got = format_value(given[key]) if key in given else "nothing"
                 self._wrong((*path, key), "a number or a quantity with its unit", got)
             else:
                 ends.append(end)
         scale, points = given.get("scale", "linear"), given.get("points")
         if scale not in _SCALES:
-            self._wrong((*path, "scale"), "linear or log", shown(scale))
+            self._wrong((*path, "scale"), "linear or log", format_value(scale))
         if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MAX_POINTS:
-            got = "nothing" if points is None else shown(points)
+            got = "nothing" if points is None else format_value(points)
             self._wrong((*path, "points"), f"a whole number from 2 to {MAX_POINTS:,}", got)
         if len(ends) == 2:
             self._check_ends(given, ends, scale == "log", path)
@@ -188,7 +188,7 @@ class _Reader:
         made = _spread(ends[0][0], ends[1][0], int(points or 0), scale == "log", whole)
         return [f"{value!r} {unit}" for value in made] if unit else made
 
-    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: Path_) -> None:
+    def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: KeyPath) -> None:
         """Both ends in units of one kind, and so that steps between them can be counted."""
         got, least = f"{given['from']} and {given['to']}", min(ends)[0]
         if len({dimension for value, dimension in ends if value or dimension}) > 1:
@@ -202,11 +202,11 @@ class _Reader:
         """Which points (size,) match every condition of one of the entries."""
         left_out = np.zeros(grid.shape, dtype=bool)
         if not isinstance(given, list):
-            self._wrong(("skip",), "a list of mappings from dotted keys to values", shown(given))
+            self._wrong(("skip",), "a list of mappings from dotted keys to values", format_value(given))
             given = []
         for number, entry in enumerate(given):
             if not isinstance(entry, dict) or not entry:
-                self._wrong(("skip", number), "a mapping from dotted keys to values", shown(entry))
+                self._wrong(("skip", number), "a mapping from dotted keys to values", format_value(entry))
                 continue
             match = np.ones(grid.shape, dtype=bool)
             for key, condition in entry.items():
@@ -214,13 +214,13 @@ class _Reader:
             left_out |= match
         return left_out.ravel()
 
-    def _matching(self, key: str, condition: Any, path: Path_, grid: Grid) -> np.ndarray:
+    def _matching(self, key: str, condition: Any, path: KeyPath, grid: Grid) -> np.ndarray:
         """Where one condition holds, in a shape that goes with the grid's."""
         held: list[tuple[int, int, Axis]] = []
         for number, dimension in enumerate(grid.dimensions):
             held += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
         if not held:
-            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", nearest(key, self.seen))
+            self._wrong(path, "a key that varies, or a part of it", f"'{key}'", suggest_nearest(key, self.seen))
             return np.zeros(1, dtype=bool)
         if not self._readable(condition, path):
             return np.zeros(1, dtype=bool)
@@ -231,14 +231,16 @@ class _Reader:
         values = [part_of(value, rest, self.near) for value in axis.values]
         return np.array([matches(value, condition) for value in values]).reshape(shape)
 
-    def _readable(self, condition: Any, path: Path_) -> bool:
+    def _readable(self, condition: Any, path: KeyPath) -> bool:
         found = len(self.problems)
         if is_comparison(condition):
             for word, operand in condition.items():
                 if word in COMPARE and number_of(operand) is None:
-                    self._wrong((*path, word), "a number or a quantity with its unit", shown(operand))
+                    self._wrong((*path, word), "a number or a quantity with its unit", format_value(operand))
                 elif word not in COMPARE and word != NOT:
-                    self._wrong((*path, word), "a known comparison", f"'{word}'", nearest(word, [*COMPARE, NOT]))
+                    self._wrong(
+                        (*path, word), "a known comparison", f"'{word}'", suggest_nearest(word, [*COMPARE, NOT])
+                    )
         return len(self.problems) == found
 
 

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 
 from simulator.component import Spec
-from simulator.errors import InputError, Problem, nearest, shown
-from simulator.loading.documents import Document, Path_, read_document
-from simulator.loading.finding import find, missing
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.loading.documents import Document, KeyPath, read_document
+from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import problems_of
-from simulator.loading.replacing import replaced
+from simulator.loading.replacing import replace_key
 from simulator.prediction.run import run
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import Scenario
@@ -43,9 +43,9 @@ class _Unfit:
 class _Overlaid(Document):
     """A scenario whose varied keys stand in another file than the rest."""
 
-    lookup: Callable[[Path_], str] = field(kw_only=True)
+    lookup: Callable[[KeyPath], str] = field(kw_only=True)
 
-    def where(self, path: Path_) -> str:
+    def where(self, path: KeyPath) -> str:
         """`file:line:column` of a part: of the value that was chosen for it, or in the base."""
         return self.lookup(path)
 
@@ -154,7 +154,7 @@ class Points:
                 parts = [value for (at, _), value in self.parts.items() if at == anchor and isinstance(value, Spec)]
                 fields = {name for part in parts for name in type(part).model_fields}
                 where = f"{self.document.where(axis.places[0][:2])}: {axis.key}"
-                hint = nearest(axis.parts[-1], fields) if fields else ""
+                hint = suggest_nearest(axis.parts[-1], fields) if fields else ""
                 problems.append(Problem(where, "a known key", f"'{axis.parts[-1]}'", hint))
         return problems
 
@@ -224,7 +224,7 @@ class Points:
     def _replaced(self, data: Any, place: int, chosen: int) -> Any:
         axis = self.axes[place]
         try:
-            return replaced(data, axis.key, axis.values[chosen], self.near)
+            return replace_key(data, axis.key, axis.values[chosen], self.near)
         except InputError as error:
             self.applied.add(place)
             where = f"{self.place_of(place, chosen)}: {axis.key}"
@@ -238,7 +238,7 @@ class Points:
         except ValidationError:
             return _Unfit(value)
 
-    def _where(self, path: Path_, choice: tuple[int, ...]) -> str:
+    def _where(self, path: KeyPath, choice: tuple[int, ...]) -> str:
         names = tuple(str(part) for part in path)
         inside = [place for place, axis in enumerate(self.axes) if names[: len(axis.parts)] == axis.parts]
         if not inside:
@@ -248,7 +248,7 @@ class Points:
         return self.document.where((*axis.places[choice[place]], *path[len(axis.parts) :]))
 
 
-def _base(document: Document, near: Path) -> tuple[Document, Path_, dict[str, Any], Path]:
+def _base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[str, Any], Path]:
     """The base scenario: its document, where in it, its data, and the folder that its names are looked up beside."""
     given = document.data["base"]
     if isinstance(given, Scenario):
@@ -257,13 +257,13 @@ def _base(document: Document, near: Path) -> tuple[Document, Path_, dict[str, An
         return document, ("base",), _active(given), near
     where = f"{document.where(('base',))}: base"
     if not isinstance(given, str):
-        raise InputError(Problem(where, "a scenario or its name", shown(given)))
-    found = find(given, near, "scenarios")
+        raise InputError(Problem(where, "a scenario or its name", format_value(given)))
+    found = find_file(given, near, "scenarios")
     if found is None:
-        raise missing(given, where, "", "scenarios")
+        raise missing_file_error(given, "scenarios", where, near=True)
     named = read_document(found)
     if not isinstance(named.data, dict):
-        raise InputError(Problem(named.where(()), "a scenario: a mapping", shown(named.data)))
+        raise InputError(Problem(named.where(()), "a scenario: a mapping", format_value(named.data)))
     return named, (), _active(named.data), found.parent
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.loading.documents import read_document
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file
 from simulator.units import TABLES, parse
 
 COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -88,7 +88,7 @@ def part_of(value: Any, rest: list[str], near: Path) -> Any:
     """What stands at a dotted key below a value; None where nothing does."""
     for name in rest:
         if isinstance(value, str):
-            path = find(value, near)
+            path = find_file(value, near)
             value = {"kind": value} if path is None else read_document(path).data
         value = value.get(name) if isinstance(value, dict) else None
     return value

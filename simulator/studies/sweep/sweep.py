@@ -37,9 +37,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InputError, Problem, SparsimError, shown
+from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import find, missing
+from simulator.loading.finding import find_file, missing_file_error
 from simulator.scenario.versions import versions
 from simulator.studies.sweep.executors import Executor, Here, Outcome, Processes
 from simulator.studies.sweep.journal import Journal
@@ -206,17 +206,17 @@ def _row(number: int, plan: Plan, journal: Journal) -> dict[str, Any]:
 def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
     if isinstance(source, Mapping):
         return Document("sweep", dict(source), {}), Path()
-    found = find(str(source), None, "scenarios/sweeps") or find(str(source), None, "scenarios")
+    found = find_file(str(source), None, "scenarios/sweeps") or find_file(str(source), None, "scenarios")
     if found is None:
-        raise missing(str(source), "sweep", "", "scenarios/sweeps")
+        raise missing_file_error(str(source), "scenarios/sweeps")
     return read_document(found), found.parent
 
 
 def _based(document: Document, base: str | Path) -> Document:
     """The sweep over another scenario. Raises InputError where there is none of that name."""
-    found = find(str(base), None, "scenarios")
+    found = find_file(str(base), None, "scenarios")
     if found is None:
-        raise missing(str(base), "--base", "", "scenarios")
+        raise missing_file_error(str(base), "scenarios", "--base")
     return replace(document, data={**document.data, "base": str(found.resolve())})
 
 
@@ -227,7 +227,7 @@ def _executor(workers: int | None, cluster: str | None) -> Executor:
         return OnCluster(cluster)
     count = (os.cpu_count() or 1) if workers is None else workers
     if count < 1:
-        raise InputError(Problem("workers", "at least 1", shown(workers)))
+        raise InputError(Problem("workers", "at least 1", format_value(workers)))
     return Here() if count == 1 else Processes(count)
 
 

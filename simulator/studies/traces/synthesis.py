@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_document
-from simulator.loading.problems import problems_of
+from simulator.loading.problems import validate_document
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.studies.traces.trace_study import folder_of
@@ -27,11 +26,7 @@ def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> 
     if like is not None:
         generator = fitted(folder_of(like))
     else:
-        document = read_document(Path(str(spec)))
-        try:
-            generator = Synthetic.model_validate(document.data, context={"units_required": True})
-        except ValidationError as error:
-            raise InputError(problems_of(error, document)) from None
+        generator = validate_document(Synthetic.model_validate, read_document(Path(str(spec))))
     layers = [Layer(name=f"layer {i}", numel=layer.numel) for i, layer in enumerate(generator.layers)]
     about = {
         "model": f"synthetic, seed {generator.seed}",

@@ -10,9 +10,9 @@ import numpy as np
 
 from simulator.component import build
 from simulator.engine.replay import add_steps, replay_trace, replayed_unions
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
-from simulator.loading.finding import TRACE_FILE, find, known_traces
+from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import union_density
@@ -148,10 +148,9 @@ def parsed_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
 
 def folder_of(name: str) -> Path:
     """The folder of a trace given by path or by name. Raises InputError where there is none."""
-    found = find(name, None)
+    found = find_file(name, None)
     if found is None or found.name != TRACE_FILE:
-        hint = nearest(name, known_traces())
-        raise InputError(Problem(name, f"a trace folder with {TRACE_FILE}", "none", hint if "mean" in hint else ""))
+        raise missing_file_error(name, "traces")
     return found.parent
 
 

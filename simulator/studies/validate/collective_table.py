@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_alone
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
 from simulator.topologies.base import Topology
@@ -92,7 +92,7 @@ def read(path: Path) -> list[Row]:
             for cells in reader:
                 rows += _row(cells, f"{path}:{reader.line_num}", problems)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "a readable CSV file", shown(str(error)))) from None
+        raise InputError(Problem(str(path), "a readable CSV file", format_value(str(error)))) from None
     if problems or not rows:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return rows
@@ -105,11 +105,13 @@ def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> li
     except ValidationError as error:
         for item in error.errors():
             what = item["msg"].removeprefix("Input should be ")
-            problems.append(Problem(f"{where}: {item['loc'][0]}", what, shown(item["input"])))
+            problems.append(Problem(f"{where}: {item['loc'][0]}", what, format_value(item["input"])))
         return []
     if row.collective not in ALGORITHMS:
         what = f"one of {', '.join(ALGORITHMS)}"
-        problems.append(Problem(f"{where}: collective", what, row.collective, nearest(row.collective, ALGORITHMS)))
+        problems.append(
+            Problem(f"{where}: collective", what, row.collective, suggest_nearest(row.collective, ALGORITHMS))
+        )
     return [row]
 
 

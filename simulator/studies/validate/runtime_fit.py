@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.errors import InputError, Problem, nearest
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
@@ -57,7 +57,9 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_o
     """
     unknown = [term for term in terms if term not in FITTABLE]
     if unknown:
-        raise InputError([Problem("calibrate runtime", "a runtime term", t, nearest(t, FITTABLE)) for t in unknown])
+        raise InputError(
+            [Problem("calibrate runtime", "a runtime term", t, suggest_nearest(t, FITTABLE)) for t in unknown]
+        )
     rows = [s for s in scenarios if s.measured and s.measured.iteration_time and s.measured.used_in_fit is True]
     if len(rows) < max(1, len(terms)):
         hint = "mark rows with `measured: {used_in_fit: true}`"

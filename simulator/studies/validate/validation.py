@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.loading.finding import find
+from simulator.loading.finding import find_file, find_shipped
 from simulator.prediction.evidence import model_error, prediction_interval
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.reading import load
@@ -75,7 +75,7 @@ def scenario_files(places: Sequence[str | Path]) -> list[Path]:
             continue
         if path.suffix == ".csv" and path.is_file():
             continue
-        found = find(str(place), None, "scenarios")
+        found = find_file(str(place), None, "scenarios")
         if found is None:
             raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
         files.append(found)
@@ -94,11 +94,10 @@ def table_files(places: Sequence[str | Path]) -> list[Path]:
 
 
 def _shipped() -> Path:
-    package = Path(__file__).parents[2]
-    for root in (Path("scenarios"), package / "scenarios", package.parent / "scenarios"):
-        if (root / DEFAULT).is_dir():
-            return root / DEFAULT
-    raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
+    folder = find_shipped(f"scenarios/{DEFAULT}", here=True)
+    if folder is None:
+        raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
+    return folder
 
 
 def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:

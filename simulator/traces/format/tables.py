@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
@@ -83,7 +83,7 @@ class Table:
                     pending.append(table.slice(start, end - start))
             yield from self._emit(number, row, pending, wanted)
         except _DAMAGED as error:
-            got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
             raise InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")) from None
 
     def replaced(self, row: int) -> InputError:
@@ -150,7 +150,7 @@ class Table:
             schema, about = file.schema_arrow, file.metadata
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
         except _DAMAGED as error:
-            got = shown(str(error).splitlines()[0] if str(error) else type(error).__name__)
+            got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
             problems.append(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
             return False
         before = len(problems)
@@ -206,7 +206,9 @@ class Table:
         def note(bad: np.ndarray, column: str, what: str, values: np.ndarray) -> bool:
             at = int(bad.argmax())
             if bad.any():
-                problems.append(Problem(f"{self._at(first + at)}, column {column}", what, shown(values[at].item())))
+                problems.append(
+                    Problem(f"{self._at(first + at)}, column {column}", what, format_value(values[at].item()))
+                )
             return bool(bad.any())
 
         layers = len(numels)

@@ -14,16 +14,18 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from simulator.component import Spec, expected
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
+from simulator.loading.documents import read_document
+from simulator.loading.finding import TRACE_FILE
+from simulator.loading.layer_table import read_layers
+from simulator.loading.problems import validate_document
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.traces.format.tables import Keys, Table
-from simulator.traces.format.texts import UnionPoint, read_layers, read_spec, read_unions
+from simulator.traces.format.unions import UnionPoint, read_unions
 
-FILES = ("trace.yaml", "layers.csv", "gradients.parquet")
+FILES = (TRACE_FILE, "layers.csv", "gradients.parquet")
 """The files that every trace has."""
-
-
 MAX_TRACE_WORKERS = 4096
 Number = Annotated[int, Field(ge=0, lt=2**31)]
 """Of an iteration: they are stored as int32."""
@@ -111,11 +113,15 @@ class Trace:
             what, got = f"a trace folder with {', '.join(FILES)}", f"no {', '.join(missing)}"
             raise InputError(Problem(str(folder), what, got))
         problems: list[Problem] = []
-        spec = read_spec(folder / FILES[0], TraceSpec, problems)
-        layers, shapes = read_layers(folder / FILES[1], problems)
-        unsound = bool(problems)
-        unions = read_unions(folder / "union.csv", problems)
-        if spec is None or unsound:
+        spec, layers = None, None
+        unions: tuple[UnionPoint, ...] = ()
+        with collect_problems(problems):
+            spec = validate_document(TraceSpec.model_validate, read_document(folder / FILES[0]))
+        with collect_problems(problems):
+            layers, shapes = read_layers(folder / FILES[1])
+        with collect_problems(problems):
+            unions = read_unions(folder / "union.csv")
+        if spec is None or layers is None:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
         keys = Table(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)

@@ -16,8 +16,8 @@ import yaml
 from simulator.errors import SparsimError
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.traces.format.texts import UnionPoint
 from simulator.traces.format.trace import FILES, TraceSpec, described
+from simulator.traces.format.unions import UnionPoint
 
 
 class TraceWriter:

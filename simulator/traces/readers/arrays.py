@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.traces.format.trace import MAX_TRACE_WORKERS, TraceSpec
@@ -86,7 +86,7 @@ def _arrays(file: Path) -> dict[str, Any]:
         with np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except _DAMAGED as error:
-        raise InputError(Problem(str(file), what, shown(str(error) or type(error).__name__))) from None
+        raise InputError(Problem(str(file), what, format_value(str(error) or type(error).__name__))) from None
 
 
 def _fits(array: np.ndarray) -> bool:

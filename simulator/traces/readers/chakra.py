@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.traces.readers.kineto_events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import json_members
 
@@ -75,7 +75,7 @@ def read_chakra(path: Path) -> ChakraTrace:
             node = _node(item)
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             if len(problems) < MAX_PROBLEMS:
-                problems.append(Problem(f"{path}: node {count}", "a node of a Chakra trace", shown(item)))
+                problems.append(Problem(f"{path}: node {count}", "a node of a Chakra trace", format_value(item)))
             continue
         if node is not None:
             nodes.append(node)

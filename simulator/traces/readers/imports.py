@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
+from simulator.loading.csv_tables import write_rows
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
-from simulator.traces.readers.csv_tables import write_rows
 from simulator.traces.readers.kineto_workload import import_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning

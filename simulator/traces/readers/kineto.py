@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.models.layers import VALUE_BYTES
 from simulator.traces.readers.kineto_events import (
     ACCUMULATE,
@@ -120,7 +120,7 @@ def read_kineto(path: Path) -> KinetoTrace:
             try:
                 events.workers = whole(item.get("world_size") or 0)
             except (TypeError, ValueError, OverflowError):
-                got = shown(item["world_size"])
+                got = format_value(item["world_size"])
                 events.problems.append(Problem(f"{path}: distributedInfo: world_size", "a whole number", got))
     if not events.count:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
@@ -79,7 +79,7 @@ class Events:
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             if len(self.problems) < MAX_PROBLEMS:
                 where = f"{self.path}: event {self.count}"
-                self.problems.append(Problem(where, "an event with ts and dur in microseconds", shown(event)))
+                self.problems.append(Problem(where, "an event with ts and dur in microseconds", format_value(event)))
 
     def _runtime(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         if "correlation" in args:

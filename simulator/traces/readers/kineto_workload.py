@@ -10,7 +10,7 @@ import numpy as np
 import yaml
 
 from simulator.errors import InputError, Problem
-from simulator.traces.readers.csv_tables import write_rows
+from simulator.loading.csv_tables import write_rows
 from simulator.traces.readers.kineto import GradientReady, KinetoTrace, ddp_buckets, read_kineto
 
 _READY = ("iteration", "order", "node", "sequence", "numel", "ready_s", "forward_s")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 _TAG = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
@@ -241,7 +241,9 @@ class _Reader:
 
     def _note(self, number: int, expected: str, got: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(Problem(f"{self.path}:{number}", expected, got if len(got) < 60 else shown(got)))
+            self.problems.append(
+                Problem(f"{self.path}:{number}", expected, got if len(got) < 60 else format_value(got))
+            )
 
 
 _NAMES = {

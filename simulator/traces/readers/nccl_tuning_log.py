@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
@@ -91,11 +91,11 @@ def read_nccl_tuning(path: Path) -> TuningLog:
             columns = [(heading[place // each], _word(part)) for place, part in enumerate(rest)] if not odd else []
             if not columns:
                 what = f"as many protocols for each of {len(heading)} algorithms"
-                problems.append(Problem(f"{path}:{number}", what, shown(found[1].strip())))
+                problems.append(Problem(f"{path}:{number}", what, format_value(found[1].strip())))
         elif name in _FUNCTIONS and rest and columns:
             made = _cells(_FUNCTIONS[name], rest, columns, number)
             if isinstance(made, str):
-                problems.append(Problem(f"{path}:{number}", made, shown(found[1].strip())))
+                problems.append(Problem(f"{path}:{number}", made, format_value(found[1].strip())))
             else:
                 cells += made
         elif choice := _CHOICE.search(found[1]):

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from simulator.errors import Problem, shown
+from simulator.errors import Problem, format_value
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
@@ -92,14 +92,14 @@ def read_osu(path: Path) -> OsuFile:
             close()
             columns = _COLUMNS.findall(line)
             if not any(_LATENCY.fullmatch(column) for column in columns):
-                problems.append(Problem(f"{path}:{number}", "a table of latencies in us", shown(line)))
+                problems.append(Problem(f"{path}:{number}", "a table of latencies in us", format_value(line)))
                 columns = []
         elif line.strip() and not line.startswith("#") and title and columns:
             row = _row(line.split(), columns, number)
             if isinstance(row, OsuRow):
                 rows.append(row)
             else:
-                problems.append(Problem(f"{path}:{number}", row, shown(line.strip())))
+                problems.append(Problem(f"{path}:{number}", row, format_value(line.strip())))
     close()
     if not tables and not problems:
         problems.append(Problem(str(path), "output of an OSU benchmark", "none of its tables"))

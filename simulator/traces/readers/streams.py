@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 
 CHUNK = 2**20
 MAX_VALUE = 2**24
@@ -133,7 +133,7 @@ class JsonReader:
                 # Cut off by the chunk's end, or damaged: more text tells. Twice as much, since all is read again.
                 if len(self._text) - self._at < MAX_VALUE and self._fill(len(self._text) - self._at):
                     continue
-                got = "the end of the file" if self._ended else shown(self._text[self._at : self._at + 40])
+                got = "the end of the file" if self._ended else format_value(self._text[self._at : self._at + 40])
                 raise InputError(Problem(self.place, "a JSON value", got, str(error).split(":")[0])) from None
             if end == len(self._text) and self._fill():
                 continue  # a number may go on in the next chunk
@@ -182,7 +182,7 @@ def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str
     while True:
         key = reader.value()
         if not isinstance(key, str):
-            raise InputError(Problem(reader.place, "a name in quotes", shown(key)))
+            raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
         reader.take(":")
         if key in streamed and reader.peek() == "[":
             yield from _items(reader, key)

@@ -217,8 +217,8 @@ ERRORS = {
     "nothing to vary": (BASE, "<tmp>:1:1: vary: expected keys to `vary` or to `zip`, got none"),
     "no such base": (
         "base: quickstrt\nvary: {seed: [1]}\n",
-        "<tmp>:1:1: base: expected a file beside this one, in ./configs or in the package, got 'quickstrt': "
-        "did you mean 'quickstart'?",
+        "<tmp>:1:1: base: no scenario named 'quickstrt' next to this file, in the current folder, in ./scenarios or in "
+        "the package: did you mean 'quickstart'?",
     ),
     "a base that is no name": (
         "base: 3\nvary: {seed: [1]}\n", "<tmp>:1:1: base: expected a scenario or its name, got 3",
@@ -398,8 +398,8 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
     assert made["digest"].tolist() == [load("ring_check", (f"cluster.nodes={nodes}",)).digest for nodes in (2, 4)]
     result = CliRunner().invoke(main, ["sweep", str(path), "--base", "ring_chek", "--out", f"{tmp_path}/b"])
     assert result.exit_code == 2
-    assert result.stderr.startswith("--base: expected a file beside this one, ")
-    assert result.stderr.endswith("got 'ring_chek': did you mean 'ring_check'?\n")
+    assert result.stderr.startswith("--base: no scenario named 'ring_chek' in the current folder, ")
+    assert result.stderr.endswith("in the package: did you mean 'ring_check'?\n")
 
 
 def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch):

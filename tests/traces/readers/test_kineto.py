@@ -8,7 +8,7 @@ import pytest
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
-from simulator.scenario.layer_table import read_layers
+from simulator.loading.layer_table import read_layers
 from simulator.traces.readers.kineto import ddp_buckets, read_kineto
 from simulator.traces.readers.kineto_workload import import_kineto
 
@@ -70,9 +70,9 @@ def test_buckets_close_with_the_tensor_that_fills_them():
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
     path = write_json(tmp_path / "model.pt.trace.json.gz", kineto_trace(sizes=SIZES, steps=4, nccl=[(1024, 5.0)]))
     import_kineto(path, tmp_path / "out", 32)
-    rows = read_layers(tmp_path / "out" / "layers.csv")
-    assert [row["numel"] for row in rows] == list(reversed(SIZES))
-    assert [row["backward"] for row in rows] == ["0.0001 s"] * len(SIZES)
+    layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    assert [layer.numel for layer in layers] == list(reversed(SIZES))
+    assert [layer.backward for layer in layers] == [0.0001] * len(SIZES)
     assert (tmp_path / "out" / "gradient_ready.csv").read_text().count("\n") == 1 + 4 * len(SIZES)
     assert (tmp_path / "out" / "collectives.csv").read_text().count("\n") == 1 + 4
 

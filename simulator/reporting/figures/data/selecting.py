@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.errors import InputError, Problem, nearest, shown
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.reporting.figures.data.sources import Source
 
 
@@ -30,7 +30,7 @@ def select_rows(source: Source, conditions: Mapping[str, Any]) -> Source:
         if not kept.any():
             known = ", ".join(str(item) for item in table[column].drop_duplicates().head(12))
             raise InputError(
-                Problem(f"--where {key}", "a value that is in the sweep", shown(value), f"there are {known}")
+                Problem(f"--where {key}", "a value that is in the sweep", format_value(value), f"there are {known}")
             )
         table = table[kept]
     return replace(source, table=table.reset_index(drop=True))
@@ -40,7 +40,9 @@ def _find_column(table: pd.DataFrame, key: str) -> str:
     for suffix in ("", "_bytes_per_s", "_bytes", "_s"):
         if key + suffix in table:
             return key + suffix
-    raise InputError(Problem("--where", "a column of the sweep", repr(key), nearest(key, map(str, table.columns))))
+    raise InputError(
+        Problem("--where", "a column of the sweep", repr(key), suggest_nearest(key, map(str, table.columns)))
+    )
 
 
 def _equal_rows(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:

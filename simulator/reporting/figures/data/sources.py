@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from simulator.errors import InputError, Problem, shown
+from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import parse_document, read_document
-from simulator.loading.finding import TRACE_FILE, find
+from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Gpu
 
@@ -83,7 +83,7 @@ def open_source(place: str) -> Source:
         return of_document(_parse_json(_read_text(path), place), place)
     if path.is_file() and path.suffix in (".parquet", ".csv", ".gz"):
         return _of_table(path, place)
-    found = find(place, None)
+    found = find_file(place, None)
     if found is not None and found.name == TRACE_FILE:
         return Source(place, "trace", folder=found.parent)
     if found is not None:
@@ -110,7 +110,7 @@ def of_table(table: pd.DataFrame, place: str) -> Source:
         return Source(place, "sweep", table=table[~failed & table["iteration_time_s"].notna()].reset_index(drop=True))
     if {"kernel", "elements", "median_s"} <= set(table.columns):
         return Source(place, "timings", table=table)
-    raise _unknown_source(place, f"a table with other columns: {shown(', '.join(map(str, table.columns)))}")
+    raise _unknown_source(place, f"a table with other columns: {format_value(', '.join(map(str, table.columns)))}")
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -118,7 +118,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     try:
         return pd.read_csv(path)
     except (OSError, ValueError) as error:
-        raise InputError(Problem(str(path), "a CSV table", shown(str(error)))) from None
+        raise InputError(Problem(str(path), "a CSV table", format_value(str(error)))) from None
 
 
 def _of_folder(folder: Path, place: str) -> Source:
@@ -141,7 +141,7 @@ def _of_table(path: Path, place: str) -> Source:
     try:
         return of_table(pd.read_parquet(path), place)
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise InputError(Problem(place, "a Parquet table", shown(str(error)))) from None
+        raise InputError(Problem(place, "a Parquet table", format_value(str(error)))) from None
 
 
 def _of_yaml(path: Path, place: str) -> Source:
@@ -162,14 +162,14 @@ def _parse_json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise InputError(Problem(place, "a JSON document", shown(str(error)))) from None
+        raise InputError(Problem(place, "a JSON document", format_value(str(error)))) from None
 
 
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem(str(path), "a readable file", shown(str(error)))) from None
+        raise InputError(Problem(str(path), "a readable file", format_value(str(error)))) from None
 
 
 def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
@@ -184,6 +184,6 @@ def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         key, separator, value = text.partition("=")
         if not key or not separator:
-            raise InputError(Problem("--set", "KEY=VALUE", shown(text)))
+            raise InputError(Problem("--set", "KEY=VALUE", format_value(text)))
         made[key] = parse_document(value, "--set").data
     return made

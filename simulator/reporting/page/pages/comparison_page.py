@@ -20,7 +20,7 @@ from simulator.reporting.wording.comparison import (
     value_rows,
     warning_rows,
 )
-from simulator.units import counted
+from simulator.units import count_of
 
 _ROWS = 500
 _BARS = Column("bars", "A (blue), B (orange)", "bars")
@@ -102,7 +102,7 @@ def _sweep_tables(document: dict[str, Any]) -> Iterator[Table]:
     for side in "ab":
         only = [(point_name(key),) for key in document[f"only_{side}"]]
         if only:
-            yield _text_table(f"In {side.upper()} only: {counted(len(only), 'point')}", ("point",), only[:_ROWS])
+            yield _text_table(f"In {side.upper()} only: {count_of(len(only), 'point')}", ("point",), only[:_ROWS])
     failed = document["failed"]
     if failed:
         errors = ("error_a", "error_b")
@@ -110,7 +110,7 @@ def _sweep_tables(document: dict[str, Any]) -> Iterator[Table]:
             (point_name({k: v for k, v in item.items() if k not in errors}), *(item[key] or "" for key in errors))
             for item in failed[:_ROWS]
         ]
-        yield _text_table(f"Failed: {counted(len(failed), 'point')}", ("point", "A", "B"), rows)
+        yield _text_table(f"Failed: {count_of(len(failed), 'point')}", ("point", "A", "B"), rows)
 
 
 def _points(points: Sequence[tuple[str, dict[str, Any]]]) -> Table:

@@ -9,7 +9,7 @@ from simulator.reporting.page.charts import chart_of_settings
 from simulator.reporting.page.pages.run_page import provenance
 from simulator.reporting.page.parts import Column, Page, Table
 from simulator.reporting.wording.values import format_value
-from simulator.units import counted
+from simulator.units import count_of
 
 _ERRORS = (
     Column("group", "set-up"),
@@ -90,4 +90,4 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         for warning in row.get("warnings") or ():
             found.setdefault(warning, set()).add(row["scenario"])
-    return [f"{warning} ({counted(len(names), 'scenario')})" for warning, names in found.items()]
+    return [f"{warning} ({count_of(len(names), 'scenario')})" for warning, names in found.items()]

@@ -1,0 +1,54 @@
+"""layers.csv: the tensors of a workload or of a trace."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.csv_tables import read_rows
+from simulator.models.layers import Layer
+from simulator.models.limits import MAX_LAYERS
+
+TIMES = ("forward_s", "backward_s")
+_MAX_DIMENSIONS = 64
+
+
+def read_layers(path: Path, times_needed: bool = False) -> tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]:
+    """The tensors of a layers.csv in forward order, and their shapes where all are given.
+
+    Columns: name, numel, forward_s, backward_s (0 where they may be left out and are) and shape. Raises InputError
+    with file, line and column of everything that is wrong.
+    """
+    layers: list[Layer] = []
+    shapes: list[tuple[int, ...]] = []
+    problems: list[Problem] = []
+    names = set[str]()
+    for row in read_rows(path, ("name", "numel", *(TIMES if times_needed else ())), problems):
+        if len(layers) == MAX_LAYERS:
+            problems.append(Problem(row.where, f"at most {MAX_LAYERS} layers", "more"))
+            break
+        name, text = row.cells["name"], row.cells.get("shape", "")
+        numel = row.convert("numel", int, "a whole number from 1 up", lambda n: 1 <= n <= 10**12)
+        times = [
+            row.convert(column, float, "seconds, 0 or more", lambda t: 0 <= t < 1e9)
+            if times_needed or row.cells.get(column)
+            else 0.0
+            for column in TIMES
+        ]
+        shape = row.convert("shape", _parse_shape, "a shape such as 64x3x7x7") if text else ()
+        if shape and numel and (min(shape) < 1 or math.prod(shape) != numel):
+            row.note("shape", f"a shape of {numel} elements", text)
+        if name in names:
+            row.note("name", "a name of its own", format_value(name))
+        names.add(name)
+        if None not in (numel, *times, shape):
+            layers.append(Layer.model_construct(name=name, numel=numel, forward=times[0], backward=times[1]))
+            shapes.append(shape)
+    if problems or not layers:
+        raise InputError(problems or Problem(str(path), "at least one layer", "none"))
+    return tuple(layers), tuple(shapes) if all(shapes) else ()
+
+
+def _parse_shape(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("x", maxsplit=_MAX_DIMENSIONS))

@@ -1,0 +1,54 @@
+"""layers.csv: read with shapes and times, and every damaged row named."""
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.loading.layer_table import read_layers
+from simulator.models.layers import Layer
+
+HEADER = "name,numel,forward_s,backward_s\n"
+
+
+def test_layers_are_read_with_their_times(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_bytes(b"\xef\xbb\xbfname,shape,numel,forward_s,backward_s\r\nfc,10x2,20,1e-3,0.002\r\n")
+    layer = Layer(name="fc", numel=20, forward=0.001, backward=0.002)
+    assert read_layers(path, times_needed=True) == ((layer,), ((10, 2),))
+
+
+def test_times_may_be_left_out_where_they_are_not_needed(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel\nfc,20\n")
+    assert read_layers(path) == ((Layer(name="fc", numel=20),), ())
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("", ":1: expected the columns name, numel, forward_s, backward_s, got an empty file"),
+        ("name,numel\na,1\n", ":1: expected the columns name, numel, forward_s, backward_s, got 'name, numel'"),
+        (f"{HEADER}a,1,0,0\nb,1e3,0,0\n", ":3: "),
+        (f"{HEADER}\na,1,0,x\n", ":3: "),
+        (f"{HEADER}a,1\n", ":2: "),
+        (f"{HEADER}a,{'9' * 5000},0,0\n", ":2: "),
+        (f"{HEADER}{'a' * 200_000},1,0,0\n", ":2: expected well-formed CSV"),
+    ],
+    ids=["empty", "columns", "numel", "time", "short", "long number", "long field"],
+)
+def test_bad_layers_are_refused_with_their_row(tmp_path, content, place):
+    path = tmp_path / "layers.csv"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        read_layers(path, times_needed=True)
+    assert str(caught.value).startswith(f"{path}{place}")
+
+
+def test_every_bad_row_is_reported(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text(f"{HEADER}a,x,0,0\nb,1,0,0\nc,1,y,0\n")
+    with pytest.raises(InputError) as caught:
+        read_layers(path, times_needed=True)
+    places = [problem.where.removeprefix(f"{path}:").partition(":")[0] for problem in caught.value.problems]
+    assert places == ["2", "4"]
+    with pytest.raises(InputError, match="a readable file"):
+        read_layers(tmp_path / "nothing.csv")
