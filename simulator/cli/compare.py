@@ -47,7 +47,7 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
     document = compare_outcomes(a, b, set_a, set_b)
     if out is not None:
         from simulator.reporting.page.pages.comparison_page import comparison_page
-        from simulator.studies.sweep.storage import write_text
+        from simulator.studies.storage.files import write_text
 
         write_text(out, comparison_page(document))
     if as_json:

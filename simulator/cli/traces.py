@@ -142,7 +142,7 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
         from simulator.reporting.figures.making import make
-        from simulator.studies.sweep.storage import write_text
+        from simulator.studies.storage.files import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):

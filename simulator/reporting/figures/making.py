@@ -15,7 +15,8 @@ from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.selecting import selected
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
 from simulator.reporting.figures.style.style import drawn, save
-from simulator.studies.sweep.storage import store, write_text
+from simulator.studies.storage.files import write_text
+from simulator.studies.storage.run_files import store
 
 if TYPE_CHECKING:
     from simulator.reporting.figures.style.picture import Picture

@@ -22,7 +22,7 @@ from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
 from simulator.scenario.versions import versions
-from simulator.studies.sweep.storage import write_text
+from simulator.studies.storage.files import write_text
 
 if TYPE_CHECKING:
     import jinja2

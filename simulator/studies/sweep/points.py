@@ -20,9 +20,9 @@ from simulator.loading.replacing import replaced
 from simulator.prediction.run import run
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import Scenario
+from simulator.studies.storage.rows import UNITS, figure, label, row_of
 from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.grid import Axis, Grid, read_grid
-from simulator.studies.sweep.rows import UNITS, figure, label, row_of
 from simulator.studies.sweep.skip_conditions import number_of
 
 _INERT = ("versus", "question", "measured")

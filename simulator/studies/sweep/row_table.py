@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from simulator.errors import InputError, Problem
+from simulator.studies.storage.files import replace_file
 
 _WHOLE = ("workers", "seed")
 
@@ -55,24 +53,3 @@ def write_table(folder: Path, name: str, frame: pd.DataFrame) -> None:
     """Write `name`.parquet and `name`.csv, each whole or not at all. Raises InputError where that can't be done."""
     replace_file(folder / f"{name}.parquet", lambda path: frame.to_parquet(path, engine="pyarrow", index=False))
     replace_file(folder / f"{name}.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
-
-
-def replace_file(path: Path, write: Callable[[str], object]) -> None:
-    """Let `write` make a file beside `path`, flush it to the disk and put it in place.
-
-    Raises InputError where the folder can't be written.
-    """
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            write(name)
-            os.fsync(handle)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None

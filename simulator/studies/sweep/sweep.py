@@ -41,10 +41,10 @@ from simulator.errors import InputError, Problem, SparsimError, shown
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find, missing
 from simulator.scenario.versions import versions
+from simulator.studies.storage.files import write_text
 from simulator.studies.sweep.executors import Executor, Here, Outcome, Processes
 from simulator.studies.sweep.journal import Journal
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.storage import write_text
 from simulator.studies.sweep.sweep_plan import Plan, Shard, planned
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from simulator.loading.documents import Document, parse_document, read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
+from simulator.studies.storage.rows import row_of
 from simulator.studies.sweep.executors import BATCH_SECONDS, Here, Outcome, Processes, Queue
 from simulator.studies.sweep.grid import read_grid
 from simulator.studies.sweep.journal import Journal, line_of
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.row_table import table as table_of
-from simulator.studies.sweep.rows import row_of
 from simulator.studies.sweep.sweep import Failed, run_sweep, sweep
 from simulator.studies.sweep.sweep_plan import planned
 
