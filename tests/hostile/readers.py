@@ -23,8 +23,8 @@ from simulator.prediction.run import run
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load, load_versus
 from simulator.studies.advice.targets import read_iterations
+from simulator.studies.storage.journal_records import line_of
 from simulator.studies.storage.run_files import as_yaml
-from simulator.studies.sweep.journal import line_of
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
