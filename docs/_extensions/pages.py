@@ -16,7 +16,7 @@ from simulator.loading.documents import read_document
 from simulator.prediction.result_keys import RESULT_KEYS
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
-from simulator.studies.sweep.rows import row_of
+from simulator.studies.storage.rows import row_of
 from simulator.units import EXAMPLES, SI, TABLES
 
 ROOT = Path(__file__).parents[2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
 from simulator.cli.names import SCENARIO
@@ -43,12 +45,11 @@ def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str 
     """What to use here, where compression starts to pay, and why."""
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
-    from simulator.studies.advice.advice import read_iterations
-    from simulator.studies.advice.wording import quoted
+    from simulator.studies.advice.targets import read_iterations
 
     loaded = load(scenario, overrides)
     targets = read_iterations(iterations_to_target) if iterations_to_target else None
     document = study(loaded, targets)
-    given = [f"--set {quoted(item)}" for item in overrides]
-    document["command"] = " ".join(["sparsim run", quoted(scenario), *given, document["settings"]]).strip()
+    given = [f"--set {shlex.quote(item)}" for item in overrides]
+    document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
     show(document, as_json, "print_advice", "advice")

@@ -217,7 +217,7 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -> None:
     """The config, and its figures beside it."""
     from simulator.reporting.figures.fit_figure import write_fit_figure
-    from simulator.studies.sweep.storage import write_text
+    from simulator.studies.storage.files import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():

@@ -31,12 +31,12 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     document = prediction.document
     other = load_versus(scenario, overrides)
     if other is not None:
-        from simulator.studies.compare.comparison import compare
+        from simulator.studies.compare.baseline import compare
 
         document["comparison"] = compare(prediction, predict(other))
         document["question"] = loaded.question
     if out is not None:
-        from simulator.studies.sweep.storage import store
+        from simulator.studies.storage.run_files import store
 
         store(out, prediction)
     show(document, as_json, "print_run")
@@ -89,7 +89,7 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"digest": loaded.digest, "scenario": loaded.resolved()}, indent=2))
         return
-    from simulator.studies.sweep.storage import as_yaml
+    from simulator.studies.storage.run_files import as_yaml
 
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
@@ -123,7 +123,7 @@ def list_(as_json: bool) -> None:
 def schema(out: Path) -> None:
     """Write the JSON Schemas that editors check scenarios and configs against."""
     from simulator.scenario.catalogue import schemas
-    from simulator.studies.sweep.storage import write_text
+    from simulator.studies.storage.files import write_text
 
     for name, document in schemas().items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -60,7 +60,7 @@ def sweep(
     if workers is not None and cluster is not None:
         raise click.UsageError("expected --workers or --cluster, got both")
     from simulator.reporting.terminal.progress import shown_progress
-    from simulator.studies.sweep.sweep import Failed, run_sweep
+    from simulator.studies.sweep.sweep import PointFailed, run_sweep
 
     try:
         with shown_progress() as observe:
@@ -74,7 +74,7 @@ def sweep(
                 fail_fast=fail_fast,
                 observe=observe,
             )
-    except Failed as error:
+    except PointFailed as error:
         click.echo(f"stopped at the first point that failed: {error}", err=True)
         ctx.exit(1)
     except KeyboardInterrupt:

@@ -54,7 +54,7 @@ def timeline(
 
     from simulator.reporting.timeline.chrome_trace import trace_bytes
     from simulator.reporting.timeline.timeline import timeline as study
-    from simulator.studies.sweep.storage import write_bytes
+    from simulator.studies.storage.files import write_bytes
 
     made = study(loaded, chosen, drawn, links)
     content = trace_bytes(made, out.name.endswith(".gz"))

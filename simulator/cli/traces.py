@@ -135,14 +135,14 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
 @AS_JSON
 def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost."""
-    from simulator.studies.traces.trace_study import build_up, folder_of, parsed_methods
+    from simulator.studies.traces.trace_study import build_up, folder_of, parse_methods
 
-    rows = build_up(folder_of(folder), parsed_methods(methods))
+    rows = build_up(folder_of(folder), parse_methods(methods))
     if out is not None:
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
         from simulator.reporting.figures.making import write_figure
-        from simulator.studies.sweep.storage import write_text
+        from simulator.studies.storage.files import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):

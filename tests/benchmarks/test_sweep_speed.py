@@ -10,7 +10,7 @@ from simulator.engine.plan.work import _prepared
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.sweep_plan import planned
+from simulator.studies.sweep.sweep_plan import plan_sweep
 
 
 def measured(out, *options):
@@ -37,7 +37,7 @@ def test_a_point_is_built_and_identified_in_150_us():
     for _ in range(3):
         points = Points(read_document(path), path.parent, strict=True)
         began = time.perf_counter()
-        plan = planned(points, None)
+        plan = plan_sweep(points, None)
         best = min(best, time.perf_counter() - began)
     print(f"\n{1e6 * best / len(plan.rows):.0f} us per point")
     assert best / len(plan.rows) <= 150e-6
@@ -46,7 +46,7 @@ def test_a_point_is_built_and_identified_in_150_us():
 def test_a_point_is_predicted_in_half_of_what_calculon_takes():
     path = ROOT / "scenarios" / "sweeps" / "big.yaml"
     points = Points(read_document(path), path.parent, strict=True)
-    groups = planned(points, None).groups
+    groups = plan_sweep(points, None).groups
     numbers = [number for group in groups[:: len(groups) // 200] for number in group]
     scenarios = [points.scenario(number) for number in numbers]
     run(scenarios[0])

@@ -348,11 +348,11 @@ def test_trace_commands(small, tmp_path):
 
 
 def test_a_fitted_generator_resembles_its_trace():
-    from simulator.studies.traces.synthesis import fitted
+    from simulator.studies.traces.synthesis import fit_generator
     from simulator.traces.synthetic import blocks
 
     trace = Trace.open(SHIPPED / "resnet-digits")
-    generator = fitted(trace.folder)
+    generator = fit_generator(trace.folder)
     real = np.stack([block.values for block in trace.blocks()])
     (made, *_) = blocks(generator.model_copy(update={"iterations": 1}))
     for layer, numel in enumerate(trace.numels):

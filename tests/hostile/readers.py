@@ -22,10 +22,10 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load, load_versus
-from simulator.studies.advice.advice import read_iterations
-from simulator.studies.sweep.journal import line_of
+from simulator.studies.advice.targets import read_iterations
+from simulator.studies.storage.journal_records import line_of
+from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.storage import as_yaml
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
 from simulator.studies.traces.trace_study import build_up

@@ -20,8 +20,8 @@ from simulator.loading.documents import parse_document
 from simulator.loading.replacing import replace_key
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
+from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.grid import read_grid
-from simulator.studies.sweep.journal import Journal
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra

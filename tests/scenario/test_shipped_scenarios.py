@@ -9,7 +9,7 @@ from places import ROOT
 from simulator.cli import main
 from simulator.prediction.run import run
 from simulator.scenario.reading import load, load_versus
-from simulator.studies.compare.comparison import compare
+from simulator.studies.compare.baseline import compare
 
 FOLDER = ROOT / "scenarios"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))

@@ -108,7 +108,7 @@ def _stack_messages(
 
 
 def price_alone(step: Communication, network: NetworkSetup) -> tuple[Prices, bool]:
-    """The price of one communication step on an idle network, and whether flows were needed for it."""
+    """The price of one communication step on an idle network, and whether follow_flows were needed for it."""
     if not isinstance(step, PushPull):
         priced = price_steps([step], [(0, 0)], network)
         return priced, priced.flowed > 0
@@ -160,7 +160,7 @@ def _time_rounds(
     factor: Floats | None = None,
     skip: npt.NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """Seconds (b,) of payloads by fold or flows.
+    """Seconds (b,) of payloads by fold or follow_flows.
 
     Each payload is counted `times` (b,) over as traffic. `factor` (b,) multiplies its bytes on the links. Payloads to
     `skip` (b,) are counted, but not timed.

@@ -24,7 +24,7 @@ from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
-from simulator.studies.sweep.storage import write_text
+from simulator.studies.storage.files import write_text
 
 _PAGES = {
     "run": run_page,

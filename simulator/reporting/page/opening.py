@@ -61,8 +61,8 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
 
     from simulator.prediction.run import run
     from simulator.scenario.reading import load, load_versus
-    from simulator.studies.compare.comparison import compare
-    from simulator.studies.sweep.storage import store
+    from simulator.studies.compare.baseline import compare
+    from simulator.studies.storage.run_files import store
 
     scenario = load(place, overrides)
     prediction = run(scenario)

@@ -1,4 +1,4 @@
-"""What to use on a set-up: methods, schedules and topologies ranked, where compression starts to pay, and why."""
+"""What to use on a set-up: combinations ranked by time, where compression starts to pay, and why."""
 
 from __future__ import annotations
 
@@ -6,36 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from simulator.component import discover
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.loading.documents import read_document
-from simulator.loading.finding import find_file
+from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
-from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.advice.candidates import DEFAULT_DENSITY, DENSITIES, Candidate, Grid, candidates, density_of
-from simulator.studies.advice.crossings import crossings
-from simulator.studies.advice.ranking import (
-    DENSE,
-    SAME,
-    best_of,
-    best_of_each,
-    own_of,
-    ranked_row,
-    ranking,
-    row_of,
-    verdict,
+from simulator.studies.advice.candidates import (
+    DEFAULT_DENSITY,
+    DENSITIES,
+    Candidate,
+    Grid,
+    as_options,
+    candidates,
+    density_of,
 )
+from simulator.studies.advice.crossings import crossings
+from simulator.studies.advice.ranking import DENSE, SAME, ranked_row, ranking, recommendation, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.search import EXHAUSTIVE, Found, Outcome, search
-from simulator.studies.advice.wording import method_of, name_of, settings
-from simulator.studies.explain.sensitivity import described, iteration_time, sensitivity
-from simulator.studies.explain.variation import calm, closed_form
+from simulator.studies.advice.targets import check_methods
+from simulator.studies.explain.inputs import input_label
+from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
+from simulator.studies.variants.changes import without_randomness, without_replay
 
 TRIED_DENSER = 4
-"""Sparsifiers that are also looked at with other densities."""
-MAX_ITERATIONS = 1e15
+"""Sparsifiers that are also tried at other densities."""
 
 
 def advise(
@@ -47,83 +41,47 @@ def advise(
     """Rank what could be used, at the scenario's own density, and say where compression pays and why.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
-    training takes to its target; the ranking is then by time to target. `grid` and `exhaustive` set what is looked at,
-    and up to how many points all of it. Raises InputError where the parts cannot work together, or for an unknown
-    method.
+    training needs to reach its target; the ranking is then by time to target. `grid` are the combinations to choose
+    from; grids of up to `exhaustive` combinations are tried completely. Raises InputError where the parts cannot work
+    together, or for an unknown method.
     """
-    plan = plan_of(scenario)  # refuses what cannot work together
-    targets = _checked(iterations_to_target or {})
-    bare, note = closed_form(scenario)
+    plan = plan_of(scenario)  # raises InputError where parts cannot work together
+    targets = check_methods(iterations_to_target or {})
+    bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
     grid = candidates(bare, density) if grid is None else grid
     document: dict[str, Any] = {"scenario": scenario.name, "digest": scenario.digest, "versions": versions()}
     document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(targets)}
     if scenario.cluster.workers == 1:
-        return document | _alone(bare)
+        return document | _advise_one_worker(bare)
     found = search(bare, grid, exhaustive)
     rows = ranking(bare, found, targets)
-    dense, own = best_of(bare, found, DENSE), own_of(found)
-    others = [item for item in best_of_each(found) if method_of(bare, item.candidate) != DENSE]
-    lossy = others[0] if others else None
-    chosen = verdict(rows, targets)
+    dense, own = found.best_of(DENSE), found.own
+    others = [item for item in found.best_of_each() if item.method != DENSE]
+    overrides, answer = recommendation(rows, targets)
     return document | {
-        "answer": chosen["text"],
-        "recommended": chosen["overrides"],
-        "settings": settings(chosen["overrides"]),
+        "answer": answer,
+        "recommended": overrides,
+        "settings": as_options(overrides),
         "ranking": rows,
         "dense": row_of(rows, dense),
         "yours": row_of(rows, own),
         "other_densities": _other_densities(bare, others, density),
         "break_even": crossings(bare, others) if dense is not None else [],
-        "reasons": reasons(bare, dense, others, own) if dense is not None else [],
-        "sensitivity": _hinges(bare, dense, lossy) if dense and lossy and not plan.live else None,
-        "looked_at": _looked_at(grid, found),
+        "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
+        "sensitivity": _speed_up_sensitivity(bare, dense, others[0]) if dense and others and not plan.live else None,
+        "looked_at": _summarise_search(grid, found),
         "notes": _notes(density, own_density, note, targets),
     }
 
 
-def read_iterations(path: str) -> dict[str, float]:
-    """A file that maps methods to iterations. Raises InputError with the place of everything that is wrong."""
-    place = find_file(path, None)
-    if place is None:
-        raise InputError(Problem(path, "a YAML file of methods and iterations, such as `topk: 32000`", "nothing there"))
-    document = read_document(place)
-    if not isinstance(document.data, dict):
-        raise InputError(
-            Problem(document.where(()), "a mapping from methods to iterations", format_value(document.data))
-        )
-    problems = [
-        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", format_value(value))
-        for key, value in document.data.items()
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_ITERATIONS
-    ]
-    if problems:
-        raise InputError(problems)
-    return _checked({str(key): float(value) for key, value in document.data.items()})
-
-
-def _checked(targets: Mapping[str, float]) -> dict[str, float]:
-    kinds = discover(Sparsifier)
-    unknown = [name for name in targets if name.split(" ")[0] not in kinds]
-    if unknown:
-        raise InputError(
-            [
-                Problem(
-                    "iterations to target", "a method, such as topk or 'topk 0.01'", f"'{n}'", suggest_nearest(n, kinds)
-                )
-                for n in unknown
-            ]
-        )
-    return dict(targets)
-
-
-def _alone(scenario: Scenario) -> dict[str, Any]:
-    """One worker has nobody to send to."""
+def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
+    """The answer for one worker, which exchanges nothing."""
     row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document, {})}
     row |= {"speed_up_over_dense": 1.0, "speed_up_over_yours": 1.0, "best_of_method": True}
     return {
-        "answer": "One worker exchanges nothing, so there is nothing to compress: leave everything as it is.",
+        "answer": "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is.",
         "recommended": {},
         "settings": "",
         "ranking": [row],
@@ -139,7 +97,7 @@ def _alone(scenario: Scenario) -> dict[str, Any]:
 
 
 def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: float) -> list[dict[str, Any]]:
-    """The fastest sparsifier at other densities, on the schedule and topology that it was fastest with."""
+    """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
     sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
     made = []
     for other in DENSITIES:
@@ -147,45 +105,41 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
             continue
         rows = []
         for item in sparse:
-            candidate = _at_density(item.candidate, other)
+            own = item.candidate.sparsifier
+            changes: dict[str, Any] = {"density": other} if own is None else {"sparsifier": {**own, "density": other}}
+            candidate = replace(item.candidate, **changes)
             try:
                 rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).document, {}))
             except InputError:
                 continue
         if rows:
             best = min(rows, key=lambda row: row["iteration_time_s"])
-            made.append({key: best[key] for key in ("density", "method", "overrides", "schedule", "topology")})
-            made[-1] |= {"iteration_time_s": best["iteration_time_s"]}
+            keys = ("density", "method", "overrides", "schedule", "topology", "iteration_time_s")
+            made.append({key: best[key] for key in keys})
     return made
 
 
-def _at_density(candidate: Candidate, density: float) -> Candidate:
-    if candidate.sparsifier is None:
-        return replace(candidate, density=density)
-    return replace(candidate, sparsifier={**candidate.sparsifier, "density": density})
+def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> dict[str, Any]:
+    """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
+    start = without_randomness(best.candidate.of(scenario))
+    rival = dense.candidate.of(without_randomness(scenario))
 
-
-def _hinges(scenario: Scenario, dense: Outcome, lossy: Outcome) -> dict[str, Any]:
-    """What moves the answer: how many times faster than dense the best other method is, and where that turns round."""
-    start = calm(lossy.candidate.of(scenario))
-    rival = dense.candidate.of(calm(scenario))
-
-    def ratio(changed: Scenario) -> float:
+    def speed_up(changed: Scenario) -> float:
         parts = {"sparsifier": rival.sparsifier, "scheduler": rival.scheduler, "topology": rival.topology}
         return iteration_time(changed.model_copy(update=parts)) / iteration_time(changed)
 
-    made = sensitivity(start, ratio)
+    made = sensitivity(start, speed_up)
     turns = [
-        f"{row['input']} at {word} its value"
+        f"{word} the {input_label(row['input'])} ({row['input']})"
         for row in made["inputs"]
         for word, value in (("half", row["at_half"]), ("twice", row["at_double"]))
         if value is not None and (value > 1 + SAME) != (made["base"] > 1 + SAME)
     ]
-    about = f"the speed-up of {name_of(scenario, lossy.candidate)} over dense"
-    return {"of": about, **made, "answer": described(made), "turned_by": turns}
+    answer = describe_sensitivity(made, "the speed-up", ("larger", "smaller"))
+    return {"of": f"the speed-up of {best.name} over dense", **made, "answer": answer, "turned_by": turns}
 
 
-def _looked_at(grid: Grid, found: Found) -> dict[str, Any]:
+def _summarise_search(grid: Grid, found: Found) -> dict[str, Any]:
     return {
         "combinations": grid.points,
         "run": len(found.outcomes) + sum(found.refused.values()),
@@ -197,19 +151,19 @@ def _looked_at(grid: Grid, found: Found) -> dict[str, Any]:
 
 
 def _notes(density: float, own: float | None, note: str, targets: Mapping[str, float]) -> list[str]:
+    origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
-        f"Sparsifiers are ranked at density {density:g}"
-        + (", the scenario's own" if own is not None else ", taken since the scenario has none")
-        + ". A lower density is always faster per iteration; what it does to convergence is not modelled, so other "
-        "densities are options, not better answers."
+        f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
+        "its effect on convergence is not modelled, so other densities are options and not better answers."
     ]
     if targets:
         made.append(
-            "Time to target: your own iterations times the predicted iteration; methods without yours come last."
+            "Time to target is the iterations that you gave times the predicted iteration time; methods without "
+            "iterations come last."
         )
     else:
         made.append(
-            "The ranking is by time per iteration. Methods differ in how many iterations they need; give yours with "
-            "--iterations-to-target."
+            "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
+            "--iterations-to-target to rank by time to target."
         )
     return [*made, f"Runs use {note}."] if note else made

@@ -1,4 +1,4 @@
-"""Where a method starts and stops to be faster than another, as the bandwidth or the number of workers changes."""
+"""Where along an axis (bandwidth or number of workers) one method is faster than another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
-from simulator.studies.explain.variation import put
+from simulator.studies.variants.changes import with_value
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""
@@ -21,25 +21,25 @@ _TIGHT, _ROUGH, _PARTS = 1e-3, 2e-2, 8
 Point = tuple[float, float, float]
 """Seconds, and the ends of their interval."""
 Stretch = tuple[float | None, float | None]
-"""From and to; None: as far as was tried."""
+"""From and to; None: up to the end of what was tried."""
 Gap = Callable[[float], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is varied: its key, and the places to try, ascending. `whole`: whole numbers only."""
+    """What varies: its key and the values to try, ascending. `whole`: whole numbers only."""
 
     key: str
     tried: tuple[float, ...]
     whole: bool = False
 
     def at(self, scenario: Scenario, value: float) -> Scenario:
-        """The scenario there."""
-        return put(scenario, self.key, round(value) if self.whole else value)
+        """The scenario with that value."""
+        return with_value(scenario, self.key, round(value) if self.whole else value)
 
 
 def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> Axis:
-    """The NIC's bandwidth; that inside the node where there is only one."""
+    """The bandwidth of the NICs, or inside the node where there is only one node."""
     inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
     low, high = DECADES
     tried = tuple(10 ** (low + i / per_decade) for i in range(per_decade * (high - low) + 1))
@@ -47,7 +47,7 @@ def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> Axis:
 
 
 def nodes_axis(scenario: Scenario) -> Axis:
-    """The number of nodes, GPUs per node as they are; the GPUs of a single node."""
+    """The number of nodes, or of GPUs where there is only one node."""
     cluster = scenario.cluster
     one = cluster.nodes == 1 and cluster.gpus_per_node > 1
     each = 1 if one else cluster.gpus_per_node
@@ -60,8 +60,9 @@ def nodes_axis(scenario: Scenario) -> Axis:
 class Win:
     """A stretch of an axis on which a method is faster, and the intervals of its two borders.
 
-    Of whole numbers, the borders still win. A border's interval lies between where the method wins for sure and where
-    it may, the ends of both predictions' intervals set against each other (as if their errors had nothing in common).
+    On an axis of whole numbers, the borders are inside the stretch. A border's interval reaches from where the method
+    is faster in the worst case of both predictions' intervals to where it is faster in the best case (as if their
+    errors were independent).
     """
 
     start: float | None
@@ -72,21 +73,21 @@ class Win:
 
 @dataclass(frozen=True, slots=True)
 class Wins:
-    """Where a method is faster, of what could be tried (None: nothing could)."""
+    """Where a method is faster; `tried`: the smallest and largest value that could be run (None: no value could)."""
 
     wins: tuple[Win, ...]
     tried: tuple[float, float] | None
 
     @property
     def everywhere(self) -> bool:
-        """Whether it wins wherever it was tried."""
+        """Whether the method is faster at every value tried."""
         return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
 
 
 class Race:
-    """Methods against one other along an axis; the other's times are kept from method to method.
+    """Compares methods with one other method along an axis, and remembers the times of that other method.
 
-    Without `intervals`, borders come roughly and alone: for methods that take long to simulate.
+    Without `intervals` the borders are rough and have no intervals, for methods that take long to simulate.
     """
 
     def __init__(self, axis: Axis, against: Scenario, intervals: bool = True) -> None:
@@ -94,11 +95,11 @@ class Race:
         self.theirs: dict[float, Point | None] = {}
 
     def wins(self, method: Scenario) -> Wins:
-        """Where `method` is faster."""
+        """The stretches on which `method` is faster."""
         mine: dict[float, Point | None] = {}
 
         def gap(which: int, value: float) -> float | None:
-            """Mine less theirs: as predicted, at worst, at best."""
+            """Time of the method minus that of the other: 0 as predicted, 1 in the worst case, 2 in the best case."""
             for scenario, times in ((method, mine), (self.against, self.theirs)):
                 if value not in times:
                     times[value] = _point(self.axis.at(scenario, value))
@@ -115,7 +116,7 @@ class Race:
         return Wins(tuple(_win(one, surely, perhaps) for one in likely), (places[0], places[-1]))
 
     def _stretches(self, gap: Gap, places: Sequence[float], tight: bool) -> list[Stretch]:
-        """Where a gap is below 0."""
+        """The stretches on which a gap is below 0."""
         made: list[Stretch] = []
         start: float | None = None
         winning = False
@@ -132,7 +133,7 @@ class Race:
         return [*made, (start, None)] if winning else made
 
     def _border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
-        """Where the sign changes between two places; of whole numbers, the last that wins."""
+        """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
         rising = (gap(low) or 0.0) < 0
         while (
             high - low > (1 if tight else max(1, low / _PARTS))
@@ -157,18 +158,14 @@ def _win(likely: Stretch, surely: Sequence[Stretch], perhaps: Sequence[Stretch])
     return Win(
         start,
         stop,
-        None if start is None else (_least(start, loose[0]), None if sure is None else _most(start, sure[0])),
-        None if stop is None else (None if sure is None else _least(stop, sure[1]), _most(stop, loose[1])),
+        None if start is None else (_bound(min, start, loose[0]), _bound(max, start, sure and sure[0])),
+        None if stop is None else (_bound(min, stop, sure and sure[1]), _bound(max, stop, loose[1])),
     )
 
 
-def _least(border: float, end: float | None) -> float | None:
-    """An interval's lower end: the border is known more closely than the interval."""
-    return None if end is None else min(border, end)
-
-
-def _most(border: float, end: float | None) -> float | None:
-    return None if end is None else max(border, end)
+def _bound(choose: Callable[[float, float], float], border: float, end: float | None) -> float | None:
+    """The end of an interval: at least up to the border, which is known more exactly. None where it is not known."""
+    return None if end is None else choose(border, end)
 
 
 def _meet(one: Stretch, other: Stretch) -> bool:

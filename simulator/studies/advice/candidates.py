@@ -1,7 +1,8 @@
-"""What could be used instead: methods, schedules and topologies, as the keys that would be changed."""
+"""Methods, schedules and topologies that could replace those of a scenario, as keys to change."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,12 +28,12 @@ _SIZED: dict[str, list[dict[str, Any]]] = {
 _BASES: dict[str, type[Component]] = {"sparsifier": Sparsifier, "scheduler": Scheduler, "topology": Topology}
 
 Change = Mapping[str, Any] | None
-"""A component as a person writes it; None: the scenario's own."""
+"""A component as it is written in YAML; None: the scenario's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scenario with other parts: each as it would be written, None for the scenario's own; `density` for its own."""
+    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier."""
 
     sparsifier: Change = None
     scheduler: Change = None
@@ -41,27 +42,29 @@ class Candidate:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells candidates apart."""
+        """Equal for equal candidates."""
         return tuple(repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density))
 
     @property
     def method(self) -> tuple[str, str]:
-        """What tells methods apart."""
+        """Equal for candidates with the same method."""
         return repr(self.sparsifier), repr(self.density)
 
     @property
-    def overrides(self) -> dict[str, Any]:
-        """Dotted keys and values that make it of the scenario, as for `--set`."""
+    def parts(self) -> dict[str, dict[str, Any]]:
+        """The components that are replaced, by family."""
         parts = {"sparsifier": self.sparsifier, "scheduler": self.scheduler, "topology": self.topology}
-        made = {name: dict(part) if len(part) > 1 else part["kind"] for name, part in parts.items() if part is not None}
+        return {name: dict(part) for name, part in parts.items() if part is not None}
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
+        made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
         return made if self.density is None else {**made, "sparsifier.density": self.density}
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with these parts. Raises a validation error for parameters that a member refuses."""
-        parts = {"sparsifier": self.sparsifier, "scheduler": self.scheduler, "topology": self.topology}
-        update: dict[str, Any] = {
-            name: build(_BASES[name], dict(part)) for name, part in parts.items() if part is not None
-        }
+        update: dict[str, Any] = {name: build(_BASES[name], part) for name, part in self.parts.items()}
         if self.density is not None:
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
         return scenario.model_copy(update={**update, "measured": None})
@@ -71,7 +74,7 @@ class Candidate:
 class Grid:
     """The methods, schedules and topologies to combine; the scenario's own comes first in each.
 
-    `left_out`: what is not among them, and why.
+    `left_out`: what is not among them, and the reason.
     """
 
     methods: tuple[Candidate, ...]
@@ -81,7 +84,7 @@ class Grid:
 
     @property
     def points(self) -> int:
-        """Combinations."""
+        """Number of combinations."""
         return len(self.methods) * len(self.schedulers) * len(self.topologies)
 
 
@@ -91,29 +94,25 @@ def density_of(scenario: Scenario) -> float | None:
 
 
 def candidates(scenario: Scenario, density: float) -> Grid:
-    """Everything registered that fits the scenario, sparsifiers at `density`.
+    """Every registered member that fits the scenario, sparsifiers at `density`.
 
-    Only topologies of the style that the scenario's software has (collectives, or push and pull) are taken, since the
-    other style's software costs are not part of it.
+    Only topologies with the scenario's style (collectives, or push and pull) are taken, since its runtime says nothing
+    about the software costs of the other style.
     """
     methods, missing = _methods(scenario, density)
     schedulers = [None, *_schedulers(scenario)]
     topologies, foreign = _topologies(scenario)
-    left_out = [f"{', '.join(missing)}: parameters of their own would have to be given"] if missing else []
+    left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
     left_out.append("scheduler lags: it changes the density")
     if foreign:
-        servers = scenario.topology.style == "collective"
-        style = "push and pull" if servers else "collectives"
-        left_out.append(f"{', '.join(foreign)}: the runtime says nothing of what the software of {style} costs")
+        style = "push and pull" if scenario.topology.style == "collective" else "collectives"
+        left_out.append(f"{', '.join(foreign)}: the scenario's runtime does not state the software costs of {style}")
     return Grid(tuple(methods), tuple(schedulers), (None, *topologies), tuple(left_out))
 
 
 def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[str]]:
-    own, made, missing = scenario.sparsifier, list[Candidate](), list[str]()
-    if density_of(scenario) is None or density_of(scenario) == density:
-        made.append(Candidate())
-    else:
-        made.append(Candidate(density=density))
+    own, missing = scenario.sparsifier, list[str]()
+    made = [Candidate() if density_of(scenario) in (None, density) else Candidate(density=density)]
     for kind, member in discover(Sparsifier).items():
         needed = set(required_fields(member))
         if needed - {"density"}:
@@ -149,3 +148,18 @@ def _topologies(scenario: Scenario) -> tuple[list[Change], list[str]]:
         other = "sharded" if described["placement"] == "round_robin" else "round_robin"
         made.append({**described, "placement": other})
     return made, foreign
+
+
+def as_options(overrides: Mapping[str, Any]) -> str:
+    """Overrides as options of the command line, quoted for a shell.
+
+    >>> as_options({"scheduler": "wfbp", "sparsifier": {"kind": "topk", "density": 0.1}})
+    "--set scheduler=wfbp --set 'sparsifier={kind: topk, density: 0.1}'"
+    """
+    return " ".join(f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}" for key, value in overrides.items())
+
+
+def _as_yaml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_as_yaml(item)}" for key, item in value.items()) + "}"
+    return str(value)

@@ -1,4 +1,4 @@
-"""For every method, the bandwidth below which and the workers from which on it is faster than dense."""
+"""For every method: below which bandwidth and with how many workers it is faster than dense."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.break_even import Axis, Race, Stretch, Wins, bandwidth_axis, nodes_axis
+from simulator.studies.advice.break_even import Axis, Race, Stretch, Win, Wins, bandwidth_axis, nodes_axis
 from simulator.studies.advice.candidates import Candidate
 from simulator.studies.advice.search import Outcome
-from simulator.studies.advice.wording import method_of, schedule_name, show_rate, topology_name
-from simulator.studies.explain.variation import calm, without_curves
+from simulator.studies.variants.changes import without_measured_collectives, without_randomness
+from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
-"""The schedule that methods are compared on whose messages meet on the links: tensor by tensor takes long."""
+"""The schedule on which methods are compared whose messages share links: tensor by tensor takes long to simulate."""
 FEW = 3
 """Methods that are compared where exchanges share links, which takes long to simulate."""
 CLOSE = 10
-"""Methods, fastest first, whose borders come with intervals."""
-UNKNOWN = Wins((), None)
+"""Methods, fastest first, whose borders have intervals."""
+NOT_TRIED = Wins((), None)
+_NO_BORDERS = Win(None, None, None, None)
 
 
 def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """One row per method, on the scenario's own schedule and topology, dense on the same: where it wins.
+    """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
-    In figures (None where there is no border) and in words; by the link law alone, random differences left out. Borders
-    of the scenario's own method and of the fastest `CLOSE` have intervals, those of others come roughly. Methods
-    whose messages meet on the links are compared in buckets of 25 MiB, and roughly, over bandwidths only, unless it is
-    the scenario's own method; with parameter servers, where all exchanges do, only the first `FEW`.
+    Each row has numbers (None where there is no border) and words, by the link law alone and without random
+    differences. Borders of the scenario's own method and of the fastest `CLOSE` have intervals, the others are rough.
+    Methods whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it
+    is the scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`.
     """
-    base = calm(without_curves(scenario))
+    base = without_randomness(without_measured_collectives(scenario))
     races: dict[tuple[str, ...], tuple[Race, Race]] = {}
     rows = []
     own = [item for item in others if item.candidate.sparsifier is None]
     ordered = [*own, *(item for item in others if item not in own)]
     for number, item in enumerate(ordered[: FEW if any(item.live for item in others) else None]):
-        place = _place(base, item)
+        place = _common_place(base, item)
         if place is None:
             continue
         rough = item not in own and (item.heavy or number > CLOSE)
@@ -48,16 +49,16 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
             races[key] = (Race(axis, dense, not rough), Race(nodes_axis(base), dense, not rough))
         method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density).of(base)
         by_bandwidth, by_nodes = races[key]
-        row = {"method": method_of(scenario, item.candidate), "against": "dense"}
+        row = {"method": item.method, "against": "dense"}
         row |= {"schedule": schedule_name(method), "topology": topology_name(method)}
-        row |= _bandwidth(by_bandwidth.wins(method))
-        found = UNKNOWN if item.heavy and item not in own else by_nodes.wins(method)
+        row |= _bandwidths(by_bandwidth.wins(method))
+        found = NOT_TRIED if item.heavy and item not in own else by_nodes.wins(method)
         rows.append({**row, **_workers(found, by_nodes.axis, scenario)})
     return rows
 
 
-def _place(scenario: Scenario, item: Outcome) -> Candidate | None:
-    """Where method and dense are compared: as the scenario stands, else in fewer buckets, else where the method ran."""
+def _common_place(scenario: Scenario, item: Outcome) -> Candidate | None:
+    """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
     own = item.candidate
     places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
     for place in places[1:] if item.heavy or item.live else places:
@@ -70,68 +71,74 @@ def _place(scenario: Scenario, item: Outcome) -> Candidate | None:
     return None
 
 
-def _bandwidth(found: Wins) -> dict[str, Any]:
-    """The highest bandwidth at which the method still wins, with its interval."""
-    below = found.wins[-1].stop if found.wins else None
-    interval = found.wins[-1].stop_interval if found.wins else None
+def _bandwidths(found: Wins) -> dict[str, Any]:
+    """The highest bandwidth at which the method is still faster, with its interval."""
+    last = found.wins[-1] if found.wins else _NO_BORDERS
     return {
-        "bandwidth_below_which_it_wins": below,
-        "bandwidth_interval": _listed(interval),
-        "bandwidth_words": _words(found, show_rate, ("below", "above"), "bandwidth"),
+        "bandwidth_below_which_it_wins": last.stop,
+        "bandwidth_interval": last.stop_interval and list(last.stop_interval),
+        "bandwidth_words": _describe(found, show_rate, ("below", "above"), "bandwidth"),
     }
 
 
 def _workers(found: Wins, axis: Axis, scenario: Scenario) -> dict[str, Any]:
-    """The workers from which on, and up to which, the method wins."""
+    """The numbers of workers from which on, and up to which, the method is faster."""
     each = 1 if axis.key.endswith("gpus_per_node") else scenario.cluster.gpus_per_node
 
     def times(value: float | None) -> int | None:
         return None if value is None else round(value) * each
 
-    first = found.wins[0] if found.wins else None
-    last = found.wins[-1] if found.wins else None
-    start, stop = (None, None) if first is None or last is None else (first.start_interval, last.stop_interval)
-    words = _words(found, lambda value: f"{times(value)}", ("up to", "from"), "worker count", " workers")
+    def both(interval: Stretch | None) -> list[int | None] | None:
+        return None if interval is None else [times(value) for value in interval]
+
+    first, last = (found.wins[0], found.wins[-1]) if found.wins else (_NO_BORDERS, _NO_BORDERS)
+    words = _describe(found, lambda value: f"{times(value)}", ("up to", "from"), "number of workers", " workers")
     return {
-        "workers_above_which_it_wins": times(first.start) if first else None,
-        "workers_interval": None if start is None else [times(value) for value in start],
-        "workers_up_to_which_it_wins": times(last.stop) if last else None,
-        "workers_up_to_interval": None if stop is None else [times(value) for value in stop],
+        "workers_above_which_it_wins": times(first.start),
+        "workers_interval": both(first.start_interval),
+        "workers_up_to_which_it_wins": times(last.stop),
+        "workers_up_to_interval": both(last.stop_interval),
         "workers_words": words,
     }
 
 
-def _listed(interval: Stretch | None) -> list[float | None] | None:
-    return None if interval is None else list(interval)
-
-
-def _words(found: Wins, shown: Callable[[float], str], sides: tuple[str, str], what: str, unit: str = "") -> str:
-    """Where it wins, in words; `sides` are those for before and behind a border."""
-    if found is UNKNOWN:
-        return f"not looked at over {what}s: takes long to simulate"
+def _describe(found: Wins, show: Callable[[float], str], sides: tuple[str, str], what: str, unit: str = "") -> str:
+    """Where a method is faster, in words; `sides` are the words for the two sides of a border."""
+    if found is NOT_TRIED:
+        return "not computed: takes long to simulate"
     if found.tried is None:
         return f"could not be run at another {what}"
-    over = " to ".join(shown(value) for value in found.tried) + unit
+    tried = " to ".join(show(value) for value in found.tried) + unit
     if found.everywhere:
-        return f"wins at every {what} tried, {over}"
+        return f"always faster (tried: {tried})"
     if not found.wins:
-        return f"never wins, {over}"
+        return f"never faster (tried: {tried})"
     parts = []
     for win in found.wins:
         if win.start is not None and win.stop is not None:
-            parts.append(f"{sides[1]} {shown(win.start)} to {shown(win.stop)}{unit}")
+            parts.append(f"{sides[1]} {show(win.start)} to {show(win.stop)}{unit}")
         elif win.stop is not None:
-            parts.append(f"{sides[0]} {shown(win.stop)}{unit}{_between(win.stop_interval, shown)}")
+            parts.append(f"{sides[0]} {show(win.stop)}{unit}{_describe_interval(win.stop_interval, show)}")
         elif win.start is not None:
-            parts.append(f"{sides[1]} {shown(win.start)}{unit} on{_between(win.start_interval, shown)}")
-    return f"wins {' and '.join(parts)}"
+            parts.append(f"{sides[1]} {show(win.start)}{unit}{_describe_interval(win.start_interval, show)}")
+    return f"faster {' and '.join(parts)}"
 
 
-def _between(interval: Stretch | None, shown: Callable[[float], str]) -> str:
-    """An interval in brackets; an end that lies beyond what was tried is left out."""
+def _describe_interval(interval: Stretch | None, show: Callable[[float], str]) -> str:
+    """An interval in brackets, without an end that lies beyond what was tried."""
     if interval is None:
         return ""
-    low, high = (None if value is None else shown(value) for value in interval)
+    low, high = (None if value is None else show(value) for value in interval)
     if low is not None and high is not None:
         return f" ({low} to {high})" if low != high else ""
     return f" (at least {low})" if low is not None else f" (at most {high})" if high is not None else ""
+
+
+def show_rate(value: float) -> str:
+    """Bytes per second as bits per second.
+
+    >>> show_rate(1.25e9), show_rate(1.1e7)
+    ('10 Gbit/s', '88 Mbit/s')
+    """
+    bits = 8 * value
+    return f"{bits / 1e9:.3g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"

@@ -1,9 +1,8 @@
-"""The fastest of many combinations: all of them where they are few, in stages where they are many."""
+"""Search for the fastest combination: all of them where they are few, in stages where they are many."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,27 +10,30 @@ from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.explain.variation import calm
+from simulator.studies.variants.changes import without_randomness
+from simulator.studies.variants.names import combination_name, method_name
 
 EXHAUSTIVE = 300
-"""Grids up to so many points are looked at whole."""
+"""Grids with at most this many combinations are searched completely."""
 DEEP, DEEP_LIVE = 8, 3
-"""Methods whose schedules are all looked at, in stages; where exchanges share links, which takes long to simulate."""
+"""Methods that are tried with every schedule in a search in stages; the second where exchanges share links."""
 NEAR = 1.1
 """Schedules within this factor of a method's best are tried on every topology."""
 SLACK = 0.05
-"""How much less than on the scenario's own schedule a method's work may cost on another."""
+"""By this share the work of a method may be cheaper with another schedule than with the scenario's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A combination that works together: its seconds without random differences, and what no network takes from it.
+    """A combination that can run: `time` is its iteration time without random differences.
 
-    `floor`: seconds that would be left on a perfect network. `heavy`: its messages meet on the links, which takes long
-    to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
+    `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network. `heavy`:
+    its messages share links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
     """
 
     candidate: Candidate
+    name: str
+    method: str
     time: float
     floor: float
     document: dict[str, Any]
@@ -42,7 +44,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class Found:
-    """What was looked at: outcomes, fastest first; refusals with their reasons; combinations not looked at."""
+    """Outcomes, fastest first; how many combinations cannot run, by reason; how many were not tried."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
@@ -53,57 +55,75 @@ class Found:
         """The fastest."""
         return self.outcomes[0]
 
+    @property
+    def own(self) -> Outcome | None:
+        """The scenario's own combination."""
+        return next((item for item in self.outcomes if item.candidate == Candidate()), None)
+
+    def best_of(self, method: str) -> Outcome | None:
+        """The fastest combination with a method; None where the method was not tried."""
+        return next((item for item in self.outcomes if item.method == method), None)
+
+    def best_of_each(self) -> list[Outcome]:
+        """The fastest combination with every method, fastest first."""
+        best: dict[tuple[str, str], Outcome] = {}
+        for item in self.outcomes:
+            best.setdefault(item.candidate.method, item)
+        return list(best.values())
+
 
 def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE) -> Found:
-    """Look for the fastest combinations, random differences left out.
+    """Search for the fastest combinations, without random differences.
 
-    Up to `exhaustive` points all of them. Beyond, in stages: every method on the scenario's own schedule and topology;
-    then, fastest first, all schedules of at most `DEEP` methods; last, all topologies for the schedules that come near
-    a method's best. A stage passes by what cannot be faster than the fastest found, even with nothing left to wait for.
+    Grids of up to `exhaustive` combinations are searched completely. Larger ones are searched in stages: every method
+    with the scenario's own schedule and topology; then, fastest first, all schedules of at most `DEEP` methods; last,
+    all topologies for the schedules that are close to their method's best. A stage leaves out what could not be the
+    fastest even without any exposed communication.
     """
-    seeker = _Seeker(calm(scenario))
+    seeker = _Seeker(without_randomness(scenario))
     if grid.points <= exhaustive:
         for method in grid.methods:
             for scheduler in grid.schedulers:
                 for topology in grid.topologies:
-                    seeker.look(replace(method, scheduler=scheduler, topology=topology))
+                    seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
     else:
-        _staged(seeker, grid)
+        _search_in_stages(seeker, grid)
     outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
     unseen = grid.points - len(seeker.seen) - len(seeker.refused)
     return Found(outcomes, Counter(seeker.refused.values()), unseen)
 
 
-def _staged(seeker: _Seeker, grid: Grid) -> None:
-    first = [made for method in grid.methods if (made := _somewhere(seeker, method, grid)) is not None]
+def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
+    first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[Outcome] = []
     for start in sorted(first, key=lambda item: item.time):
         if len(deep) < (DEEP_LIVE if start.live else DEEP) and start.floor * (1 - SLACK) < seeker.best:
             deep.append(start)
-            seeker.look_at(replace(start.candidate, scheduler=scheduler) for scheduler in grid.schedulers)
-    # The fastest method first, so that what cannot win is seen to be so early.
+            for scheduler in grid.schedulers:
+                seeker.try_one(replace(start.candidate, scheduler=scheduler))
+    # The fastest method first, so that later ones are left out early.
     for start in sorted(deep, key=lambda item: seeker.fastest(item.candidate)):
         limit = NEAR * seeker.fastest(start.candidate)
         for item in sorted(seeker.of(start.candidate), key=lambda item: item.time):
             if item.time <= limit and item.floor < seeker.best:
                 for topology in grid.topologies:
-                    seeker.look_if_fast(replace(item.candidate, topology=topology))
+                    seeker.try_if_fast(replace(item.candidate, topology=topology))
 
 
-def _somewhere(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome | None:
-    """The method as the scenario stands; where it refuses, on the first schedule and topology that it takes."""
+def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome | None:
+    """The method with the scenario's schedule and topology, or with the first ones that it can run with."""
     plain: list[Change] = [item for item in grid.schedulers if item and item["kind"] == "sequential"]
     schedulers = [grid.schedulers[0], *plain, *(item for item in grid.schedulers[1:] if item not in plain)]
     for topology in grid.topologies:
         for scheduler in schedulers:
-            made = seeker.look(replace(method, scheduler=scheduler, topology=topology))
+            made = seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
             if made is not None:
                 return made
     return None
 
 
 class _Seeker:
-    """Runs candidates once each. `best`: seconds of the fastest so far."""
+    """Runs each candidate once. `best`: seconds of the fastest so far."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -111,8 +131,8 @@ class _Seeker:
         self.refused: dict[tuple[str, ...], str] = {}
         self.best = float("inf")
 
-    def look(self, candidate: Candidate) -> Outcome | None:
-        """The outcome of a candidate; None where its parts refuse to work together."""
+    def try_one(self, candidate: Candidate) -> Outcome | None:
+        """The outcome of a candidate; None where its parts cannot work together."""
         key = candidate.key
         if key in self.refused:
             return None
@@ -120,21 +140,16 @@ class _Seeker:
             try:
                 made = _outcome(candidate, run(candidate.of(self.scenario)))
             except InputError as error:
-                self.refused[key] = reason(error)
+                self.refused[key] = _reason(error)
                 return None
             self.seen[key] = made
             self.best = min(self.best, made.time)
         return self.seen[key]
 
-    def look_at(self, several: Iterable[Candidate]) -> None:
-        """Look at several."""
-        for candidate in several:
-            self.look(candidate)
+    def try_if_fast(self, candidate: Candidate) -> None:
+        """Try a candidate if it could be its method's fastest without messages that share links.
 
-    def look_if_fast(self, candidate: Candidate) -> None:
-        """Look at a candidate, unless it would not be its method's fastest even if its messages never met on a link.
-
-        That bound is cheap; to follow messages that meet is not.
+        That bound is cheap to compute; following messages that share links is not.
         """
         scenario = candidate.of(self.scenario)
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
@@ -144,26 +159,34 @@ class _Seeker:
                 bound = 0.0
             if bound >= self.fastest(candidate):
                 return
-        self.look(candidate)
+        self.try_one(candidate)
 
     def of(self, candidate: Candidate) -> list[Outcome]:
-        """What was seen of a candidate's method."""
+        """The outcomes of a candidate's method so far."""
         return [item for item in self.seen.values() if item.candidate.method == candidate.method]
 
     def fastest(self, candidate: Candidate) -> float:
-        """Seconds of the best that was seen of a candidate's method."""
+        """Seconds of the fastest outcome of a candidate's method so far."""
         return min(item.time for item in self.of(candidate))
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> Outcome:
-    document = prediction.document
+    document, plan = prediction.document, prediction.plan
     time = float(document["iteration_time_s"])
-    floor = time - float(document["breakdown_s"]["communication_exposed"])
-    plan = prediction.plan
-    return Outcome(candidate, time, floor, document, plan.prices.flowed > 0, plan.live, frozenset(plan.work.kernels))
+    return Outcome(
+        candidate=candidate,
+        name=combination_name(prediction.scenario),
+        method=method_name(prediction.scenario),
+        time=time,
+        floor=time - float(document["breakdown_s"]["communication_exposed"]),
+        document=document,
+        heavy=plan.prices.flowed > 0,
+        live=plan.live,
+        kernels=frozenset(plan.work.kernels),
+    )
 
 
-def reason(error: InputError) -> str:
-    """Why parts refuse to work together, in a few words."""
+def _reason(error: InputError) -> str:
+    """Why parts cannot work together, in a few words."""
     problem = error.problems[0]
     return f"{problem.got}, where {problem.expected} is needed" if problem.got else problem.expected

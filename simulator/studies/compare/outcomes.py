@@ -1,8 +1,9 @@
-"""Results that are there already, and scenarios that are run for them: what two things are compared by."""
+"""What can be compared: stored results, which are read, and scenarios, which are run."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _NEEDED = ("scenario", "digest", "iteration_time_s", "iteration_time_interval_s", "breakdown_s", "traffic", "density")
 _ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim run --out` or `sparsim sweep --out`"
+_JSON = "JSON as `sparsim run --json` prints it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SweepOutcome:
-    """A sweep: one row a point, the keys that vary (columns), and what its manifest says."""
+    """A sweep: a table with one row per point, the varied keys (columns), and its manifest."""
 
     place: str
     table: pd.DataFrame
@@ -38,28 +40,34 @@ class SweepOutcome:
     manifest: dict[str, Any]
 
 
-def opened(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
-    """The outcome behind a name: read where it is a folder or a JSON file, run where it is a scenario.
+def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
+    """Read a folder or a JSON file, or run a scenario with `overrides`.
 
-    Raises InputError for anything else, and for `overrides` of what has been run already.
+    Raises InputError for anything else, and for `overrides` of a stored result.
     """
     path = Path(place)
     stored = path.is_dir() or (path.suffix == ".json" and path.is_file())
     if stored and overrides:
-        hint = "what has been run can't be changed; give the scenario instead"
+        hint = "a stored result cannot be changed; give the scenario instead"
         raise InputError(Problem(place, "a scenario where keys are set", "a stored result", hint))
     if path.is_dir() and (path / "result.json").is_file():
-        return RunOutcome(place, _document(path / "result.json"), _scenario(path / "scenario.yaml"))
+        return RunOutcome(place, _read_result(path / "result.json"), _read_scenario(path / "scenario.yaml"))
     if path.is_dir():
-        return _sweep(place, path)
+        return _read_sweep(place, path)
     if stored:
-        return RunOutcome(place, _document(path), None)
+        return RunOutcome(place, _read_result(path), None)
     scenario = load(place, overrides)
-    given = "".join(f" --set {item}" for item in overrides)
-    return RunOutcome(place + given, run(scenario).document, scenario.resolved())
+    options = "".join(f" --set {item}" for item in overrides)
+    return RunOutcome(place + options, run(scenario).document, scenario.resolved())
 
 
-def _document(path: Path) -> dict[str, Any]:
+def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Software whose version differs."""
+    names = sorted({*first, *second})
+    return [{"key": n, "a": first.get(n), "b": second.get(n)} for n in names if first.get(n) != second.get(n)]
+
+
+def _read_result(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(Problem(str(path), f"at most {MAX_BYTES} bytes", f"{path.stat().st_size} bytes"))
@@ -67,17 +75,16 @@ def _document(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
     except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}:{error.colno}"
-        raise InputError(Problem(where, "JSON as `sparsim run --json` prints it", error.msg)) from None
+        raise InputError(Problem(f"{path}:{error.lineno}:{error.colno}", _JSON, error.msg)) from None
     except (UnicodeDecodeError, RecursionError):
-        raise InputError(Problem(str(path), "JSON as `sparsim run --json` prints it", "something else")) from None
+        raise InputError(Problem(str(path), _JSON, "something else")) from None
     absent = [key for key in _NEEDED if key not in made] if isinstance(made, dict) else list(_NEEDED)
     if absent:
         raise InputError(Problem(str(path), "a result of `sparsim run`", f"no {', '.join(absent)}"))
     return dict(made)
 
 
-def _scenario(path: Path) -> dict[str, Any] | None:
+def _read_scenario(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     data = read_document(path).data
@@ -86,20 +93,20 @@ def _scenario(path: Path) -> dict[str, Any] | None:
     return data
 
 
-def _sweep(place: str, folder: Path) -> SweepOutcome:
+def _read_sweep(place: str, folder: Path) -> SweepOutcome:
     import pandas as pd
 
     path = folder / "results.parquet"
     if not path.is_file():
         parts = any(folder.glob("results-*.parquet"))
-        hint = "these are shards: the same sweep without --shard joins them" if parts else ""
+        hint = "these are shards: run the same sweep without --shard to join them" if parts else ""
         raise InputError(Problem(place, _ACCEPTED, "a folder with neither result.json nor results.parquet", hint))
     try:
         table = pd.read_parquet(path)
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:  # pyarrow's and json's errors are ValueErrors
+    except (OSError, ValueError) as error:  # errors of pyarrow and json are ValueErrors
         raise InputError(Problem(str(folder), "results of `sparsim sweep`", format_value(str(error)))) from None
     columns = list(table.columns)
-    if not {"digest", "error"} <= set(columns):  # a sweep all of whose points failed has no more
+    if not {"digest", "error"} <= set(columns):  # a sweep whose points all failed has no other columns
         raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
     return SweepOutcome(place, table, tuple(columns[: columns.index("digest")]), manifest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from typing import Any
 
@@ -10,59 +11,56 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.models.timeline import BREAKDOWN
-from simulator.studies.compare.comparison import alike
-from simulator.studies.compare.differences import versions_changed
-from simulator.studies.compare.outcomes import SweepOutcome
+from simulator.studies.compare.answers import is_alike, join_words
+from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.units import count_of
 
 _DIGITS = 12
 Key = tuple[Any, ...]
+Point = dict[str, Any]
 
 
 def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> dict[str, Any]:
-    """Points joined on the keys that vary, the biggest changes of the iteration time first. JSON-ready.
+    """Points joined on the keys that vary, the largest changes of the iteration time first. JSON-ready.
 
-    A key that varies in one sweep only is left out of the join where it has one value there. Raises InputError where
-    it has more, or no key is common.
+    A key that varies in one sweep only is left out of the join if it has one value there. Raises InputError where it
+    has several, or where the sweeps vary no common key.
     """
-    keys, single = _joined_on(a, b)
-    first, second = _by_key(a.table, keys), _by_key(b.table, keys)
-    both = [key for key in first if key in second]
-    points = [_point(dict(zip(keys, key[:-1], strict=True)), first[key], second[key]) for key in both]
-    came_out = [point for point in points if point["ratio"] is not None]
-    came_out.sort(key=lambda point: -abs(math.log(point["ratio"])))
-    sides = {"only_a": (first, second), "only_b": (second, first)}
+    keys, single = _common_keys(a, b)
+    first, second = _rows_by_key(a.table, keys), _rows_by_key(b.table, keys)
+    points = [_compare_point(_name(keys, key), first[key], second[key]) for key in first if key in second]
+    succeeded = sorted((p for p in points if p["ratio"] is not None), key=lambda p: -abs(math.log(p["ratio"])))
+    summary = _summarise(succeeded, points)
     return {
         "compared": "sweeps",
-        "a": _who(a),
-        "b": _who(b),
-        "answer": _answer(len(both), came_out),
+        **{
+            side: {
+                "place": outcome.place,
+                "name": str(outcome.manifest.get("sweep", "")),
+                "digest": outcome.manifest.get("sweep_digest"),
+                "points": len(outcome.table),
+            }
+            for side, outcome in (("a", a), ("b", b))
+        },
+        "answer": _answer(summary),
         "keys": list(keys),
         "single_valued": single,
-        "values": _values(a, b, keys),
-        "summary": _summary(came_out, points),
-        "terms": _terms(came_out),
-        "points": [{name: value for name, value in point.items() if name != "terms"} for point in came_out],
+        "values": _compare_values(a, b, keys),
+        "summary": summary,
+        "terms": _compare_terms(succeeded),
+        "points": [{name: value for name, value in point.items() if name != "terms"} for point in succeeded],
         "failed": [point["key"] | {"error_a": e[0], "error_b": e[1]} for point in points if any(e := point["errors"])],
-        **{
-            name: [dict(zip(keys, key[:-1], strict=True)) for key in mine if key not in others]
-            for name, (mine, others) in sides.items()
-        },
-        "versions": versions_changed(a.manifest.get("versions", {}), b.manifest.get("versions", {})),
+        "only_a": [_name(keys, key) for key in first if key not in second],
+        "only_b": [_name(keys, key) for key in second if key not in first],
+        "versions": changed_versions(a.manifest.get("versions", {}), b.manifest.get("versions", {})),
     }
 
 
-def _who(outcome: SweepOutcome) -> dict[str, Any]:
-    manifest = outcome.manifest
-    return {
-        "place": outcome.place,
-        "name": str(manifest.get("sweep", "")),
-        "digest": manifest.get("sweep_digest"),
-        "points": len(outcome.table),
-    }
+def _name(keys: tuple[str, ...], key: Key) -> dict[str, Any]:
+    return dict(zip(keys, key[:-1], strict=True))
 
 
-def _joined_on(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
     keys = tuple(key for key in a.keys if key in b.keys)
     single = []
     for side, outcome, other in (("a", a, b), ("b", b, a)):
@@ -84,15 +82,15 @@ def _distinct(table: pd.DataFrame, key: str) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A cell as JSON has it; numbers to the digits that survive being worked out on another machine."""
+    """A cell as JSON has it; numbers to 12 digits, since the last ones differ between machines."""
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
     value = value.item() if hasattr(value, "item") else value
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
-def _by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, dict[str, Any]]:
-    """Rows by their varied values, told apart by their number where these are the same."""
+def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, dict[str, Any]]:
+    """Rows by their varied values; a last number tells rows with equal values apart."""
     seen: Counter[Key] = Counter()
     made: dict[Key, dict[str, Any]] = {}
     for row in table.to_dict("records"):
@@ -102,17 +100,18 @@ def _by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, dict[str, A
     return made
 
 
-def _point(key: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
-    times = [_time(row) for row in (a, b)]
-    errors = [_plain(row.get("error")) for row in (a, b)]
-    known = all(times)
+def _compare_point(key: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> Point:
+    values = [row.get("iteration_time_s") for row in (a, b)]
+    times = [None if value is None or math.isnan(value) else float(value) for value in values]
+    before, after = times
+    known = bool(before and after)
     terms = {term: _term(b, term) - _term(a, term) for term in BREAKDOWN} if known else {}
     most = max(terms, key=lambda term: abs(terms[term])) if any(terms.values()) else None
     return {
         "key": key,
-        "a_s": times[0],
-        "b_s": times[1],
-        "ratio": times[1] / times[0] if known and times[0] and times[1] else None,
+        "a_s": before,
+        "b_s": after,
+        "ratio": after / before if before and after else None,
         "digests": [_plain(a["digest"]), _plain(b["digest"])],
         "same_inputs": bool(a["digest"] == b["digest"]) if known else False,
         "largest_term": most,
@@ -120,21 +119,16 @@ def _point(key: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> dict[st
         "warnings_differ": _plain(a.get("warnings")) != _plain(b.get("warnings")),
         "fidelity_differs": _plain(a.get("fidelity.tier")) != _plain(b.get("fidelity.tier")),
         "terms": terms,
-        "errors": errors,
+        "errors": [_plain(row.get("error")) for row in (a, b)],
     }
-
-
-def _time(row: dict[str, Any]) -> float | None:
-    value = row.get("iteration_time_s")
-    return None if value is None or math.isnan(value) else float(value)
 
 
 def _term(row: dict[str, Any], term: str) -> float:
     return float(row.get(f"breakdown_s.{term}", 0.0))
 
 
-def _values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Keys whose values differ: those that only one side has."""
+def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Values that only one of the sweeps has, by key."""
     made = []
     for key in keys:
         mine, others = _distinct(a.table, key), _distinct(b.table, key)
@@ -144,62 +138,55 @@ def _values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[dic
     return made
 
 
-def _summary(came_out: list[dict[str, Any]], points: list[dict[str, Any]]) -> dict[str, Any]:
-    ratios = sorted(point["ratio"] for point in came_out)
-    kinds = Counter(_kind(point) for point in came_out)
+def _summarise(succeeded: list[Point], points: list[Point]) -> dict[str, Any]:
+    """Counts of points, and the smallest, median, mean (geometric) and largest ratio of B to A."""
+    ratios = sorted(point["ratio"] for point in succeeded)
+    kinds = Counter(
+        "alike" if is_alike(point["b_s"], point["a_s"]) else "slower" if point["ratio"] > 1 else "faster"
+        for point in succeeded
+    )
     made: dict[str, Any] = {
         "joined": len(points),
-        "came_out": len(came_out),
-        "same_inputs": sum(point["same_inputs"] for point in came_out),
+        "came_out": len(succeeded),
+        "same_inputs": sum(point["same_inputs"] for point in succeeded),
         **{kind: kinds[kind] for kind in ("faster", "slower", "alike")},
-        "warnings_differ": sum(point["warnings_differ"] for point in came_out),
-        "fidelity_differs": sum(point["fidelity_differs"] for point in came_out),
+        "warnings_differ": sum(point["warnings_differ"] for point in succeeded),
+        "fidelity_differs": sum(point["fidelity_differs"] for point in succeeded),
     }
     if ratios:
         mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-        middle = ratios[len(ratios) // 2] if len(ratios) % 2 else math.sqrt(math.prod(_two_in_the_middle(ratios)))
-        made |= {"ratio_min": ratios[0], "ratio_median": middle, "ratio_mean": mean, "ratio_max": ratios[-1]}
+        median = math.sqrt(statistics.median_low(ratios) * statistics.median_high(ratios))
+        made |= {"ratio_min": ratios[0], "ratio_median": median, "ratio_mean": mean, "ratio_max": ratios[-1]}
     return made
 
 
-def _kind(point: dict[str, Any]) -> str:
-    if alike(point["b_s"], point["a_s"]):
-        return "alike"
-    return "slower" if point["ratio"] > 1 else "faster"
-
-
-def _two_in_the_middle(values: list[float]) -> list[float]:
-    half = len(values) // 2
-    return values[half - 1 : half + 1]
-
-
-def _terms(came_out: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean, least and most that each term changed by, in seconds."""
+def _compare_terms(succeeded: list[Point]) -> list[dict[str, Any]]:
+    """Mean, smallest and largest change of each term, in seconds."""
     made = []
     for term in BREAKDOWN:
-        changes = [point["terms"][term] for point in came_out]
+        changes = [point["terms"][term] for point in succeeded]
         if any(changes):
             mean = math.fsum(changes) / len(changes)
             made.append({"term": term, "mean_s": mean, "min_s": min(changes), "max_s": max(changes)})
     return made
 
 
-def _answer(joined: int, came_out: list[dict[str, Any]]) -> str:
+def _answer(summary: dict[str, Any]) -> str:
+    joined, succeeded = summary["joined"], summary["came_out"]
     if not joined:
         return "The sweeps have no point in common."
-    counts = _summary(came_out, came_out)
-    if not came_out:
-        return f"{count_of(joined, 'point')} in common; none came out in both sweeps."
+    if not succeeded:
+        return f"{count_of(joined, 'point')} in common; none succeeded in both sweeps."
     parts = [
-        f"{counts[word]} {'are' if counts[word] > 1 else 'is'} {word} in B"
+        f"{summary[word]} {'are' if summary[word] > 1 else 'is'} {word} in B"
         for word in ("faster", "slower")
-        if counts[word]
+        if summary[word]
     ]
-    parts += [f"{counts['alike']} within 1 %"] if counts["alike"] else []
-    text = f"Of {count_of(len(came_out), 'point')} that came out in both, {', '.join(parts)}."
-    if counts["alike"] == len(came_out):
+    parts += [f"{summary['alike']} within 1 %"] if summary["alike"] else []
+    text = f"Of {count_of(succeeded, 'point')} that succeeded in both sweeps, {join_words(parts)}."
+    if summary["alike"] == succeeded:
         return text
     return (
-        f"{text} B takes {counts['ratio_mean']:.3g} times as long on the (geometric) mean, "
-        f"from {counts['ratio_min']:.3g} to {counts['ratio_max']:.3g}."
+        f"{text} B takes {summary['ratio_mean']:.3g} times as long as A on the (geometric) mean, "
+        f"from {summary['ratio_min']:.3g} to {summary['ratio_max']:.3g} times."
     )

@@ -1,4 +1,4 @@
-"""What an iteration would take if one cost were gone."""
+"""What an iteration would take without one of its costs."""
 
 from __future__ import annotations
 
@@ -8,33 +8,38 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.scenario import Scenario
-from simulator.studies.explain.variation import free_selection, infinite_network, no_software, no_stragglers
+from simulator.studies.variants.changes import (
+    with_free_selection,
+    with_infinite_network,
+    without_software,
+    without_stragglers,
+)
 
-_WORLDS: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
-    "infinite_network": ("every link endless and instant, nobody else on it", infinite_network),
-    "free_selection": ("the same method, its kernels before the exchange free", free_selection),
-    "no_software": ("nothing to negotiate, launch or copy around an exchange", no_software),
-    "no_stragglers": ("all workers alike: no jitter, no slow GPU, no kernel that varies", no_stragglers),
+_CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
+    "infinite_network": ("infinite bandwidth and no latency on every link, no other traffic", with_infinite_network),
+    "free_selection": ("the same method; its kernels before the exchange take no time", with_free_selection),
+    "no_software": ("no negotiation, launch or copy around an exchange", without_software),
+    "no_stragglers": ("all workers alike: no jitter, slow GPU or kernel whose time varies", without_stragglers),
 }
 
 
 def counterfactuals(prediction: Prediction) -> list[dict[str, Any]]:
     """Iteration times without one cost each: `name`, what it means, the time, and what it saves.
 
-    Each is a prediction of its own, so that what hid behind the cost shows; a scheduler that reads costs plans anew.
-    `perfect_overlap` is a bound: everything else at once with all communication, whichever takes longer.
+    Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
+    plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
     time = prediction.document["iteration_time_s"]
     made = []
-    for name, (what, change) in _WORLDS.items():
+    for name, (what, change) in _CHANGES.items():
         try:
             other = run(change(prediction.scenario)).document["iteration_time_s"]
         except InputError:
-            continue  # for instance a compute_time that no longer fits the update
+            continue  # for instance a compute_time that is shorter than the update
         made.append(_row(name, what, time, float(other)))
-    hidden = time - prediction.document["breakdown_s"]["communication_exposed"]
-    bound = min(time, max(hidden, prediction.document["communication_total_s"]))
-    what = "all communication beside everything else, a bound: the longer of the two"
+    rest = time - prediction.document["breakdown_s"]["communication_exposed"]
+    bound = min(time, max(rest, prediction.document["communication_total_s"]))
+    what = "a lower bound: the longer of all communication and everything else"
     return [*made, _row("perfect_overlap", what, time, bound)]
 
 

@@ -1,4 +1,4 @@
-"""What the kernels of one iteration cost: calls, elements, seconds, and the law behind each."""
+"""What the kernels of one iteration cost: calls, elements, seconds, and the curve or law of each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ STAGES = ("selection", "exchange", "combine", "update")
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """Rows per stage: before an exchange, inside it, after it, and of the update; one row for each kernel.
+    """One row per kernel in each stage: before an exchange, inside it, after it, and in the update.
 
-    A row has `runs` of the kernel over `elements` in all, `calls` of the framework, `seconds`, `per_call_s` (of a run),
-    the `law` in words, what it is `bound_by` (GPU or host), and the curve's `held_out_mape` and whether sizes were
-    `in_range`.
+    A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
+    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), the curve's `held_out_mape` and whether
+    the sizes were `in_range`.
     """
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
@@ -51,14 +51,13 @@ def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str
 
 
 def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[str, Any]:
-    on_gpu, on_host = [], []
+    on_gpu, on_host, elements = [], [], np.concatenate([np.tile(item.elements, item.times) for item in group])
     for item in group:
-        sizes = np.array(item.elements)
+        sizes = np.tile(item.elements, item.times)
         on_gpu.append(0.0 if kernel == "host_merge" else float(gpu.kernel_time(kernel, sizes).sum()))
         merged = float(sizes.sum()) * runtime.host_element
         on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
-    elements = np.concatenate([item.elements for item in group])
     curve = gpu.curve(kernel)
     return {
         "kernel": kernel,
@@ -76,7 +75,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
 
 
 def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
-    """How a kernel's seconds come from its elements, in words."""
+    """How the seconds of a kernel follow from its elements, in words."""
     if gpu.ideal:
         return "free: the GPU is ideal"
     if kernel == "host_merge":

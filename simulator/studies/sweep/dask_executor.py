@@ -1,4 +1,4 @@
-"""Points on a Dask cluster: the same chunks, evaluated by whoever is there."""
+"""Points evaluated by the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from simulator.studies.sweep.executors import Evaluator, Outcome, Outcomes, Queu
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
-"""Chunks in flight per thread: one is evaluated while others wait beside it."""
+"""Chunks sent ahead per thread, so that no thread waits for its next one."""
+_DIED = "the Dask workers that evaluated this point died"
 _one_at_a_time = Lock()
 
 
-class OnCluster:
-    """On the workers of a Dask scheduler. Chunks of workers that leave go to others; that is the scheduler's doing.
+class DaskExecutor:
+    """Evaluates on the workers of a Dask scheduler, which gives the chunks of workers that leave to others.
 
-    A chunk whose workers keep dying is tried once more, point by point. Workers may come and go.
+    A chunk whose workers keep dying is tried once more, point by point. Workers may join and leave.
     """
 
     def __init__(self, address: str) -> None:
@@ -30,35 +31,38 @@ class OnCluster:
         self.distributed = _distributed()
 
     def run(self, evaluator: Evaluator, groups: Sequence[Sequence[int]]) -> Outcomes:
-        """Outcomes as they come. Raises InputError where no scheduler answers, SparsimError where it is lost."""
+        """Outcomes as they are finished.
+
+        Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
+        """
         queue = Queue(groups)
         if not queue:
             return
         blob = zlib.compress(pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL))
         with self._client() as client:
-            flying: dict[Any, list[int]] = {}
-            landed = self.distributed.as_completed(loop=client.loop)
+            sent: dict[Any, list[int]] = {}
+            finished = self.distributed.as_completed(loop=client.loop)
 
             def send() -> None:
                 try:
-                    hands = max(1, sum(client.nthreads().values()))
+                    threads = max(1, sum(client.nthreads().values()))
                 except OSError:
                     raise self._lost() from None
-                while queue and len(flying) < _WAITING * hands:
-                    chunk = queue.take(hands)
+                while queue and len(sent) < _WAITING * threads:
+                    chunk = queue.take(threads)
                     future = client.submit(evaluate_chunk, blob, chunk, pure=False)
-                    flying[future] = chunk
-                    landed.add(future)
+                    sent[future] = chunk
+                    finished.add(future)
 
             send()
-            for future in landed:
-                chunk = flying.pop(future)
+            for future in finished:
+                chunk = sent.pop(future)
                 if future.status == "finished":
                     yield future.result()
                 else:
-                    lost = queue.again(chunk) if self._killed(future) else []
-                    if lost:
-                        yield [evaluator.failure(number, "the Dask workers that evaluated it died") for number in lost]
+                    given_up = queue.put_back(chunk) if self._workers_died(future) else []
+                    if given_up:
+                        yield [evaluator.failure(number, _DIED) for number in given_up]
                 send()
 
     def _client(self) -> Any:
@@ -74,7 +78,7 @@ class OnCluster:
             raise InputError(Problem(where, "a Dask scheduler with workers", "none")) from None
         return client
 
-    def _killed(self, future: Any) -> bool:
+    def _workers_died(self, future: Any) -> bool:
         """True where a chunk's workers died. Raises SparsimError where it failed for another reason."""
         if future.status == "error":
             error = future.exception()
@@ -84,11 +88,11 @@ class OnCluster:
         raise self._lost()
 
     def _lost(self) -> SparsimError:
-        return SparsimError(f"--cluster {self.address}: the scheduler was lost")
+        return SparsimError(f"--cluster {self.address}: the connection to the scheduler was lost")
 
 
 def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Outcome]:
-    """Evaluate points on a worker, one chunk at a time, since threads would only take turns."""
+    """Evaluate points on a worker, one chunk at a time: threads of one process cannot evaluate in parallel."""
     with _one_at_a_time:
         evaluator = _evaluator(blob)
         return [evaluator.evaluate(number) for number in chunk]

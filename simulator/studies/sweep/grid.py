@@ -26,7 +26,7 @@ _MOST = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One varied key: its values as they are written, and where each stands in the sweep file."""
+    """One varied key: its values as they are written, and the place of each in the sweep file."""
 
     key: str
     values: tuple[Any, ...]
@@ -34,15 +34,15 @@ class Axis:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The key, cut at its dots."""
+        """The key, split at its dots."""
         return tuple(self.key.split("."))
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Every combination of the dimensions' entries: a varied key is a dimension, and so is a group that goes together.
+    """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
-    Points are numbered from 0, the last dimension fastest; `left_out` (size,) marks the skipped ones.
+    Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
     """
 
     dimensions: tuple[tuple[Axis, ...], ...]
@@ -79,7 +79,7 @@ def read_grid(document: Document, near: Path) -> Grid:
 
 
 class _Reader:
-    """Reads `vary`, `zip` and `skip`, and gathers what is wrong."""
+    """Reads `vary`, `zip` and `skip`, and collects the problems."""
 
     def __init__(self, document: Document, near: Path) -> None:
         self.document, self.near = document, near
@@ -105,7 +105,7 @@ class _Reader:
             self._wrong(("vary",), f"at most {MAX_POINTS:,} points", f"{size:,}", "sweep one part after the other")
         if self.problems:
             raise InputError(self.problems)
-        left_out = self._skipped(data.get("skip", []), Grid(tuple(dimensions), np.zeros(size, dtype=bool)))
+        left_out = self._left_out(data.get("skip", []), Grid(tuple(dimensions), np.zeros(size, dtype=bool)))
         if not self.problems and left_out.all():
             self._wrong(("skip",), "at least one point that is not skipped", "none")
         if self.problems:
@@ -147,7 +147,7 @@ class _Reader:
                 yield axes
 
     def _values(self, given: Any, path: KeyPath) -> tuple[list[Any], list[KeyPath]]:
-        """Values of one key, and their places; none where they can't be read."""
+        """Values of one key, and their places; none where they cannot be read."""
         if isinstance(given, dict) and ("from" in given or "to" in given):
             listed = self._range(given, path)
             return listed, [path] * len(listed)
@@ -189,7 +189,7 @@ class _Reader:
         return [f"{value!r} {unit}" for value in made] if unit else made
 
     def _check_ends(self, given: Mapping[str, Any], ends: list[tuple[float, str]], log: bool, path: KeyPath) -> None:
-        """Both ends in units of one kind, and so that steps between them can be counted."""
+        """Check that both ends have units of one kind and that the steps between them are finite."""
         got, least = f"{given['from']} and {given['to']}", min(ends)[0]
         if len({dimension for value, dimension in ends if value or dimension}) > 1:
             self._wrong(path, "both ends in units of one kind", got)
@@ -198,7 +198,7 @@ class _Reader:
         if max(abs(end) for end, _ in ends) > _MOST or (log and 0 < least < 1 / _MOST):
             self._wrong(path, f"ends from {1 / _MOST:g} to {_MOST:g}", got)
 
-    def _skipped(self, given: Any, grid: Grid) -> np.ndarray:
+    def _left_out(self, given: Any, grid: Grid) -> np.ndarray:
         """Which points (size,) match every condition of one of the entries."""
         left_out = np.zeros(grid.shape, dtype=bool)
         if not isinstance(given, list):
@@ -215,7 +215,7 @@ class _Reader:
         return left_out.ravel()
 
     def _matching(self, key: str, condition: Any, path: KeyPath, grid: Grid) -> np.ndarray:
-        """Where one condition holds, in a shape that goes with the grid's."""
+        """Where one condition holds, in a shape that broadcasts with the grid's."""
         held: list[tuple[int, int, Axis]] = []
         for number, dimension in enumerate(grid.dimensions):
             held += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
@@ -245,7 +245,7 @@ class _Reader:
 
 
 def _spread(first: float, last: float, points: int, log: bool, whole: bool) -> list[Any]:
-    """`points` values from `first` to `last`, to 12 digits; whole numbers where both ends were and they are."""
+    """`points` values from `first` to `last`, to 12 digits; whole numbers where both ends and the value are whole."""
     steps = [place / (points - 1) for place in range(points)]
     if log:
         made = [first * (last / first) ** step for step in steps]

@@ -1,4 +1,4 @@
-"""Conditions on values: what the points that a sweep skips have in common."""
+"""Conditions on values, by which a sweep skips points."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def matches(value: Any, condition: Any) -> bool:
 
 
 def is_comparison(condition: Any) -> bool:
-    """Whether a condition compares, rather than being a value itself."""
+    """Whether a condition is a mapping of comparisons instead of a value."""
     return isinstance(condition, dict) and not {*COMPARE, NOT}.isdisjoint(condition)
 
 
@@ -85,7 +85,7 @@ def _comparable(mine: tuple[float, str], other: tuple[float, str]) -> bool:
 
 
 def part_of(value: Any, rest: list[str], near: Path) -> Any:
-    """What stands at a dotted key below a value; None where nothing does."""
+    """The value at a dotted key below a value; None where there is none."""
     for name in rest:
         if isinstance(value, str):
             path = find_file(value, near)

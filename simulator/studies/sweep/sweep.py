@@ -1,4 +1,4 @@
-"""Sweeps: every point of a grid, each on disk as soon as it is finished, and one tidy table in the end.
+"""Sweeps: every point of a grid is predicted and stored as soon as it is finished; the result is one table.
 
 A sweep file names a `base` scenario and the keys that `vary`:
 
@@ -12,15 +12,15 @@ A sweep file names a `base` scenario and the keys that `vary`:
     skip:
       - {sparsifier: dgc, sparsifier.density: {above: 10 %}}
 
-Rows stand in the order of the file, the last key fastest; keys under `zip` come after those under `vary`. A point that
-meets all conditions of one entry of `skip` is left out; a condition is a value, a list of them, or comparisons
+Rows have the order of the file, the last key changes fastest; keys under `zip` come after those under `vary`. A point
+that meets all conditions of one entry of `skip` is left out; a condition is a value, a list of them, or comparisons
 (`above`, `at_least`, `below`, `at_most`, `not`). A key below a kind that varies too is left out for kinds that do not
-have it. Names are looked up as in the base: beside it, in ./configs, in the package.
+have it. Names are looked up as in the base: in its folder, in ./configs, in the package.
 
-The folder holds `points.jsonl` (see `journal`), `manifest.json`, and in the end `results.parquet` and `results.csv`:
-the varied keys first, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
-result document's own keys (see `rows`), last `error`. They depend on the points alone: not on when, how often
-interrupted or by whom they were evaluated.
+The folder holds `points.jsonl` (see `journal`), `manifest.json`, and at the end `results.parquet` and `results.csv`:
+first the varied keys, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
+keys of the result document (see `rows`), last `error`. Their contents depend on the points alone, not on interruptions
+or on which process evaluated a point.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InputError, Problem, SparsimError, format_value
+from simulator.errors import InputError, Problem, SparsimError
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.scenario.versions import versions
-from simulator.studies.sweep.executors import Executor, Here, Outcome, Processes
-from simulator.studies.sweep.journal import Journal
+from simulator.studies.storage.files import write_text
+from simulator.studies.storage.journal import Journal
+from simulator.studies.sweep.executors import Executor, LocalExecutor, Outcome
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.storage import write_text
-from simulator.studies.sweep.sweep_plan import Plan, Shard, planned
+from simulator.studies.sweep.process_executor import ProcessExecutor
+from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a sweep is: distinct points in all, reused, evaluated now, of these failed; seconds since the start."""
+    """How far a sweep is: numbers of distinct points, reused, evaluated and failed ones; seconds since the start."""
 
     total: int
     reused: int = 0
@@ -68,18 +69,18 @@ class Progress:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds that are left at this rate; None before the first point."""
+        """Seconds until the end at this rate; None before the first point."""
         left = self.total - self.reused - self.evaluated
         return left / self.rate if self.rate else None
 
 
-class Failed(SparsimError):
-    """A point failed, and the sweep was asked to stop at the first."""
+class PointFailed(SparsimError):
+    """A point failed, and `fail_fast` was given."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """What a sweep made: the table, the manifest that is on disk, and how many points failed."""
+class SweepResult:
+    """The result of a sweep: its table, the manifest that is on disk, and how many points failed."""
 
     table: pd.DataFrame
     manifest: dict[str, Any]
@@ -89,10 +90,11 @@ class Swept:
 def sweep(
     source: str | Path | Mapping[str, Any], out: str | Path | None = None, workers: int | None = None
 ) -> pd.DataFrame:
-    """Evaluate a sweep file, or a mapping of the same form; one row a point, in SI.
+    """Evaluate a sweep file, or a mapping of the same form; one row per point, in SI.
 
-    `out`: the folder that keeps what is finished, so that the same call goes on where it was interrupted; `workers`:
-    processes (default: one per core; 1: this one). Points that fail have an `error`. Raises InputError for bad input.
+    `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
+    processes (default: one per core; 1: this process). Points that fail have an `error`. Raises InputError for bad
+    input.
     """
     if out is not None:
         return run_sweep(source, Path(out), workers=workers).table
@@ -110,46 +112,46 @@ def run_sweep(
     shard: Shard | None = None,
     fail_fast: bool = False,
     observe: Callable[[Progress], None] | None = None,
-) -> Swept:
-    """Evaluate a sweep into the folder `out`, with what is there already reused.
+) -> SweepResult:
+    """Evaluate a sweep into the folder `out` and reuse the points that are there already.
 
-    `base`: the scenario that is varied in the place of the file's own; `cluster`: the address of a Dask scheduler whose
-    workers evaluate; `shard` (i, n): the i-th of n parts alone, i from 1, in files with that part's name; `fail_fast`:
-    stop at the first point that fails; `observe` is told how it goes.
+    `base`: the scenario that is varied instead of the file's own; `cluster`: the address of a Dask scheduler whose
+    workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
+    stop at the first point that fails; `observe` is called with the progress.
 
-    Raises InputError for bad input or a folder in use, Failed with `fail_fast`, SparsimError where evaluating breaks
-    down. What is finished stays on disk whatever is raised.
+    Raises InputError for bad input or a folder in use, PointFailed with `fail_fast`, SparsimError where points cannot
+    be evaluated. Finished points stay on disk in every case.
     """
-    document, near = _opened(source)
+    document, near = _open_sweep(source)
     if base is not None:
-        document = _based(document, base)
+        document = _with_base(document, base)
     points = Points(document, near, strict=not isinstance(source, Mapping))
-    executor, plan = _executor(workers, cluster), planned(points, shard)
+    executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:
         todo = [[n for n in group if not journal.finished(plan.digests[n])] for group in plan.groups]
         todo = [group for group in todo if group]
         manifest = _manifest(document, points, plan, shard)
         manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
-        _write(out / f"manifest{part}.json", manifest)
+        _write_manifest(out / f"manifest{part}.json", manifest)
         progress = Progress(plan.distinct, manifest["reused"])
         if observe is not None:
             observe(progress)
         if fail_fast and plan.broken:
-            raise Failed(next(iter(plan.broken.values())))
+            raise PointFailed(next(iter(plan.broken.values())))
         _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
-        made = _written(out, part, points, plan, journal)
-        failed = int(made["error"].notna().sum())
+        table = _write_table(out, part, points, plan, journal)
+        failed = int(table["error"].notna().sum())
         manifest |= {"evaluated": progress.evaluated, "failed": failed, "finished": _now()}
-        _write(out / f"manifest{part}.json", manifest)
-    return Swept(made, manifest, failed)
+        _write_manifest(out / f"manifest{part}.json", manifest)
+    return SweepResult(table, manifest, failed)
 
 
 @dataclass(slots=True)
 class _Sink:
-    """Where outcomes go: into the journal first, then into the count."""
+    """Takes outcomes: writes them into the journal, then counts them."""
 
-    plan: Plan
+    plan: SweepPlan
     journal: Journal
     progress: Progress
     fail_fast: bool
@@ -157,7 +159,7 @@ class _Sink:
     began: float = field(default_factory=time.monotonic)
 
     def take(self, batch: Sequence[Outcome]) -> None:
-        """Keep outcomes. Raises SparsimError for one of another version, Failed for one that failed, if so asked."""
+        """Keep outcomes. Raises SparsimError for one of another version, PointFailed with `fail_fast`."""
         for outcome in batch:
             if outcome.digest != self.plan.digests[outcome.number]:
                 raise SparsimError(f"point {outcome.number} was evaluated by another version of sparsim")
@@ -170,32 +172,32 @@ class _Sink:
         if self.observe is not None:
             self.observe(progress)
         if errors and self.fail_fast:
-            raise Failed(errors[0])
+            raise PointFailed(errors[0])
 
 
 def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]], sink: _Sink) -> None:
-    """Have the points evaluated; whatever happens, nobody is left behind evaluating."""
+    """Evaluate the points; on any exception the executor stops all its processes."""
     if todo:
         with closing(executor.run(points, todo)) as outcomes:
             for batch in outcomes:
                 sink.take(batch)
 
 
-def _written(out: Path, part: str, points: Points, plan: Plan, journal: Journal) -> pd.DataFrame:
-    """The table of all rows, in memory and on disk."""
-    from simulator.studies.sweep.row_table import table, write_table  # pandas: once there is something to write
+def _write_table(out: Path, part: str, points: Points, plan: SweepPlan, journal: Journal) -> pd.DataFrame:
+    """The table of all rows, which is also written to disk."""
+    from simulator.studies.storage.row_table import table_of, write_table  # pandas is imported only where it is needed
 
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for place in range(len(points.axes)):
         name, values = points.column(place)
         varied[name] = [values[choice[place]] for choice in choices]
-    made = table(varied, (_row(number, plan, journal) for number in plan.rows))
-    write_table(out, f"results{part}", made)
-    return made
+    table = table_of(varied, (_row(number, plan, journal) for number in plan.rows))
+    write_table(out, f"results{part}", table)
+    return table
 
 
-def _row(number: int, plan: Plan, journal: Journal) -> dict[str, Any]:
+def _row(number: int, plan: SweepPlan, journal: Journal) -> dict[str, Any]:
     if number in plan.broken:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]
@@ -203,7 +205,7 @@ def _row(number: int, plan: Plan, journal: Journal) -> dict[str, Any]:
     return {"digest": digest, "error": journal.error(digest)} if row is None else row
 
 
-def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
+def _open_sweep(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
     if isinstance(source, Mapping):
         return Document("sweep", dict(source), {}), Path()
     found = find_file(str(source), None, "scenarios/sweeps") or find_file(str(source), None, "scenarios")
@@ -212,8 +214,8 @@ def _opened(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
     return read_document(found), found.parent
 
 
-def _based(document: Document, base: str | Path) -> Document:
-    """The sweep over another scenario. Raises InputError where there is none of that name."""
+def _with_base(document: Document, base: str | Path) -> Document:
+    """The sweep with another base. Raises InputError where no scenario has that name."""
     found = find_file(str(base), None, "scenarios")
     if found is None:
         raise missing_file_error(str(base), "scenarios", "--base")
@@ -222,16 +224,16 @@ def _based(document: Document, base: str | Path) -> Document:
 
 def _executor(workers: int | None, cluster: str | None) -> Executor:
     if cluster is not None:
-        from simulator.studies.sweep.dask_executor import OnCluster
+        from simulator.studies.sweep.dask_executor import DaskExecutor
 
-        return OnCluster(cluster)
+        return DaskExecutor(cluster)
     count = (os.cpu_count() or 1) if workers is None else workers
     if count < 1:
         raise InputError(Problem("workers", "at least 1", format_value(workers)))
-    return Here() if count == 1 else Processes(count)
+    return LocalExecutor() if count == 1 else ProcessExecutor(count)
 
 
-def _manifest(document: Document, points: Points, plan: Plan, shard: Shard | None) -> dict[str, Any]:
+def _manifest(document: Document, points: Points, plan: SweepPlan, shard: Shard | None) -> dict[str, Any]:
     content = json.dumps(document.data, sort_keys=True, default=str)
     return {
         "sweep": points.name,
@@ -244,7 +246,7 @@ def _manifest(document: Document, points: Points, plan: Plan, shard: Shard | Non
     }
 
 
-def _write(path: Path, manifest: dict[str, Any]) -> None:
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
     write_text(path, json.dumps(manifest, indent=2) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""What a sweep has to do: its points identified, identical ones merged, neighbours put together."""
+"""The plan of a sweep: points identified by their digests, equal ones merged, points that share work grouped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Shard = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Plan:
-    """What is to be done: rows in order, their digests, points that can't be built, and groups of distinct points."""
+class SweepPlan:
+    """Rows in order, their digests, errors of points that cannot be built, and groups of distinct points."""
 
     rows: list[int] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
@@ -25,13 +25,13 @@ class Plan:
 
     @property
     def distinct(self) -> int:
-        """Points that differ."""
+        """Number of points that differ."""
         return sum(map(len, self.groups))
 
 
-def planned(points: Points, shard: Shard | None) -> Plan:
-    """Every point built and identified. Raises InputError where a value is bad wherever it stands."""
-    plan, errors = Plan(), dict[int, InputError]()
+def plan_sweep(points: Points, shard: Shard | None) -> SweepPlan:
+    """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
+    plan, errors = SweepPlan(), dict[int, InputError]()
     first: dict[str, int] = {}
     for number in points.grid.numbers():
         plan.rows.append(number)
@@ -47,21 +47,21 @@ def planned(points: Points, shard: Shard | None) -> Plan:
         groups.setdefault(points.neighbourhood(number), []).append(number)
     plan.groups = [groups[key] for key in sorted(groups)]
     if shard is not None:
-        _cut(plan, *shard)
+        _keep_shard(plan, *shard)
     return plan
 
 
-def _cut(plan: Plan, part: int, parts: int) -> None:
-    """Leave one part of the plan: whole groups, and the points that can't be built in turn."""
+def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
+    """Keep one part of the plan: whole groups, and every n-th of the points that cannot be built."""
     plan.groups = plan.groups[part - 1 :: parts]
-    held = {plan.digests[number] for group in plan.groups for number in group}
+    kept = {plan.digests[number] for group in plan.groups for number in group}
     broken = list(plan.broken)[part - 1 :: parts]
     plan.broken = {number: plan.broken[number] for number in broken}
-    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in held]
+    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
 
 
-def _refuse_bad_values(points: Points, plan: Plan, errors: Mapping[int, InputError]) -> None:
-    """Raise the problems of values that no point can be built with; other points that can't be built are rows."""
+def _refuse_bad_values(points: Points, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
+    """Raise the problems of values that no point can be built with; other points that fail become rows."""
     good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
     problems = {str(problem): problem for problem in points.unapplied()}
     for number, error in errors.items():
@@ -72,6 +72,6 @@ def _refuse_bad_values(points: Points, plan: Plan, errors: Mapping[int, InputErr
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:
-    """File, line and column, so that problems are told in the order of the file."""
+    """File, line and column, to sort problems in the order of the file."""
     found = _PLACE.match(problem.where)
     return (found[1], int(found[2]), int(found[3])) if found else (problem.where, 0, 0)

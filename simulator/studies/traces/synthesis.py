@@ -1,4 +1,4 @@
-"""Generated gradient traces, from a spec or like a recorded one."""
+"""Generated gradient traces, from a description or similar to a recorded trace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> 
     if (spec is None) == (like is None):
         raise InputError(Problem("trace synthesize", "either a spec or --like", "both" if spec else "neither"))
     if like is not None:
-        generator = fitted(folder_of(like))
+        generator = fit_generator(folder_of(like))
     else:
         generator = validate_document(Synthetic.model_validate, read_document(Path(str(spec))))
     layers = [Layer(name=f"layer {i}", numel=layer.numel) for i, layer in enumerate(generator.layers)]
@@ -39,7 +39,7 @@ def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> 
     with TraceWriter(out, description, layers) as writer:
         for block in blocks(generator):
             if columns is None:
-                columns, weight = _sampled(block, sample, rng)
+                columns, weight = _sample(block, sample, rng)
             writer.append(
                 replace(
                     block,
@@ -51,8 +51,8 @@ def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> 
             )
 
 
-def _sampled(block: Block, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of a uniform sample of every layer, at least 64 of each, and what each column stands for."""
+def _sample(block: Block, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of a uniform sample of every layer, at least 64 of each, and the number of coordinates per column."""
     columns, weights = [], []
     for unit, n in block.units("layer"):
         count = min(n, max(64, round(share * n)))
@@ -61,7 +61,7 @@ def _sampled(block: Block, share: float, rng: np.random.Generator) -> tuple[np.n
     return np.concatenate(columns), np.concatenate(weights)
 
 
-def fitted(folder: Path) -> Synthetic:
+def fit_generator(folder: Path) -> Synthetic:
     """A generator with each layer's scale, tail and hot coordinates, and the correlation and drift, of a trace.
 
     Scale: standard deviation. Tail, by excess kurtosis: Gaussian below 1, Laplace below 4, else Student's t with

@@ -1,4 +1,4 @@
-"""What a gradient trace shows: how gradients are distributed, and how selections build up over workers."""
+"""Statistics of a gradient trace: the distribution of gradients, and the build-up of selections over workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 5.0
 
 
 def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
-    """What a trace holds, and per layer the distribution of u = gradient + residual under layer-wise Top-k.
+    """The contents of a trace, and per layer the distribution of u = gradient + residual under layer-wise Top-k.
 
     At the last iteration of every recorded run: standard deviation, excess kurtosis (0 for a Gaussian, 3 for a
     Laplace), Kolmogorov distance to the fitted Gaussian, which GaussianK relies on, and a histogram in standard
@@ -74,15 +74,15 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: what workers that choose independently would aggregate. Raises InputError for a damaged trace or more
-    workers than it recorded.
+    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace, and
+    for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
     counts = list(workers) or [2**i for i in range(recorded.bit_length())]
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
-    bucket = _whole(trace)
+    bucket = _one_bucket(trace)
     rows = []
     for wanted in methods:
         method = cast(Sparsifier, build(Sparsifier, wanted))
@@ -94,18 +94,18 @@ def build_up(
     return rows
 
 
-def _whole(trace: Trace) -> Bucket:
+def _one_bucket(trace: Trace) -> Bucket:
     """One bucket of all tensors, in forward order."""
     return Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
 
 
 def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
-    """Laws of gradient build-up fitted on few workers and held against more, for Top-k with error feedback.
+    """Laws of gradient build-up fitted on few workers and compared with more, for Top-k with error feedback.
 
-    Unions are those that the trace measured on all coordinates, where it did at this density, and otherwise the
-    replay's on the sampled ones; both are means over iterations. `overlap_concentration` and
-    `overlap_mixture` are what a scenario takes, one or the other.
-    `rows`: per number of workers the union, each law's figure and its signed error, and whether it was fitted.
+    Unions are those that the trace measured on all coordinates, if it did at this density, and otherwise those of a
+    replay on the sampled coordinates; both are means over iterations. A scenario takes one of `overlap_concentration`
+    and `overlap_mixture`. `rows`: per number of workers the union, the value and signed error of each law, and whether
+    the row was used in the fit.
     """
     trace = Trace.open(Path(folder))
     measured = trace.union_points(granularity, True, density)
@@ -114,7 +114,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
     else:
         method = cast(Sparsifier, build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity}))
-        points = replayed_unions(method, [_whole(trace)], trace)
+        points = replayed_unions(method, [_one_bucket(trace)], trace)
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
     rows = []
@@ -141,7 +141,7 @@ DEFAULT_METHODS: tuple[dict[str, Any], ...] = (
 )
 
 
-def parsed_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
+def parse_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
     """Methods given as YAML on the command line; Top-k by layer and over the whole model where none are."""
     return [parse_document(text, "--method").data for text in texts] or list(DEFAULT_METHODS)
 

@@ -1,4 +1,4 @@
-"""Tables of measured collectives over TCP, each row predicted from link rate, bucket and ping-pong alone."""
+"""Tables of measured collectives over TCP; rows are predicted from link rate, token bucket and ping-pong alone."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
     "gloo_all_reduce": (Ring(), AllReduce),
     "gloo_broadcast": (Tree(children="at_once"), Broadcast),
 }
-"""What each name in the column `collective` stands for: a topology, and the step from bytes."""
+"""Topology and step of each name in the column `collective`; the step is a function of the bytes."""
 
 
 class Row(BaseModel):
-    """One measured collective: bytes of each rank's vector (of its share in a gather), on links shaped alike.
+    """One measured collective on links with equal shapers; bytes of a worker's vector (its share in a gather).
 
-    `link_rate_bit_per_s` and `burst_bytes` are the shaper's, headers counted; `half_round_trip_s` is that of 4 bytes.
-    Further columns say where the row comes from, and are not read.
+    `link_rate_bit_per_s` and `burst_bytes` are the shaper's, with headers; `half_round_trip_s` is that of 4 bytes.
+    Other columns describe the origin of the row and are not read.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
@@ -64,8 +64,8 @@ class Row(BaseModel):
 def goodput(link_rate: float, mtu: int, both_ways: bool = False) -> float:
     """Bytes/s of payload over TCP on a link of `link_rate` bit/s: link_rate/8 (MTU - 52)/(MTU + 14).
 
-    With traffic `both_ways` a link also carries the acknowledgements of what comes the other way, 66 bytes for every
-    second full segment (RFC 9293, 3.8.6.3): link_rate/8 (MTU - 52)/(MTU + 14 + 33).
+    With traffic `both_ways` a link also carries acknowledgements of the opposite direction, 66 bytes for every second
+    full segment (RFC 9293, 3.8.6.3): link_rate/8 (MTU - 52)/(MTU + 14 + 33).
 
     >>> round(goodput(100e6, 9000)), round(goodput(100e6, 9000, both_ways=True))
     (12408476, 12363214)
@@ -99,7 +99,7 @@ def read(path: Path) -> list[Row]:
 
 
 def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[Row]:
-    """One row, or none and what is wrong with it."""
+    """One row, or none; problems are added to `problems`."""
     try:
         row = Row.model_validate({key: value for key, value in cells.items() if key in Row.model_fields})
     except ValidationError as error:
@@ -116,7 +116,7 @@ def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> li
 
 
 def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
-    """A row's exchange priced, nothing fitted; the wires, and whether flows were used because the fold is not exact."""
+    """The price of a row's exchange without any fit; its links; whether flows were used where the fold is not exact."""
     topology, step = ALGORITHMS[row.collective]
     exchange, layout = step(row.message_bytes), topology.layout(row.workers, 1)
     both_ways = all(

@@ -1,4 +1,4 @@
-"""The model's own error: what is left where every curve, law and term has had its say."""
+"""The model's own error: what remains beyond the stated errors of curves, laws and terms."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def fit_model_error(rows: Sequence[Mapping[str, Any]]) -> ModelError:
     """The error that puts 68.27 % of measured iterations within one standard deviation of their prediction.
 
     `rows`: rows of `validate` that no constant was fitted to, with `stated_interval`, the interval from stated errors
-    alone, from two set-ups (`group`) or more. Each set-up counts the same, however many rows it has. A scale and not a
-    90 % quantile: a few rows that are far off would make that quantile the error of everything.
+    alone, from two set-ups (`group`) or more. All set-ups have the same weight, however many rows they have. A 90 %
+    quantile is not used because a few outliers would determine it.
     """
     needed: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -34,11 +34,11 @@ def fit_model_error(rows: Sequence[Mapping[str, Any]]) -> ModelError:
 
 
 def model_error_yaml(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The file that predictions take the model's error from. Raises InputError below two set-ups."""
+    """The text of `configs/model_error.yaml`. Raises InputError for fewer than two set-ups."""
     counted = [row for row in rows if row["stated_interval"] is not None and not row["used_in_fit"]]
     groups = {row["group"] for row in counted}
     if len(groups) < 2:
-        hint = "the error is judged on set-ups that it was not taken from; a folder of scenarios is one"
+        hint = "the error is tested on set-ups that it was not fitted to; a folder of scenarios is one set-up"
         raise InputError(Problem("validate --model-error", "whole iterations from two set-ups", str(len(groups)), hint))
     found = fit_model_error(counted)
     without = "".join(f"  {name}: {value:.5f}\n" for name, value in found.without.items())
@@ -46,7 +46,7 @@ def model_error_yaml(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _needed(row: Mapping[str, Any]) -> float:
-    """The error with which the measured value is one standard deviation off; 0 where the stated ones do."""
+    """The error at which the measured value is one standard deviation off; 0 where the stated errors are enough."""
     predicted, (low, high) = float(row["predicted"]), row["stated_interval"]
     off = float(row["measured"]) - predicted
     stated = (high - predicted if off > 0 else predicted - low) / NORMAL_95
@@ -54,7 +54,7 @@ def _needed(row: Mapping[str, Any]) -> float:
 
 
 def _scale(needed: Mapping[str, Sequence[float]]) -> float:
-    """Smallest error that is enough for ONE_DEVIATION of the rows, each weighted by one over its set-up's rows."""
+    """Smallest error that is enough for ONE_DEVIATION of the rows; the rows of a set-up share one weight."""
     values = np.array([value for each in needed.values() for value in each])
     weights = np.array([1 / (len(each) * len(needed)) for each in needed.values() for _ in each])
     order = np.argsort(values, kind="stable")

@@ -1,4 +1,4 @@
-"""Runtime terms from whole iterations: the constants that no kernel or network measurement shows."""
+"""Runtime terms fitted to whole iterations, for constants that kernel and network measurements do not show."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _TRIED = np.geomspace(1e-3, 1e4, 29)
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFit:
-    """Fitted terms in SI, and the signed relative error left on each row that was fitted.
+    """Fitted terms in SI, and the signed relative error that is left on each fitted row.
 
-    `held_out`: the same of each row by terms fitted to the others; empty where there are too few.
+    `held_out`: the error on each row of terms fitted to the others; empty where there are too few rows.
     """
 
     terms: dict[str, float]
@@ -51,9 +51,9 @@ class RuntimeFit:
 def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_out: bool = True) -> RuntimeFit:
     """Least squares on the relative error of `iteration_time` over scenarios, for the named runtime terms.
 
-    Only rows marked `used_in_fit` are taken, so that the rest stays a test. Each of them is also left out in turn, to
-    see how far terms fitted to the others are off. Raises InputError for an unknown term or where fewer rows than terms
-    are marked.
+    Only rows marked `used_in_fit` are used, so that the others remain a test. Each of them is also left out once, to
+    measure the error of terms fitted to the others. Raises InputError for an unknown term or where fewer rows than
+    terms are marked.
     """
     unknown = [term for term in terms if term not in FITTABLE]
     if unknown:
@@ -64,27 +64,27 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_o
     if len(rows) < max(1, len(terms)):
         hint = "mark rows with `measured: {used_in_fit: true}`"
         raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), hint))
-    fitted = _fitted(rows, terms)
-    left = {row.name: _relative(row, fitted) for row in rows}
+    fitted = _fit(rows, terms)
+    errors = {row.name: _relative_error(row, fitted) for row in rows}
     held_out = {}
     if leave_one_out and len(rows) > len(terms):
         for index, row in enumerate(rows):
-            held_out[row.name] = _relative(row, _fitted(rows[:index] + rows[index + 1 :], terms, fitted))
-    return RuntimeFit(fitted, left, held_out)
+            held_out[row.name] = _relative_error(row, _fit(rows[:index] + rows[index + 1 :], terms, fitted))
+    return RuntimeFit(fitted, errors, held_out)
 
 
-def _fitted(rows: Sequence[Scenario], terms: Sequence[str], near: dict[str, float] | None = None) -> dict[str, float]:
-    """The best terms; the search starts `near` others where they are known."""
+def _fit(rows: Sequence[Scenario], terms: Sequence[str], near: dict[str, float] | None = None) -> dict[str, float]:
+    """The best terms; the search starts at `near` where it is given."""
     from scipy.optimize import least_squares
 
     scale = np.array([START.get(term, 1e-4) for term in terms])
 
     def errors(factors: np.ndarray) -> np.ndarray:
         values = dict(zip(terms, (factors * scale).tolist(), strict=True))
-        return np.array([_relative(row, values) for row in rows])
+        return np.array([_relative_error(row, values) for row in rows])
 
-    # Waiting and overlap make the errors piecewise smooth, so a coarse step and a plain search are the safe choice.
-    # A term that hides behind others changes nothing for a while, so each is first tried over the whole range.
+    # Waiting and overlap make the errors piecewise smooth, so the step is coarse and the search is a simple one.
+    # A term that other terms hide has no effect below some value, so each is first tried over the whole range.
     start = np.ones(len(terms)) if near is None else np.array([near[term] for term in terms]) / scale
     for place in range(len(terms) if near is None else 0):
         tried = [np.concatenate([start[:place], [factor], start[place + 1 :]]) for factor in _TRIED]
@@ -93,7 +93,7 @@ def _fitted(rows: Sequence[Scenario], terms: Sequence[str], near: dict[str, floa
     return dict(zip(terms, (best.x * scale).tolist(), strict=True))
 
 
-def _relative(scenario: Scenario, terms: dict[str, float]) -> float:
+def _relative_error(scenario: Scenario, terms: dict[str, float]) -> float:
     cluster = scenario.cluster.model_copy(update={"runtime": scenario.cluster.runtime.model_copy(update=terms)})
     predicted = run(scenario.model_copy(update={"cluster": cluster})).document["iteration_time_s"]
     measured = scenario.measured.iteration_time if scenario.measured else None

@@ -1,4 +1,4 @@
-"""Predicted against measured: every scenario that says what was measured, and every table of collectives."""
+"""Predicted against measured: every scenario with `measured:`, and every table of measured collectives."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ DEFAULT = "validation"
 def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
 
-    A table of measured collectives (`collectives.csv`) counts as a row per line of it.
+    Every line of a table of measured collectives (`collectives.csv`) is a row.
 
-    Returns `rows`, errors in `groups`, of whole `iterations` and `overall`, and `versions`; rows that were used in
+    Returns `rows`, errors by `groups`, of whole `iterations` and `overall`, and `versions`. Rows that were used in
     fitting are listed but not counted. Raises InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
@@ -63,9 +63,9 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
-    """Scenario files of the given files and folders, in order; without any, those that ship with the package.
+    """Scenario files among the given files and in the given folders, in order (default: the shipped ones).
 
-    Tables (`.csv`) are left out. Raises InputError for what is not there.
+    Tables (`.csv`) are left out. Raises InputError for a file that does not exist.
     """
     files: list[Path] = []
     for place in places or [_shipped()]:
@@ -125,14 +125,14 @@ def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[s
             "stated_interval": stated if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
-            "used_in_fit": _used(measured, quantity),
+            "used_in_fit": _used_in_fit(measured, quantity),
             "digest": scenario.digest,
             "warnings": prediction.document["warnings"],
         }
 
 
 def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[float]]:
-    """[p5, p95] from stated errors alone, and with the model's own, taken from other set-ups than the one it judges."""
+    """[p5, p95] from stated errors alone, and with the model's own error, which is fitted to other set-ups."""
     stated = [item for item in prediction.evidence if item.what != "model"]
     own = [item for item in prediction.evidence if item.what == "model"]
     error = model_error()
@@ -141,7 +141,7 @@ def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[fl
     return prediction_interval(prediction.times, stated), prediction_interval(prediction.times, [*stated, *own])
 
 
-def _used(measured: Measured, quantity: str) -> bool:
+def _used_in_fit(measured: Measured, quantity: str) -> bool:
     return measured.used_in_fit if isinstance(measured.used_in_fit, bool) else quantity in measured.used_in_fit
 
 
@@ -150,13 +150,13 @@ def _predicted(quantity: str, prediction: Prediction) -> float:
     if quantity == "iteration_time":
         return float(prediction.document["iteration_time_s"])
     if quantity == "communication":
-        # A timer around a collective also sees the wait for the slowest worker.
+        # A timer around a collective includes waiting for the slowest worker.
         return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.work.input_time)
     return float(breakdown[quantity])
 
 
 def trivial_sum(prediction: Prediction) -> float:
-    """What needs no simulator: single-GPU time, kernels and the busiest link's bytes at full rate, added up."""
+    """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
     plan, document = prediction.plan, prediction.document
     link = document["traffic"]["busiest_link"]
     rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]

@@ -1,4 +1,4 @@
-"""Token buckets on links: closed forms, and the fold against flows."""
+"""Token buckets on links: closed forms, and the fold against follow_flows."""
 
 import hypothesis
 import numpy as np

@@ -14,7 +14,7 @@ from simulator.loading.documents import parse_document
 from simulator.prediction.run import run
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.scenario.reading import load
-from simulator.studies.sweep.storage import store
+from simulator.studies.storage.run_files import store
 from simulator.studies.sweep.sweep import sweep
 from simulator.studies.traces.trace_study import build_up
 from simulator.studies.validate.validation import validate

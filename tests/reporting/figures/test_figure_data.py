@@ -20,7 +20,7 @@ from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
-from simulator.studies.sweep.storage import traffic_table
+from simulator.studies.storage.run_files import traffic_table
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
 
@@ -241,9 +241,9 @@ def test_the_rows_of_the_matrix_sum_to_what_a_run_says_was_sent(topology, sparsi
 
 
 def test_many_pairs_are_told_by_node(monkeypatch):
-    from simulator.studies.sweep import storage
+    from simulator.studies.storage import run_files
 
-    monkeypatch.setattr(storage, "_PAIRS", 8)
+    monkeypatch.setattr(run_files, "_PAIRS", 8)
     prediction = run(scenario("cluster.gpus_per_node=4", "sparsifier=dense"))
     lines = [line.split(",") for line in traffic_table(prediction).splitlines()[1:]]
     assert {name for line in lines for name in line[:2]} == {f"node {i}" for i in range(4)}

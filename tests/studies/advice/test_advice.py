@@ -23,14 +23,15 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.advice.advice import advise, read_iterations
+from simulator.studies.advice.advice import advise
 from simulator.studies.advice.break_even import Race, bandwidth_axis, nodes_axis
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
 from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.search import search
-from simulator.studies.explain.variation import put
+from simulator.studies.advice.targets import read_iterations
 from simulator.studies.validate.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
+from simulator.studies.variants.changes import with_value
 from simulator.topologies.base import Topology
 
 GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
@@ -174,7 +175,7 @@ def test_bandwidth_at_which_selection_eats_what_it_saves():
 def test_a_wider_interval_of_the_prediction_widens_the_break_even():
     spec = lone(cost=0.02)
     kernels = {"topk": Affine(intercept=0.02, held_out_mape=0.1)}
-    unsure = put(spec, "cluster.gpu.kernels", kernels)
+    unsure = with_value(spec, "cluster.gpu.kernels", kernels)
     dense = Candidate({"kind": "dense"}).of(spec)
     (win,) = Race(bandwidth_axis(unsure), dense).wins(unsure).wins
     low, high = win.stop_interval
@@ -191,7 +192,7 @@ def test_winning_everywhere_or_nowhere_has_no_border():
     rows = advise(slow, grid=replace(SMALL, topologies=(None,)))["break_even"]
     topk = next(row for row in rows if row["method"] == "topk 0.01")
     assert topk["bandwidth_below_which_it_wins"] is None
-    assert topk["bandwidth_words"].startswith("never wins")
+    assert topk["bandwidth_words"].startswith("never faster")
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +238,7 @@ def test_other_densities_are_options_beside_the_ranking(small):
 def test_a_scenario_without_a_density_says_which_was_taken():
     document = advise(scenario(sparsifier="dense"), grid=replace(SMALL, topologies=(None,), schedulers=(None,)))
     assert document["density"] == 0.01
-    assert "taken since the scenario has none" in document["notes"][0]
+    assert "the default, since the scenario has none" in document["notes"][0]
     assert document["yours"]["method"] == "dense"
 
 
@@ -350,7 +351,7 @@ def test_a_schedule_alone_that_helps_dense_is_told():
     (reason,) = [reason for reason in document["reasons"] if reason["kind"] == "schedule"]
     assert reason["methods"] == ["dense"]
     assert reason["text"].startswith("Another schedule or topology alone, dense (sequential, ring), takes ")
-    assert reason["text"].endswith(": 1 call instead of 6.")
+    assert reason["text"].endswith(", with 1 call instead of 6.")
 
 
 def test_waiting_for_a_gpu_that_selects_slowly_is_told():
@@ -361,14 +362,14 @@ def test_waiting_for_a_gpu_that_selects_slowly_is_told():
     document = advise(spec, grid=Grid((Candidate(), TOPK), (None,), (None,)))
     (reason,) = [reason for reason in document["reasons"] if reason["kind"] == "waiting"]
     assert reason["methods"] == ["topk 0.01"]
-    assert reason["text"].startswith("All wait for the slowest worker's work: topk 0.01 2")
+    assert reason["text"].startswith("All workers wait for the slowest worker: it adds 2")
 
 
 def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try(monkeypatch):
     monkeypatch.setattr("simulator.studies.advice.break_even.MOST_WORKERS", 8)
     spec = scenario(cluster={"nodes": 9, "links": [{"link": "node 8 NIC", "factor": 0.5}]})
     (row,) = advise(spec, grid=Grid((Candidate(), DENSE), (None,), (None,)))["break_even"]
-    assert row["workers_words"] == "could not be run at another worker count"
+    assert row["workers_words"] == "could not be run at another number of workers"
     assert row["workers_above_which_it_wins"] is row["workers_up_to_which_it_wins"] is None
 
 
@@ -378,7 +379,7 @@ def test_methods_whose_messages_meet_are_compared_over_bandwidths_alone():
     spec = scenario(layers=layers, topology="tree", cluster={"nodes": 8}, fidelity="flows", sparsifier="dense")
     rows = advise(spec, grid=Grid((DENSE, *methods), (None,), (None,)))["break_even"]
     assert {row["method"] for row in rows} == {"topk 0.01", "oktopk 0.01"}
-    assert {row["workers_words"] for row in rows} == {"not looked at over worker counts: takes long to simulate"}
+    assert {row["workers_words"] for row in rows} == {"not computed: takes long to simulate"}
     assert {row["schedule"] for row in rows} == {"bucketed 25 MiB"}
 
 
@@ -392,7 +393,7 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     assert staged.refused.total() == 1
     (row,) = crossings(spec, whole.outcomes)
     assert row["schedule"] == "sequential"
-    assert row["bandwidth_words"].startswith("wins below")
+    assert row["bandwidth_words"].startswith("faster below")
 
 
 def test_candidates_at_another_density_are_the_scenario_s_own_method_there():
@@ -413,7 +414,7 @@ def test_plug_ins_with_parameters_of_their_own_are_left_out_and_said_so(monkeypa
         "simulator.studies.advice.candidates.discover", lambda base: {**known[base], "needy": needy[base]}
     )
     made = candidates(scenario(), 0.01)
-    assert made.left_out[0] == "needy: parameters of their own would have to be given"
+    assert made.left_out[0] == "needy: they have parameters without a default"
     assert (made.methods, made.schedulers, made.topologies) == (plain.methods, plain.schedulers, plain.topologies)
     assert made.left_out[1:] == plain.left_out
 
@@ -502,7 +503,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     wire = load("quickstart").cluster.network.bandwidth
 
     def left(spec, key, value):
-        return run(put(spec, key, value)).document["iteration_time_s"] - spec.measured.iteration_time
+        return run(with_value(spec, key, value)).document["iteration_time_s"] - spec.measured.iteration_time
 
     host = brentq(lambda x: left(mpi, "cluster.network.bandwidth", 1 / (1 / wire + x)), 1e-11, 1e-8)
     assert host == pytest.approx(0.747e-9, rel=0.02)
@@ -603,7 +604,7 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("dense: 1000\ntopk: 1100\n")
     result = invoke("advise", small_file, "--iterations-to-target", str(tmp_path / "mine.yaml"))
     assert result.exit_code == 0
-    for part in ("sparsim run", "best of each method", "to target", "wins", "Why", "Left out", "not modelled"):
+    for part in ("sparsim run", "best of each method", "to target", "faster", "Why", "Left out", "not modelled"):
         assert part in result.output
 
 
@@ -620,7 +621,7 @@ def test_one_worker_is_advised_in_words(tmp_path):
     result = invoke("advise", str(path))
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
-    assert "One worker exchanges nothing, so there is nothing to compress: leave everything as it is." in lines
+    assert "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is." in lines
     assert f"sparsim run {path}" in lines
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp ring")]
     assert row.endswith("1.00 x 1.00 x")
@@ -648,7 +649,7 @@ def test_what_turns_the_answer_is_told_only_where_something_does():
     methods = Grid(SMALL.methods[:2], (None,), (None,))
     slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
     assert not [line for line in slow if "The answer turns with" in line]
-    assert "The answer turns with cluster.network.bandwidth at twice its value" in " ".join(near)
+    assert "The answer turns with twice the network bandwidth (cluster.network.bandwidth)" in " ".join(near)
     assert "- 2 of 2 combinations were run." in slow
 
 

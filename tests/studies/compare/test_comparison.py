@@ -125,7 +125,7 @@ def test_sweeps_without_a_common_point_and_with_one_that_fails_are_told_in_words
     failed = compare_outcomes(str(tmp_path / "c"), str(tmp_path / "c"))
     text = " ".join(invoke(tmp_path / "c", tmp_path / "c").output.split())
     assert failed["answer"] in text
-    assert failed["answer"] == "1 point in common; none came out in both sweeps."
+    assert failed["answer"] == "1 point in common; none succeeded in both sweeps."
     (row,) = failed["failed"]
     assert row["error_a"] == row["error_b"]
     assert "power of two" in row["error_a"]
@@ -226,8 +226,9 @@ def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
     """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
     idle = ("--set-a", "cluster.nodes=1")
     lines = lines_of("ring_check", "ring_check", *idle)
-    assert "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it costs exposed" in " ".join(
-        lines
+    assert (
+        "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it adds 140.7 ms of exposed"
+        in " ".join(lines)
     )
     assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
     assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
@@ -288,7 +289,7 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
         (["empty", "ring_check"], "a folder with neither result.json nor results.parquet"),
         (["broken.json", "ring_check"], "broken.json:1:2: expected JSON as `sparsim run --json` prints it"),
         (["other.json", "ring_check"], "expected a result of `sparsim run`, got no scenario, digest"),
-        (["stored", "ring_check", "--set-a", "seed=1"], "what has been run can't be changed"),
+        (["stored", "ring_check", "--set-a", "seed=1"], "a stored result cannot be changed"),
         (["ring_chek", "ring_check"], "did you mean 'ring_check'?"),
         (["ring_check", "ring_check", "-o", "page.txt"], "expected a name that ends in .html, got 'page.txt'"),
         (["ring_check", "swept"], "expected two runs or two sweeps, got the run ring_check and the sweep swept"),
@@ -299,7 +300,7 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
         (["deep.json", "ring_check"], "deep.json: expected JSON as `sparsim run --json` prints it, got something else"),
         (["large.json", "ring_check"], f"large.json: expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1} bytes"),
         (["listed", "ring_check"], "listed/scenario.yaml: expected a scenario: a mapping, got [1]"),
-        (["shards", "swept"], "these are shards: the same sweep without --shard joins them"),
+        (["shards", "swept"], "these are shards: run the same sweep without --shard to join them"),
         (["torn", "swept"], "torn: expected results of `sparsim sweep`, got "),
         (["unmanifested", "swept"], "unmanifested: expected results of `sparsim sweep`, got "),
         (["columns", "swept"], "columns/results.parquet: expected results of `sparsim sweep`, got columns ['a']"),

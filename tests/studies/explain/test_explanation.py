@@ -16,10 +16,11 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import exposure
-from simulator.studies.explain.explanation import TERMS, explain, terms_of
+from simulator.studies.explain.explanation import explain
 from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
-from simulator.studies.explain.variation import closed_form
+from simulator.studies.explain.terms import TERMS, terms_of
+from simulator.studies.variants.changes import without_replay
 
 CARD = {
     "name": "card",
@@ -349,7 +350,7 @@ def test_inputs_that_change_nothing_are_named():
     silent = document["sensitivity"]["without_effect"]
     assert {"cluster.network.bandwidth", "cluster.network.latency", "sparsifier.density"} <= set(silent)
     assert not set(silent) & set(document["sensitivity"]["top"])
-    (warning,) = [warning for warning in document["warnings"] if "changes nothing" in warning]
+    (warning,) = [warning for warning in document["warnings"] if "without effect" in warning]
     assert "cluster.network.latency" in warning
 
 
@@ -363,7 +364,7 @@ def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
     document = explain(load("replay_topk", ("cluster.nodes=4", f"workload.trace={short_trace.folder}")))
     total = math.fsum(row["seconds"] for row in document["terms"])
     assert total == pytest.approx(document["iteration_time_s"], rel=1e-9)
-    assert "not replayed" in document["sensitivity"]["notes"][0]
+    assert "instead of a replay" in document["sensitivity"]["notes"][0]
     assert document["sensitivity"]["notes"][0] in told(document)
 
 
@@ -385,21 +386,20 @@ def said(spec):
         (("overlap_mixture={spread: 1, core: 0.1}",), "overlap_mixture"),
     ],
 )
-def test_a_stated_overlap_takes_the_replay_s_place(short_trace, overrides, law):
-    trace = f"workload.trace={short_trace.folder}"
-    spec = load("replay_topk", (trace, *overrides))
-    bare, note = closed_form(spec)
-    assert (bare.workload.gradients, note) == ("", "selection in closed form, not replayed on the trace")
+def test_a_stated_overlap_takes_the_replay_s_place(overrides, law):
+    spec = load("replay_topk", overrides)
+    bare, note = without_replay(spec)
+    assert (bare.workload.gradients, note) == ("", "selections from a formula instead of a replay of the trace")
     assert getattr(bare, law) == getattr(spec, law) is not None
-    fitted, note = closed_form(load("replay_topk", (trace,)))
-    assert note.endswith("; unions by the law fitted to it")
+    fitted, note = without_replay(load("replay_topk"))
+    assert note.endswith(", with the overlap law fitted to that trace")
     assert fitted.overlap_mixture != bare.overlap_mixture
 
 
 def test_a_method_without_a_law_of_overlap_is_taken_as_independent():
     spec = load("replay_topk", ("sparsifier=dense",))
-    bare, note = closed_form(spec)
-    assert note == "selection in closed form, not replayed on the trace"
+    bare, note = without_replay(spec)
+    assert note == "selections from a formula instead of a replay of the trace"
     assert (bare.overlap_concentration, bare.overlap_mixture) == (None, None)
 
 
@@ -429,7 +429,7 @@ def test_command_line_json_has_the_keys():
 
 def test_command_line_text_reads_as_a_table():
     text = invoke("explain", "quickstart").output
-    for part in ("selection", "topk 161 x", "sum", "if there were", "an infinite network", "It hangs most on", "█"):
+    for part in ("selection", "topk 161 x", "sum", "if there were", "an infinite network", "Most sensitive to", "█"):
         assert part in text
 
 
@@ -495,7 +495,7 @@ def test_an_iteration_of_nothing_is_told_as_that():
     lines = said(spec)
     assert lines[1:3] == [
         "iteration time 0 s (no interval: nothing that it rests on states its error) on 1 worker",
-        "Nothing in it takes time.",
+        "An iteration takes no time.",
     ]
     assert line(lines, "sum") == "sum 0 s"
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
-from simulator.studies.sweep.dask_executor import OnCluster
+from simulator.studies.sweep.dask_executor import DaskExecutor
 from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.sweep import run_sweep
 
@@ -153,15 +153,15 @@ def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
 
     evaluator = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
     groups = [range(40), range(40, 80)]
-    outcomes = {o.number: o for batch in OnCluster(here).run(evaluator, groups) for o in batch}
+    outcomes = {o.number: o for batch in DaskExecutor(here).run(evaluator, groups) for o in batch}
     assert sorted(outcomes) == list(range(80))
     errors = {number: outcome.error for number, outcome in outcomes.items() if outcome.error}
-    assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated it died")
+    assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated this point died")
 
 
 def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
     with pytest.raises(SparsimError, match=rf"^--cluster {here}: ImportError: no module named simulator$"):
-        list(OnCluster(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
+        list(DaskExecutor(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
 
 
 def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
@@ -181,7 +181,7 @@ def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         pytest.raises(InputError, match="expected a Dask scheduler with workers, got none"),
     ):
-        list(OnCluster(empty.scheduler_address).run(Failing((), None), [range(8)]))
+        list(DaskExecutor(empty.scheduler_address).run(Failing((), None), [range(8)]))
 
 
 @pytest.mark.long
@@ -194,13 +194,13 @@ def test_a_scheduler_that_is_killed_is_an_error_and_what_is_finished_is_kept(clu
             at.append(progress.evaluated)
             scheduler.kill()
 
-    with pytest.raises(SparsimError, match=rf"^--cluster {address}: the scheduler was lost$"):
+    with pytest.raises(SparsimError, match=rf"^--cluster {address}: the connection to the scheduler was lost$"):
         run_sweep(sweep_file, tmp_path / "out", cluster=address, observe=kill)
     assert run_sweep(sweep_file, tmp_path / "out", workers=1).manifest["reused"] >= at[0] > 0
 
 
 def test_nothing_to_evaluate_asks_nobody():
-    assert list(OnCluster("tcp://127.0.0.1:9").run(Failing((), None), [])) == []
+    assert list(DaskExecutor("tcp://127.0.0.1:9").run(Failing((), None), [])) == []
 
 
 def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):

@@ -80,7 +80,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path):
         done = command_line("sweep", path, "--out", disk / "out", "--workers", "1")
         assert (done.returncode, "Traceback" in done.stderr) == (2, False)
         assert "No space left on device" in done.stderr
-        assert "make room, and the same command goes on from there" in done.stderr
+        assert "free some space and run the same command again to continue" in done.stderr
         remount(disk, "size=16m")
         assert swept(path, disk / "out").manifest["reused"] > 0
         assert results(disk / "out") == results(tmp_path / "whole")

@@ -29,14 +29,16 @@ from simulator.loading.documents import Document, parse_document, read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.sweep.executors import BATCH_SECONDS, Here, Outcome, Processes, Queue
+from simulator.studies.storage.journal import Journal
+from simulator.studies.storage.journal_records import line_of
+from simulator.studies.storage.row_table import table_of
+from simulator.studies.storage.rows import row_of
+from simulator.studies.sweep.executors import BATCH_SECONDS, LocalExecutor, Outcome, Queue
 from simulator.studies.sweep.grid import read_grid
-from simulator.studies.sweep.journal import Journal, line_of
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.row_table import table as table_of
-from simulator.studies.sweep.rows import row_of
-from simulator.studies.sweep.sweep import Failed, run_sweep, sweep
-from simulator.studies.sweep.sweep_plan import planned
+from simulator.studies.sweep.process_executor import ProcessExecutor
+from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
+from simulator.studies.sweep.sweep_plan import plan_sweep
 
 POINTS, DISTINCT = 240, 180
 
@@ -402,8 +404,9 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
     assert result.stderr.endswith("in the package: did you mean 'ring_check'?\n")
 
 
-def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("simulator.studies.sweep.points._HELD", 1)
+@pytest.mark.parametrize("held", [1, 3])
+def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch, held):
+    monkeypatch.setattr("simulator.studies.sweep.parts._REMEMBERED", held)
     swept(whole[0], tmp_path)
     assert results(tmp_path) == whole[2]
 
@@ -461,7 +464,7 @@ def test_points_that_fail_are_rows_with_their_error(tmp_path):
 def test_points_that_cannot_be_built_fail_alone(tmp_path):
     text = BASE + "vary:\n  cluster.nodes: [2, 4]\n  cluster.stragglers.slow: [[], [{worker: 3, factor: 2}]]\n"
     made = swept(written(tmp_path, text), tmp_path / "out")
-    with pytest.raises(Failed, match=r"expected slow workers below 2, got \[3\]"):
+    with pytest.raises(PointFailed, match=r"expected slow workers below 2, got \[3\]"):
         swept(tmp_path / "sweep.yaml", tmp_path / "fast", fail_fast=True)
     assert made.failed == 1
     assert made.table["digest"].isna().tolist() == [False, True, False, False]
@@ -471,7 +474,7 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
 def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
     text = BASE + "vary:\n  seed: [1, 2]\n  sparsifier: [dense, {kind: gtopk, density: 0.1}]\n  cluster.nodes: [3]\n"
     path = written(tmp_path, text)
-    with pytest.raises(Failed, match="power of two"):
+    with pytest.raises(PointFailed, match="power of two"):
         swept(path, tmp_path / "out", fail_fast=True)
     assert not (tmp_path / "out" / "results.parquet").exists()
     with Journal(tmp_path / "out") as journal:
@@ -488,7 +491,7 @@ def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
 )
 def test_shipped_sweeps_can_be_built(name, points):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
-    plan = planned(Points(read_document(path), path.parent, strict=True), None)
+    plan = plan_sweep(Points(read_document(path), path.parent, strict=True), None)
     assert len(plan.rows) == points
     assert not plan.broken
 
@@ -641,7 +644,7 @@ def test_records_of_another_form_are_left_aside(tmp_path, body):
 
 
 def test_lines_too_long_for_a_record_are_passed_over_whole(tmp_path):
-    from simulator.studies.sweep.journal import MAX_RECORD
+    from simulator.studies.storage.journal_records import MAX_RECORD
 
     good = line_of(b'{"digest": "e", "row": {"x": 2}}')
     (tmp_path / "points.jsonl").write_bytes(b"x" * (2 * MAX_RECORD + 5) + b"\n" + good)
@@ -667,8 +670,8 @@ def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):
         with pytest.raises(InputError) as caught:
             journal.row("d")
     assert str(caught.value) == (
-        f"{tmp_path}: expected the records that were there when the sweep began, got others: was the file changed "
-        "meanwhile? the same command computes again what is missing"
+        f"{tmp_path}: expected the same records as at the start of the sweep, got others: the file was changed "
+        "meanwhile; run the same command again to compute what is missing"
     )
 
 
@@ -696,7 +699,7 @@ def test_two_sweeps_do_not_write_to_one_folder(whole, tmp_path):
 
 
 def test_a_killed_process_frees_its_folder(tmp_path):
-    code = f"import time; from pathlib import Path; from simulator.studies.sweep.journal import Journal\n\
+    code = f"import time; from pathlib import Path; from simulator.studies.storage.journal import Journal\n\
 j = Journal(Path({str(tmp_path)!r})); print('held', flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
@@ -782,7 +785,7 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
     assert sorted(given_out) == list(range(sum(sizes)))
 
 
-@pytest.mark.parametrize("executor", [Here(), pytest.param(Processes(2), marks=pytest.mark.long)])
+@pytest.mark.parametrize("executor", [LocalExecutor(), ProcessExecutor(2)])
 def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(executor):
     groups = [range(0, 7), range(7, 8), range(8, 300)]
     batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
@@ -795,11 +798,11 @@ def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_
 @pytest.mark.long
 def test_points_that_kill_their_process_fail_and_the_others_come_out():
     plain = Plain(deadly=(3,), babbled=(79,))
-    outcomes = {o.number: o for batch in Processes(2).run(plain, [range(40), range(40, 80)]) for o in batch}
+    outcomes = {o.number: o for batch in ProcessExecutor(2).run(plain, [range(40), range(40, 80)]) for o in batch}
     assert sorted(outcomes) == list(range(80))
     assert {number for number, outcome in outcomes.items() if outcome.error} == {3, 79}
-    assert outcomes[3].error == "the process that evaluated it died, twice (signal SIGKILL)"
-    assert outcomes[79].error == "the process that evaluated it died, twice (signal SIGTERM)"
+    assert outcomes[3].error == "the process that evaluated this point died twice (signal SIGKILL)"
+    assert outcomes[79].error == "the process that evaluated this point died twice (signal SIGTERM)"
     assert not multiprocessing.active_children()
 
 
@@ -830,13 +833,15 @@ class Stillborn:
 
 
 def test_processes_that_never_begin_are_an_error():
-    with pytest.raises(SparsimError, match=r"processes end before they begin \(exit code 3\): a script that sweeps"):
-        list(Processes(2).run(Stillborn(), [range(10)]))
+    with pytest.raises(
+        SparsimError, match=r"new processes end at once \(exit code 3\): in a script, call `sweep` below"
+    ):
+        list(ProcessExecutor(2).run(Stillborn(), [range(10)]))
     assert not multiprocessing.active_children()
 
 
 def test_points_are_evaluated_next_to_those_they_share_work_with(whole):
-    plan = planned(Points(read_document(whole[0]), Path(), strict=True), None)
+    plan = plan_sweep(Points(read_document(whole[0]), Path(), strict=True), None)
     assert {len(group) for group in plan.groups} == {5}
     assert len(plan.groups) == DISTINCT // 5
 

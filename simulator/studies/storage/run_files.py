@@ -1,19 +1,17 @@
-"""Results on disk: written whole or not at all."""
+"""The files of one run: its result, its scenario, and tables of its traffic."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.errors import InputError, Problem
 from simulator.models.timeline import LinkUse
 from simulator.prediction.run import Prediction
+from simulator.studies.storage.files import write_text
 
 _PAIRS = 100_000
 
@@ -76,28 +74,6 @@ def link_table(plan: Plan, use: LinkUse) -> str:
             frames.append(pd.DataFrame({**rows, "utilisation": share}))
     table = pd.concat(frames) if frames else pd.DataFrame(columns=["time_s", "link", "bytes_per_s", "utilisation"])
     return str(table.to_csv(index=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file atomically: a reader sees the old one or the new one, never a part."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file atomically. Raises InputError where that can't be done."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None
 
 
 def as_yaml(data: Any) -> str:

@@ -1,25 +1,23 @@
-"""Rows as a table, and the table on disk."""
+"""The table of a sweep, in memory and on disk."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from simulator.errors import InputError, Problem
+from simulator.studies.storage.files import replace_file
 
 _WHOLE = ("workers", "seed")
 
 
-def table(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row a point: varied keys, then the outcome, last `error` (missing where the point came out).
+def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row per point: varied keys, then the outcome, last `error` (missing where the point succeeded).
 
-    Numbers are floats, but for varied whole numbers, `workers` and `seed`; the rest is text. Rows are taken as they
-    come and are not held: their values are, column by column, and equal texts once.
+    Numbers are floats, except varied whole numbers, `workers` and `seed`; the rest is text. Values are kept by column
+    and equal texts once, so that memory holds no row as a mapping.
     """
     columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
     held: dict[str, list[Any]] = {}
@@ -52,27 +50,6 @@ def _column(values: Iterable[Any], *, whole: bool, text: bool = False) -> pd.Ser
 
 
 def write_table(folder: Path, name: str, frame: pd.DataFrame) -> None:
-    """Write `name`.parquet and `name`.csv, each whole or not at all. Raises InputError where that can't be done."""
+    """Write `name`.parquet and `name`.csv atomically. Raises InputError where they cannot be written."""
     replace_file(folder / f"{name}.parquet", lambda path: frame.to_parquet(path, engine="pyarrow", index=False))
     replace_file(folder / f"{name}.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
-
-
-def replace_file(path: Path, write: Callable[[str], object]) -> None:
-    """Let `write` make a file beside `path`, flush it to the disk and put it in place.
-
-    Raises InputError where the folder can't be written.
-    """
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            write(name)
-            os.fsync(handle)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(handle)
-    except OSError as error:
-        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None

@@ -1,0 +1,51 @@
+"""Sentences that compare two times and the terms behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.units import show_time
+
+TERMS = {
+    "communication_exposed": "exposed communication",
+    "selection": "selection",
+    "combine": "combine",
+    "idle": "idle time",
+    "update": "update",
+    "forward": "forward pass",
+    "backward": "backward pass",
+}
+SMALL = 0.01
+"""Differences up to this share of the longer time are too small to matter."""
+
+
+def is_alike(time: float, other: float) -> bool:
+    """Whether two times differ by at most 1 %."""
+    return abs(time - other) <= SMALL * max(time, other)
+
+
+def describe_difference(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    """How `time` with `name` compares with `other` with `against`, and which `terms` (differences in s) are why."""
+    threshold = SMALL * max(time, other)
+    removed = [f"{show_time(-terms[key])} of {word}" for key, word in TERMS.items() if terms[key] < -threshold]
+    added = [f"{show_time(terms[key])} of {word}" for key, word in TERMS.items() if terms[key] > threshold]
+    if is_alike(time, other):
+        verdict = (
+            f"It makes no difference: an iteration takes {show_time(time)} with {name} and {show_time(other)} "
+            f"with {against}."
+        )
+    else:
+        ratio = f"{max(time, other) / min(time, other):.2f} times " if min(time, other) else ""
+        change = f"{ratio}{'faster' if time < other else 'slower'}"
+        verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
+    changes = [f"{verb} {join_words(parts)}" for verb, parts in (("removes", removed), ("adds", added)) if parts]
+    return f"{verdict} Compared with {against}, it {' but '.join(changes)}." if changes else verdict
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """A list as text.
+
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

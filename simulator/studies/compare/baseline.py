@@ -1,0 +1,39 @@
+"""A prediction against the baseline that its scenario's `versus` describes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.prediction.run import Prediction
+from simulator.studies.compare.answers import TERMS, describe_difference, is_alike
+from simulator.studies.variants.names import combination_name
+
+
+def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
+    """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two."""
+    time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
+    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in TERMS}
+    name, against = combination_name(candidate.scenario), combination_name(baseline.scenario)
+    if name == against:
+        name, against = "this set-up", f"the same with {_describe_changes(candidate.scenario.versus)}"
+    answer = describe_difference(name, against, time, other, terms)
+    if not is_alike(time, other):
+        answer = f"{'Yes' if time < other else 'No'}: {answer}"
+    return {
+        "baseline": against,
+        "baseline_iteration_time_s": other,
+        "baseline_breakdown_s": baseline.document["breakdown_s"],
+        "baseline_idle_s": baseline.document["idle_s"],
+        "speed_up": other / time if time else None,
+        "difference_s": terms,
+        "answer": answer,
+    }
+
+
+def _describe_changes(versus: dict[str, Any] | None) -> str:
+    """What `versus` changes, in words."""
+    parts = []
+    for key, value in (versus or {}).items():
+        text = ", ".join(f"{name} {item}" for name, item in value.items()) if isinstance(value, dict) else value
+        parts.append(f"no {key}" if value in ([], {}, None) else f"{key} {text}")
+    return " and ".join(parts) or "other inputs"

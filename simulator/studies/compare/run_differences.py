@@ -1,0 +1,159 @@
+"""What differs between two runs: inputs, every figure, evidence, warnings and versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simulator.studies.compare.answers import TERMS, describe_difference, is_alike
+from simulator.studies.compare.outcomes import RunOutcome, changed_versions
+from simulator.studies.storage.rows import row_of
+
+NOT_COMPUTED_FROM = ("name", "question", "versus", "measured")
+"""Keys of a scenario that its result does not depend on."""
+_NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
+"""Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
+_MANY = 6
+_GROUPS = {
+    "iteration_time_s": "iteration",
+    "iteration_time_interval_s": "iteration",
+    "throughput_samples_per_s": "iteration",
+    "scaling_efficiency": "iteration",
+    "breakdown_s": "where the time goes",
+    "idle_s": "idle time, by cause",
+    "communication_total_s": "communication",
+    "waiting_s": "communication",
+    "traffic": "traffic",
+    "density": "density",
+}
+Change = dict[str, Any]
+
+
+def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
+    """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready."""
+    one, other = a.document, b.document
+    before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
+    terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in TERMS}
+    answer = describe_difference("B", "A", time, before, terms)
+    (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
+    warnings, others = (list(map(str, item.get("warnings", []))) for item in (one, other))
+    return {
+        "compared": "runs",
+        **{
+            side: {"place": item.place, "name": item.document["scenario"], "digest": item.document["digest"]}
+            for side, item in (("a", a), ("b", b))
+        },
+        "answer": answer[0].upper() + answer[1:],
+        "alike": is_alike(time, before),
+        "intervals_overlap": bool(low <= other_high and other_low <= high),
+        "inputs": _compare_inputs(a, b),
+        "figures": list(_compare_figures(row_of(one), row_of(other))),
+        "fidelity": {"a": one.get("fidelity", {}), "b": other.get("fidelity", {})},
+        "calibration": _compare_evidence(one.get("calibration", []), other.get("calibration", [])),
+        "warnings": {
+            "both": [item for item in warnings if item in others],
+            "only_a": [item for item in warnings if item not in others],
+            "only_b": [item for item in others if item not in warnings],
+        },
+        "versions": changed_versions(one.get("versions", {}), other.get("versions", {})),
+    }
+
+
+def _compare_inputs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
+    """Dotted keys that differ: all of them in `changes`; in `told`, an exchanged part is one entry."""
+    if a.inputs is None or b.inputs is None:
+        unknown = [item.place for item in (a, b) if item.inputs is None]
+        return {"known": False, "unknown": unknown, "changes": [], "told": []}
+    first, second = (
+        dict(_flatten({key: value for key, value in inputs.items() if key not in NOT_COMPUTED_FROM}))
+        for inputs in (a.inputs, b.inputs)
+    )
+    changes = [
+        {"key": key, "a": first.get(key), "b": second.get(key), "in": _side(key in first, key in second)}
+        for key in dict.fromkeys([*first, *second])
+        if key not in first or key not in second or first[key] != second[key]
+    ]
+    return {"known": True, "unknown": [], "changes": changes, "told": _group_changes(changes)}
+
+
+def _side(in_a: bool, in_b: bool) -> str:
+    return "both" if in_a and in_b else "a" if in_a else "b"
+
+
+def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted keys with plain values; a list of plain values stays one value."""
+    if isinstance(value, dict) and value:
+        inner: Iterator[tuple[Any, Any]] = iter(value.items())
+    elif isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        inner = iter(enumerate(value))
+    else:
+        yield name, json.dumps(value) if isinstance(value, list | dict) else value
+        return
+    for key, item in inner:
+        yield from _flatten(item, f"{name}.{key}" if name else str(key))
+
+
+def _group_changes(changes: list[Change]) -> list[Change]:
+    """The changes without sources of figures; a part with many changes becomes one entry."""
+    grouped: list[Change] = []
+    for change in changes:
+        if change["key"].endswith(".source"):
+            continue
+        part = next((part for part in _NAMED_PARTS if change["key"].startswith(f"{part}.")), None)
+        inside = [item for item in changes if part and item["key"].startswith(f"{part}.")]
+        if part is None or len(inside) <= _MANY:
+            grouped.append(change)
+        elif not any(item["key"] == part for item in grouped):
+            named = next((item for item in inside if item["key"] == f"{part}.name"), {"a": None, "b": None})
+            grouped.append({"key": part, "a": named["a"], "b": named["b"], "in": "both", "keys": len(inside)})
+    return grouped
+
+
+def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Change]:
+    """Every figure of either run, with its group, unit, difference (B - A) and ratio (B / A)."""
+    groups = list(dict.fromkeys(_GROUPS.values()))
+    grouped = {key: _GROUPS.get(key.partition(".")[0], "") for key in [*first, *second]}
+    for key in sorted((key for key in grouped if grouped[key]), key=lambda key: groups.index(grouped[key])):
+        a, b = first.get(key), second.get(key)
+        if (a is None and b is None) or not all(value is None or _is_number(value) for value in (a, b)):
+            continue
+        yield {
+            "group": grouped[key],
+            "key": key,
+            "unit": _unit(key),
+            "a": a,
+            "b": b,
+            "difference": None if a is None or b is None else b - a,
+            "ratio": b / a if a and b is not None else None,
+        }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _unit(key: str) -> str:
+    if key.endswith("_per_s"):
+        return "1/s"
+    if key.partition(".")[0].endswith("_s"):
+        return "s"
+    if "bytes" in key:
+        return "B"
+    return "share" if key.endswith(("utilisation", "efficiency")) else ""
+
+
+def _compare_evidence(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Curves, laws and terms that either prediction rests on, and on which side each is used."""
+    a, b = ({(item["what"], item["id"]): item for item in side} for side in (first, second))
+    return [
+        {
+            "what": what,
+            "id": name,
+            "in": _side((what, name) in a, (what, name) in b),
+            "held_out_mape": (b | a)[what, name].get("held_out_mape"),
+            "in_range_a": a.get((what, name), {}).get("in_range"),
+            "in_range_b": b.get((what, name), {}).get("in_range"),
+        }
+        for what, name in dict.fromkeys([*a, *b])
+    ]

@@ -1,0 +1,105 @@
+"""What the seconds of an exchange's stages are spent on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.engine.plan.kernels import Kernel
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.prices import price_steps
+from simulator.engine.plan.stages import Stage
+from simulator.engine.rounds.fold import fold
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Route
+from simulator.models.wiring import Wiring
+from simulator.scenario.scenario import Scenario
+
+PARTS = ("start_up", "transfer", "software", "kernel", "sharing")
+"""What an exchange's seconds are split into; `sharing` are those that other exchanges on the same links cost it."""
+TRANSFER, KERNEL, SHARING = (PARTS.index(part) for part in ("transfer", "kernel", "sharing"))
+SAME = 1e-9
+"""Relative difference below which two times are equal."""
+
+
+class StageSplitter:
+    """Splits the seconds of a stage by pricing it again without latency on the same links."""
+
+    def __init__(self, scenario: Scenario, plan: Plan) -> None:
+        self.scenario, self.plan = scenario, plan
+        self.instant = without_latency(plan.wiring)
+        self.known: dict[tuple[int, int], Floats] = {}
+        self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
+        self.stages = [[*first, *second] for first, second in zip(plan.exchanges, plan.second_halves, strict=True)]
+        self.start_up_shares = np.zeros(len(plan.work.steps)) if plan.live else self._start_up_shares()
+
+    def _start_up_shares(self) -> Floats:
+        """Share of every step's price that comes from latency, by the link law."""
+        plan, scenario = self.plan, self.scenario
+        law = scenario.cluster.network.model_copy(update={"measured": ()})
+        network = NetworkSetup(scenario.topology, law, plan.wiring, scenario.fidelity, plan.disturbances)
+        whole = price_steps(plan.work.steps, (), network).seconds if plan.prices.curves else plan.prices.seconds
+        bytes_only = price_steps(plan.work.steps, (), replace(network, wiring=self.instant)).seconds
+        return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
+
+    def split(self, bucket: int, place: int, seconds: float) -> Floats:
+        """Seconds of one stage by `PARTS`; they sum to `seconds`."""
+        stage = self.stages[bucket][place]
+        if not stage.collective:
+            return _split(kernel=seconds)
+        if (bucket, place) not in self.known:
+            self.known[bucket, place] = (
+                self._split_rounds(stage) if self.plan.live else self._split_price(bucket, place)
+            )
+        parts = self.known[bucket, place]
+        total = float(parts.sum())
+        if total <= 0:
+            return _split(transfer=seconds)
+        if seconds > total * (1 + SAME):
+            parts = parts.copy()
+            parts[SHARING] = seconds - total
+            return parts
+        return parts * (seconds / total)
+
+    def _split_price(self, bucket: int, place: int) -> Floats:
+        """A stage that has a price, by the share of it that comes from latency."""
+        item = self.chains[bucket][place]
+        if isinstance(item, Kernel):
+            return _split(kernel=item.seconds)
+        priced = float(self.plan.prices.seconds[item])
+        start_up = priced * float(self.start_up_shares[item])
+        software = self.stages[bucket][place].seconds - priced
+        return _split(start_up=start_up, transfer=priced - start_up, software=software)
+
+    def _split_rounds(self, stage: Stage) -> Floats:
+        """A stage whose rounds share links with others, timed as if it had the links to itself."""
+        overhead = self.plan.runtime.message_overhead
+        whole = self._fold(stage, self.plan.wiring, overhead)
+        bare = self._fold(stage, self.plan.wiring, 0.0) if overhead else whole
+        bytes_only = self._fold(stage, self.instant, 0.0)
+        return _split(start_up=bare - bytes_only, transfer=bytes_only, software=stage.seconds + whole - bare)
+
+    @staticmethod
+    def _fold(stage: Stage, wiring: Wiring, overhead: float) -> float:
+        return float(fold(stage.rounds or [], wiring, np.zeros(len(wiring.node)), overhead=overhead).max())
+
+
+def _split(**seconds: float) -> Floats:
+    return np.array([seconds.get(part, 0.0) for part in PARTS])
+
+
+def without_latency(wiring: Wiring) -> Wiring:
+    """The same links without latency."""
+
+    def instant(route: Route) -> Route:
+        return route._replace(latency=np.zeros_like(route.latency))
+
+    def across(src: Ints, dst: Ints) -> Route:
+        return instant(wiring.across(src, dst))
+
+    def inside(src: Ints, dst: Ints) -> Route:
+        return instant(wiring.inside(src, dst))
+
+    return replace(wiring, across=across, inside=inside)

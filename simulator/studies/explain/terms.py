@@ -1,0 +1,144 @@
+"""The terms of one iteration: seconds, formula, numbers and evidence of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull, ReduceScatter
+from simulator.prediction.run import Prediction
+from simulator.scenario.scenario import Scenario
+from simulator.studies.explain.critical_path import Exposure, exposure
+from simulator.studies.explain.kernel_use import kernel_use
+from simulator.studies.explain.stage_split import PARTS
+
+TERMS = {
+    "data_loading": ("waiting for data", "time in which a worker waits for its next batch"),
+    "forward": ("forward pass", "sum of the layers' forward times"),
+    "backward": ("backward pass", "sum of the layers' backward times, longer while a collective slows compute"),
+    "selection": ("selection", "sum of the kernels before an exchange, each the slower of GPU and host"),
+    "waiting_for_slowest": ("waiting for the slowest worker", "mean over workers of (slowest worker's compute - own)"),
+    "queueing": (
+        "queueing",
+        "time in which the awaited exchange waits for earlier ones or shares links with others",
+    ),
+    "start_up": ("start-up", "latency of its messages that no other message hides: price - price at zero latency"),
+    "transfer": ("transfer", "its bytes over the links: price at zero latency"),
+    "software": ("software", "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead"),
+    "combine": ("combine", "sum of the kernels after an exchange, and of those inside it that compute waits for"),
+    "update": ("update", "optimiser's kernel on every tensor, the slower of GPU and host"),
+}
+"""Terms in the order of an iteration: label and formula in words. They sum to the iteration."""
+
+
+def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
+    """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
+    document, plan = prediction.document, prediction.plan
+    parts, idle = document["breakdown_s"], document["idle_s"]
+    found = exposure(prediction.scenario, plan, prediction.iteration)
+    exposed = found.scaled(parts["communication_exposed"])
+    own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
+    seconds = {
+        "data_loading": idle["data_loading"],
+        **{key: parts[key] for key in ("forward", "backward", "selection", "combine", "update")},
+        "waiting_for_slowest": parts["idle"] - idle["data_loading"],
+        "queueing": float(exposed.queued.sum()) + own["sharing"],
+        "start_up": own["start_up"],
+        "transfer": own["transfer"],
+        "software": own["software"] + exposed.held_back,
+    }
+    time = document["iteration_time_s"] or 1.0
+    use = kernel_use(prediction.scenario, plan)
+    numbers = _numbers(prediction, exposed, queued, use)
+    made = []
+    for key, (label, formula) in TERMS.items():
+        spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
+        row = {"term": key, "label": label, "seconds": spent, "share": spent / time}
+        evidence = _evidence(key, prediction, use)
+        made.append({**row, "formula": formula, "numbers": numbers.get(key, {}), "calibration": evidence})
+    return made, exposed
+
+
+def _numbers(
+    prediction: Prediction, exposed: Exposure, queued: dict[str, float], use: dict[str, list[dict[str, Any]]]
+) -> dict[str, dict[str, Any]]:
+    """The numbers that each term is computed from."""
+    scenario, plan = prediction.scenario, prediction.plan
+    workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
+    layers = len(workload.layers)
+    calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
+    nbytes = sum(payload(step, scenario.cluster.workers) for b in exposed.waited_for for step in _steps(prediction, b))
+    inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
+    communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
+    each: dict[str, Any] = {"negotiation_s": runtime.negotiation, "gather_overhead_s": runtime.gather_overhead}
+    launched: dict[str, Any] = {"cycle_time_s": runtime.cycle_time, "collective_launch_s": runtime.collective_launch}
+    return {
+        "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
+        "backward": {"tensors": layers, "compute_slowdown": runtime.compute_slowdown},
+        "selection": {"kernels": use["selection"]},
+        "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
+        "queueing": {
+            "exchanges_in_front": len(exposed.before),
+            "meanwhile_s": {part: float(queued[part]) for part in PARTS if part != "kernel"},
+        },
+        "start_up": {**communication, "latency_s": network.latency, **inside},
+        "transfer": {**communication, "payload_bytes": nbytes, "bandwidth_bytes_per_s": network.bandwidth},
+        "software": {**communication, **each, **launched, "message_overhead_s": runtime.message_overhead},
+        "combine": {"kernels": use["combine"], "kernels_inside": use["exchange"]},
+        "update": {"kernels": use["update"]},
+        "data_loading": {"input_time_s": plan.work.input_time},
+    }
+
+
+def _spread(scenario: Scenario, use: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Relative standard deviation of the selection's kernels from worker to worker, where it is known."""
+    spread = {row["kernel"]: scenario.cluster.gpu.spread(row["kernel"]) for row in use["selection"]}
+    return {kernel: value for kernel, value in spread.items() if value}
+
+
+def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
+    work = prediction.plan.work
+    chain = (*work.chains[bucket], *work.halves[bucket])
+    return [work.steps[item] for item in chain if isinstance(item, int)]
+
+
+def payload(step: Communication, workers: int) -> float:
+    """Bytes of the result of one step (pushed and pulled bytes of one worker with servers)."""
+    match step:
+        case AllReduce(nbytes) | ReduceScatter(nbytes) | Broadcast(nbytes):
+            return float(nbytes)
+        case AllGather():
+            return float(step.sizes(workers).sum())
+        case PushPull(push, pull):
+            return float(push + pull)
+        case _:
+            return float(sum(step.nbytes))
+
+
+def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The curves or laws that a term rests on, each with its held-out error (None: not known)."""
+    document, scenario = prediction.document, prediction.scenario
+    workload, runtime = scenario.workload, scenario.cluster.runtime
+    if term in ("forward", "backward", "data_loading"):
+        return [_evidence_row("profile", workload.name, None, workload.source)]
+    if term in ("selection", "combine", "update"):
+        stages = [term, "exchange"] if term == "combine" else [term]
+        return [
+            _evidence_row("kernel", row["curve"] or f"{row['kernel']}: {row['law']}", row["held_out_mape"], row["law"])
+            for stage in stages
+            for row in use[stage]
+        ]
+    if term == "software":
+        return [_evidence_row("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
+    if term == "waiting_for_slowest":
+        spread = _spread(scenario, use)
+        return [
+            _evidence_row("spread", name, None, f"{100 * value:.1f} % from run to run")
+            for name, value in spread.items()
+        ]
+    laws = [item for item in document["calibration"] if item["what"] in ("collective", "link law")]
+    source = scenario.cluster.network.source
+    return [_evidence_row(item["what"], item["id"], item["held_out_mape"], source) for item in laws]
+
+
+def _evidence_row(what: str, name: str, mape: float | None, source: str) -> dict[str, Any]:
+    return {"what": what, "id": name, "held_out_mape": mape, "source": " ".join(source.split())}

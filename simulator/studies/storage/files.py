@@ -1,0 +1,42 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file atomically. Raises InputError where it cannot be written."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically. Raises InputError where it cannot be written."""
+    replace_file(path, lambda name: Path(name).write_bytes(content))
+
+
+def replace_file(path: Path, write: Callable[[str], object]) -> None:
+    """Let `write` fill a temporary file in the same folder, flush it to the disk and rename it to `path`.
+
+    Readers see the old file or the new one, never a part of it. Raises InputError where the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            write(name)
+            os.fsync(handle)
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None

@@ -1,0 +1,181 @@
+"""The journal of a sweep: finished points are on disk and stay there if the process is killed.
+
+The file only grows, one record per line. Points that finish together are appended by one write and flushed to the disk
+before anything else is done; a line that is incomplete fails its checksum, and its point is computed again. One file is
+used because thousands of small files cost more time than the points. Only the positions of the records are in memory,
+so that a sweep of 100,000 points needs little more than one of 1,000.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from simulator.errors import InputError, Problem
+from simulator.studies.storage.journal_records import MAX_RECORD, PREFIX, ROW, checksum, line_of, parse_record
+
+MAX_COLUMNS = 2000
+"""Columns that all records together may have."""
+
+
+class _Place(NamedTuple):
+    """Position of a record: file handle, first byte and length of its JSON; and whether the point succeeded."""
+
+    file: int
+    start: int
+    size: int
+    finished: bool
+
+
+class Journal:
+    """The finished points of a folder, by digest. A context manager that locks the folder until it is closed.
+
+    `part`: the shard's part of file names. A shard writes its own journal, so that several may run in one folder; every
+    journal of the folder is read. Raises InputError where another process uses the folder or it cannot be written.
+    """
+
+    def __init__(self, folder: Path, part: str = "") -> None:
+        self.folder, self.part = folder, part
+        self.path = folder / f"points{part}.jsonl"
+        self.records: dict[str, _Place] = {}
+        self.damaged = 0
+        self.columns: set[str] = set()
+        self.locks: list[int] = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock("sweep.lock", shared=bool(part))
+            if part:
+                self._lock(f"sweep{part}.lock", shared=False)
+            self.file = _open_file(self.path, os.O_APPEND)
+            self.locks.append(self.file)
+            self._read()
+        except OSError as error:
+            self.close()
+            what = "a folder that can be written"
+            raise InputError(Problem(str(folder), what, error.strerror or str(error))) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files and unlock the folder."""
+        while self.locks:
+            os.close(self.locks.pop())
+
+    def add(self, bodies: Sequence[tuple[str, bytes]]) -> None:
+        """Append records, given as digest and JSON, and flush them to the disk.
+
+        Raises InputError where they cannot be written, as on a full disk.
+        """
+        view = memoryview(b"".join(line_of(body) for _, body in bodies))
+        try:
+            start = os.lseek(self.file, 0, os.SEEK_END)
+            while view:
+                view = view[os.write(self.file, view) :]
+            os.fsync(self.file)
+        except OSError as error:
+            hint = "what was finished before is kept: free some space and run the same command again to continue"
+            what = "a file that can be written"
+            raise InputError(Problem(str(self.path), what, error.strerror or str(error), hint)) from None
+        for digest, body in bodies:
+            self.records[digest] = _Place(self.file, start + PREFIX, len(body), ROW in body)
+            start += PREFIX + len(body) + 1
+
+    def finished(self, digest: str) -> bool:
+        """Whether a point succeeded."""
+        place = self.records.get(digest)
+        return place is not None and place.finished
+
+    def row(self, digest: str) -> dict[str, Any] | None:
+        """The row of a finished point; None for one that failed or is not there."""
+        row: dict[str, Any] | None = self._record(digest).get("row")
+        return row
+
+    def error(self, digest: str) -> str | None:
+        """The error of a point that failed; None for others."""
+        error: str | None = self._record(digest).get("error")
+        return error
+
+    def _record(self, digest: str) -> dict[str, Any]:
+        """A point's record; empty where there is none. Raises InputError where the file was changed meanwhile."""
+        place = self.records.get(digest)
+        if place is None:
+            return {}
+        line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
+        body = line[PREFIX:]
+        if line[:PREFIX] != checksum(body):
+            what = "the same records as at the start of the sweep"
+            hint = "the file was changed meanwhile; run the same command again to compute what is missing"
+            raise InputError(Problem(str(self.folder), what, "others", hint))
+        made: dict[str, Any] = json.loads(body)
+        return made
+
+    def _read(self) -> None:
+        """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
+        for path in sorted(self.folder.glob("points*.jsonl")):
+            if path != self.path:
+                self.locks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                self._read_file(self.locks[-1])
+        whole = self._read_file(self.file)
+        if whole < os.fstat(self.file).st_size:
+            os.ftruncate(self.file, whole)
+            os.fsync(self.file)
+
+    def _read_file(self, handle: int) -> int:
+        """Keep the records of a journal; returns the number of bytes up to the end of its last whole line."""
+        start = whole = 0
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            while line := file.readline(MAX_RECORD):
+                if not line.endswith(b"\n") and len(line) < MAX_RECORD:
+                    break  # incomplete, or being written by another shard
+                if line != b"\n":
+                    self._keep(line.rstrip(b"\n"), handle, start)
+                start += len(line)
+                if line.endswith(b"\n"):
+                    whole = start
+        return whole
+
+    def _keep(self, line: bytes, handle: int, start: int) -> None:
+        """Keep the position of one record, if it is complete and has the form that this program writes."""
+        body = line[PREFIX:]
+        record = parse_record(body) if line[:PREFIX] == checksum(body) else None
+        if record is None or len(self.columns | record.get("row", {}).keys()) > MAX_COLUMNS:
+            self.damaged += 1
+            return
+        self.columns |= record.get("row", {}).keys()
+        digest = record["digest"]
+        if ROW in body or not self.finished(digest):
+            self.records[digest] = _Place(handle, start + PREFIX, len(body), ROW in body)
+
+    def _lock(self, name: str, shared: bool) -> None:
+        """Take a lock that ends with the process. Raises InputError where another process has it."""
+        path = self.folder / name
+        handle = _open_file(path)
+        self.locks.append(handle)
+        import fcntl
+
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
+            what, got = "a folder that no other sweep is writing to", f"one that process {holder} is writing to"
+            hint = "wait for it, or choose another folder"
+            raise InputError(Problem(str(self.folder), what, got, hint)) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+
+
+def _open_file(path: Path, flags: int = 0) -> int:
+    """A file of the folder, created where there is none. A link is refused, since its target would be written to."""
+    if path.is_symlink():
+        raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)

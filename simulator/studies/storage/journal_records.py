@@ -1,0 +1,64 @@
+"""Records of a journal: CRC-32, a space, JSON; one per line."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from typing import Any
+
+ROW = b'"row": {'
+"""Only in the record of a point that succeeded: quotes inside a text are escaped."""
+PREFIX = 9
+"""Characters before the JSON: eight of the checksum, one space."""
+MAX_RECORD = 2**20
+"""Bytes of a line."""
+
+
+def parse_record(body: bytes) -> dict[str, Any] | None:
+    """A digest with a flat row or with an error, the form that this program writes; None for anything else."""
+    try:
+        record = json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
+        return None
+    row = record.get("row")
+    if not isinstance(row, dict | None) or set(record) != {"digest", "error" if row is None else "row"}:
+        return None
+    if (ROW in body) != (row is not None):
+        return None
+    if row is None:
+        return record if isinstance(record["error"], str) and _is_text(record["error"]) else None
+    fits = (
+        row.get("digest", record["digest"]) == record["digest"]
+        and "error" not in row
+        and all(map(_is_plain, row.values()))
+    )
+    return record if fits and all(map(_is_text, row)) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be a cell of a table."""
+    if isinstance(value, str):
+        return _is_text(value)
+    return value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**63)
+
+
+def _is_text(text: str) -> bool:
+    """Whether text can be written to a file: JSON can contain halves of surrogate pairs, which UTF-8 cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _refuse_constant(name: str) -> Any:
+    """JSON has no NaN and no infinity."""
+    raise ValueError(name)
+
+
+def line_of(body: bytes) -> bytes:
+    """A record as a line of the journal."""
+    return checksum(body) + body + b"\n"
+
+
+def checksum(body: bytes) -> bytes:
+    """The CRC-32 before a record's JSON."""
+    return b"%08x " % zlib.crc32(body)

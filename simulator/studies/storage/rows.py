@@ -1,0 +1,43 @@
+"""A result document as one row of a table.
+
+Columns are the document's keys joined by dots (`breakdown_s.forward`, `traffic.busiest_link.name`), with the same units
+in their names. `iteration_time_interval_s` becomes `.p5` and `.p95`; `warnings` and `calibration` (each curve or law
+with its held-out error) become one text each; other lists (`links`, `collectives`, `density_over_iterations`) are left
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A result document as one row. The scenario's name is left out: points with one digest share a row."""
+    row: dict[str, Any] = {}
+    for key, value in document.items():
+        if key == "scenario":
+            continue
+        if key == "iteration_time_interval_s":
+            row |= {f"{key}.p5": value[0], f"{key}.p95": value[1]}
+        elif key == "warnings":
+            row[key] = "; ".join(value)
+        elif key == "calibration":
+            row[key] = "; ".join(_describe_evidence(item) for item in value)
+        else:
+            _flatten(key, value, row)
+    return row
+
+
+def _describe_evidence(item: Mapping[str, Any]) -> str:
+    error = item["held_out_mape"]
+    known = "held-out error not stated" if error is None else f"held-out error {100 * error:.3g} %"
+    return f"{item['what']} {item['id']}: {known}".replace(";", ",")
+
+
+def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _flatten(f"{name}.{key}", inner, row)
+    elif not isinstance(value, (list, tuple)):
+        row[name] = value

@@ -1,0 +1,145 @@
+"""A scenario with something changed: one value, or a whole cost removed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from simulator.component import Spec
+from simulator.models.curves import Affine, Curve, NLogN
+from simulator.models.exchange import Bucket, Compute, Selection
+from simulator.models.hardware import Gpu
+from simulator.models.overlap import INDEPENDENT, ScaleMixture
+from simulator.prediction.recorded_inputs import fitted_law
+from simulator.prediction.run import plan_of
+from simulator.scenario.cluster import Stragglers
+from simulator.scenario.scenario import Mixture, Scenario
+from simulator.sparsifiers.base import Sparsifier
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
+INFINITE = 1e18
+"""Bytes per second that stand for an infinite bandwidth."""
+
+
+def with_value(spec: AnySpec, key: str, value: Any) -> AnySpec:
+    """A copy with the dotted `key` set to a value that is already validated."""
+    head, _, rest = key.partition(".")
+    return spec.model_copy(update={head: with_value(getattr(spec, head), rest, value) if rest else value})
+
+
+def value_at(spec: Spec, key: str) -> Any:
+    """The value at a dotted key; None where the key does not exist."""
+    value: Any = spec
+    for part in key.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def without_measured_collectives(scenario: Scenario) -> Scenario:
+    """By the link law alone: a measured collective holds at one bandwidth and latency only."""
+    return with_value(scenario, "cluster.network.measured", ())
+
+
+def with_infinite_network(scenario: Scenario) -> Scenario:
+    """Infinite bandwidth and no latency on every link, and no other traffic."""
+    network = scenario.cluster.network
+    changes: dict[str, Any] = {"bandwidth": INFINITE, "latency": 0.0, "measured": (), "incast": ()}
+    changes |= {"collective_start_up": 0.0, "copy_bandwidth": None}
+    for key, value in (("hop_latency", 0.0), ("uplink", INFINITE), ("host", INFINITE), ("oversubscription", 1.0)):
+        if getattr(network, key, None) is not None:
+            changes[key] = value
+    inside = network.intra_node
+    if inside is not None:
+        update = {"bandwidth": INFINITE, "latency": 0.0, "host": INFINITE if inside.host is not None else None}
+        changes["intra_node"] = inside.model_copy(update=update)
+    runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None})
+    cluster = {"network": network.model_copy(update=changes), "runtime": runtime, "links": (), "background": ()}
+    return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
+
+
+def with_free_selection(scenario: Scenario) -> Scenario:
+    """The same method with a selection that takes no time."""
+    sparsifier = scenario.sparsifier
+    fields = {name: getattr(sparsifier, name) for name in type(sparsifier).model_fields}
+    return with_value(scenario, "sparsifier", _without_selection(type(sparsifier)).model_construct(**fields))
+
+
+@lru_cache(maxsize=64)
+def _without_selection(kind: type[Sparsifier]) -> type[Sparsifier]:
+    class Free(kind):  # type: ignore[misc, valid-type]
+        """A method without kernels before its exchange."""
+
+        def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+            return []
+
+    Free.__qualname__ = f"Free{kind.__name__}"  # the name is part of a spec's fingerprint
+    return Free
+
+
+def without_software(scenario: Scenario) -> Scenario:
+    """No negotiation, launch or copy around an exchange."""
+    free = dict.fromkeys(("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead"), 0.0)
+    return with_value(scenario, "cluster.runtime", scenario.cluster.runtime.model_copy(update=free))
+
+
+def without_stragglers(scenario: Scenario) -> Scenario:
+    """All workers alike in every iteration: no jitter, slow workers, other GPUs or kernels whose time varies."""
+    cluster = {"stragglers": Stragglers(), "gpu": _without_spread(scenario.cluster.gpu), "other_gpus": ()}
+    return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
+
+
+def without_randomness(scenario: Scenario) -> Scenario:
+    """Without differences from iteration to iteration, so that one iteration represents all."""
+    cluster = scenario.cluster
+    others = tuple(item.model_copy(update={"gpu": _without_spread(item.gpu)}) for item in cluster.other_gpus)
+    stragglers = cluster.stragglers.model_copy(update={"jitter": 0.0})
+    changes = {"stragglers": stragglers, "gpu": _without_spread(cluster.gpu), "other_gpus": others}
+    return with_value(scenario, "cluster", cluster.model_copy(update=changes))
+
+
+def _without_spread(gpu: Gpu) -> Gpu:
+    if not any(curve.spread for curve in gpu.kernels.values()):
+        return gpu
+    kernels = {name: curve.model_copy(update={"spread": 0.0}) for name, curve in gpu.kernels.items()}
+    return gpu.model_copy(update={"kernels": kernels})
+
+
+def scale_curve(curve: Curve, factor: float) -> Curve:
+    """The curve with every time multiplied by `factor`."""
+    if isinstance(curve, Affine | NLogN):
+        keys = ("intercept", "slope" if isinstance(curve, Affine) else "coefficient")
+        return curve.model_copy(update={key: getattr(curve, key) * factor for key in keys})
+    return curve.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in curve.points)})
+
+
+def scale_compute(scenario: Scenario, factor: float) -> Scenario:
+    """The scenario whose model computes `factor` times as long on one GPU."""
+    workload = scenario.workload
+    if workload.compute_time is not None:
+        return with_value(scenario, "workload.compute_time", workload.compute_time * factor)
+    layers = tuple(
+        layer.model_copy(update={"forward": layer.forward * factor, "backward": layer.backward * factor})
+        for layer in workload.layers
+    )
+    return with_value(scenario, "workload.layers", layers)
+
+
+def without_replay(scenario: Scenario) -> tuple[Scenario, str]:
+    """The scenario with selections in closed form, for studies of many runs, and a note that says so.
+
+    The overlap law fitted to its trace replaces the replay, unless the scenario states one.
+    """
+    if not scenario.workload.gradients:
+        return scenario, ""
+    note = "selections from a formula instead of a replay of the trace"
+    bare = with_value(scenario, "workload.gradients", "")
+    if scenario.cluster.workers == 1 or scenario.overlap_concentration is not None or scenario.overlap_mixture:
+        return bare, note
+    law = fitted_law(scenario, plan_of(scenario).work.buckets)
+    if isinstance(law, ScaleMixture) and law.spread > 0:
+        bare = with_value(bare, "overlap_mixture", Mixture(spread=law.spread, core=law.core))
+    elif isinstance(law, float) and law < INDEPENDENT:
+        bare = with_value(bare, "overlap_concentration", law)
+    else:
+        return bare, note
+    return bare, f"{note}, with the overlap law fitted to that trace"

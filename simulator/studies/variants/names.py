@@ -1,0 +1,41 @@
+"""What combinations of a method, a schedule and a topology are called in texts."""
+
+from __future__ import annotations
+
+from simulator.scenario.scenario import Scenario
+from simulator.units import show_bytes
+
+_SIZES = ("bucket_size", "partition")
+
+
+def method_name(scenario: Scenario) -> str:
+    """The method with its density: `topk 0.01`."""
+    density = getattr(scenario.sparsifier, "density", None)
+    return scenario.sparsifier.kind + ("" if density is None else f" {density:.4g}")
+
+
+def schedule_name(scenario: Scenario) -> str:
+    """The schedule with the size of its buckets or slices, where it has one: `bucketed 25 MiB`."""
+    sizes = [value for key in _SIZES if isinstance(value := getattr(scenario.scheduler, key, None), float)]
+    return scenario.scheduler.kind + (f" {show_size(sizes[0])}" if sizes else "")
+
+
+def topology_name(scenario: Scenario) -> str:
+    """The topology, and where parameter servers are placed: `parameter_server sharded`."""
+    placement = getattr(scenario.topology, "placement", None)
+    return scenario.topology.kind + (f" {placement}" if placement else "")
+
+
+def combination_name(scenario: Scenario) -> str:
+    """Method, schedule and topology: `topk 0.01 (bucketed 4 MiB, ring)`."""
+    return f"{method_name(scenario)} ({schedule_name(scenario)}, {topology_name(scenario)})"
+
+
+def show_size(nbytes: float) -> str:
+    """Bytes of a bucket, in binary units where that is a whole number.
+
+    >>> show_size(4 * 2.0**20), show_size(4e6)
+    ('4 MiB', '4 MB')
+    """
+    mebibytes = nbytes / 2.0**20
+    return f"{mebibytes:g} MiB" if mebibytes == round(mebibytes) else show_bytes(nbytes)
