@@ -37,7 +37,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InputError, Problem, SparsimError
+from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.scenario.versions import versions
