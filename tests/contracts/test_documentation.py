@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # when run as a program
+
 from documentation import COLUMNS, INSTALLS, ROOT, VISIBLE, agrees, blocks, commands, documents, is_slow, run
 
 PAGES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]

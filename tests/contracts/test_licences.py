@@ -6,8 +6,12 @@
 import re
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 from packaging.requirements import Requirement
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # when run as a program
+
 from places import ROOT
 
 PAGE = ROOT / "docs" / "developers" / "licences.md"
