@@ -74,8 +74,8 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace or more
-    workers than it recorded.
+    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace or
+    more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
