@@ -43,7 +43,7 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
 
 
 class Row(BaseModel):
-    """One measured collective on links with equal shapers; bytes of a worker's vector (its share in a gather).
+    """One measured collective on equal links; bytes are those of a worker's vector (in a gather: of its share).
 
     `link_rate_bit_per_s` and `burst_bytes` are the shaper's, with headers; `half_round_trip_s` is that of 4 bytes.
     Other columns describe the origin of the row and are not read.

@@ -1,0 +1,97 @@
+"""Break-even points, against closed forms."""
+
+from dataclasses import replace
+
+import pytest
+from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
+
+from simulator.models.curves import Affine
+from simulator.studies.advice.advice import advise
+from simulator.studies.advice.break_even import Race, bandwidth_axis, nodes_axis
+from simulator.studies.advice.candidates import Candidate, Grid
+from simulator.studies.advice.crossings import crossings
+from simulator.studies.advice.search import search
+from simulator.studies.variants.changes import with_value
+
+
+def lone(numel=10_000_000, cost=0.0, **cluster):
+    """One tensor on an ideal ring, Top-k 1 %; `cost` seconds of selection."""
+    gpu = {"name": "g", "kernels": {"topk": {"curve": "affine", "intercept": cost}}} if cost else IDEAL
+    only = [{"name": "only", "numel": numel, "backward": 0.01}]
+    return scenario(latency=0.0, gpu=gpu, layers=only, cluster=cluster)
+
+
+def test_workers_at_which_gathering_loses_are_those_whose_bytes_are_equal():
+    """(p - 1) 8 k < 2 (p - 1) / p 4 d, so that p < d / k = 100."""
+    spec = lone()
+    dense = Candidate({"kind": "dense"}).of(spec)
+    (win,) = Race(nodes_axis(spec), dense).wins(spec).wins
+    assert win.start is None
+    assert win.stop == 99
+    low, high = win.stop_interval
+    assert 90 <= low <= 99 <= high <= 110
+
+
+def test_bandwidth_at_which_selection_eats_what_it_saves():
+    """cost + (p - 1) 8 k / B = 2 (p - 1) / p 4 d / B."""
+    numel, cost, p = 10_000_000, 0.02, 4
+    spec = lone(numel, cost)
+    dense = Candidate({"kind": "dense"}).of(spec)
+    (win,) = Race(bandwidth_axis(spec), dense).wins(spec).wins
+    saved = 2 * (p - 1) / p * 4 * numel - (p - 1) * 8 * 0.01 * numel
+    assert win.start is None
+    assert win.stop == pytest.approx(saved / cost, rel=1e-3)
+
+
+def test_a_wider_interval_of_the_prediction_widens_the_break_even():
+    spec = lone(cost=0.02)
+    kernels = {"topk": Affine(intercept=0.02, held_out_mape=0.1)}
+    unsure = with_value(spec, "cluster.gpu.kernels", kernels)
+    dense = Candidate({"kind": "dense"}).of(spec)
+    (win,) = Race(bandwidth_axis(unsure), dense).wins(unsure).wins
+    low, high = win.stop_interval
+    assert low < win.stop * 0.9
+    assert high > win.stop * 1.1
+
+
+def test_winning_everywhere_or_nowhere_has_no_border():
+    spec = lone()
+    dense = Candidate({"kind": "dense"}).of(spec)
+    assert Race(bandwidth_axis(spec), dense).wins(spec).everywhere
+    slow = lone(cost=100.0)
+    assert Race(bandwidth_axis(slow), Candidate({"kind": "dense"}).of(slow)).wins(slow).wins == ()
+    rows = advise(slow, grid=replace(SMALL, topologies=(None,)))["break_even"]
+    topk = next(row for row in rows if row["method"] == "topk 0.01")
+    assert topk["bandwidth_below_which_it_wins"] is None
+    assert topk["bandwidth_words"].startswith("never faster")
+
+
+def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try(monkeypatch):
+    monkeypatch.setattr("simulator.studies.advice.break_even.MOST_WORKERS", 8)
+    spec = scenario(cluster={"nodes": 9, "links": [{"link": "node 8 NIC", "factor": 0.5}]})
+    (row,) = advise(spec, grid=Grid((Candidate(), DENSE), (None,), (None,)))["break_even"]
+    assert row["workers_words"] == "could not be run at another number of workers"
+    assert row["workers_above_which_it_wins"] is row["workers_up_to_which_it_wins"] is None
+
+
+def test_methods_whose_messages_meet_are_compared_over_bandwidths_alone():
+    layers = [{"name": "a", "numel": 3000, "backward": 1e-3}]
+    methods = tuple(Candidate({"kind": kind, "density": 0.01}) for kind in ("topk", "oktopk"))
+    spec = scenario(layers=layers, topology="tree", cluster={"nodes": 8}, fidelity="flows", sparsifier="dense")
+    rows = advise(spec, grid=Grid((DENSE, *methods), (None,), (None,)))["break_even"]
+    assert {row["method"] for row in rows} == {"topk 0.01", "oktopk 0.01"}
+    assert {row["workers_words"] for row in rows} == {"not computed: takes long to simulate"}
+    assert {row["schedule"] for row in rows} == {"bucketed 25 MiB"}
+
+
+def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
+    model = Candidate({"kind": "topk", "density": 0.01, "granularity": "model"}, {"kind": "sequential"})
+    spec = scenario(bandwidth=1e7, sparsifier="dense", layers=[*LAYERS, {"name": "large", "numel": 10_000_000}])
+    grid = Grid((replace(model, scheduler=None),), (None, model.scheduler), (None,))
+    staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
+    assert [item.candidate for item in staged.outcomes] == [item.candidate for item in whole.outcomes] == [model]
+    assert staged.refused == whole.refused
+    assert staged.refused.total() == 1
+    (row,) = crossings(spec, whole.outcomes)
+    assert row["schedule"] == "sequential"
+    assert row["bandwidth_words"].startswith("faster below")

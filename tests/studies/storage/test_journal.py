@@ -1,0 +1,97 @@
+"""The journal of a sweep: damaged and incomplete records."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.errors import InputError
+from simulator.studies.storage.journal import Journal
+from simulator.studies.storage.journal_records import line_of
+
+
+@given(cut=st.integers(0, 400))
+def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
+    folder = tmp_path_factory.mktemp("torn")
+    bodies = [json.dumps({"digest": f"d{i}", "row": {"x": i}}).encode() for i in range(8)]
+    data = b"".join(map(line_of, bodies))
+    (folder / "points.jsonl").write_bytes(data[:cut])
+    with Journal(folder) as journal:
+        whole_lines = data[:cut].count(b"\n")
+        assert list(journal.records) == [f"d{i}" for i in range(whole_lines)]
+        journal.add([("d9", b'{"digest": "d9", "row": {"x": 9}}')])
+    with Journal(folder) as journal:
+        assert len(journal.records) == whole_lines + 1
+        assert journal.row("d9") == {"x": 9}
+        assert journal.damaged == 0
+
+
+ODD_RECORDS = [
+    b'["a", "list"]',
+    b'{"row": {"x": 1}}',
+    b'{"digest": 5, "row": {"x": 1}}',
+    b'{"digest": "d"}',
+    b'{"digest": "d", "row": {"x": 1}, "more": 1}',
+    b'{"digest": "d", "row": [1]}',
+    b'{"digest": "d", "row":{"x": 1}}',
+    b'{"digest": "d", "row": {"x": NaN}}',
+    b'{"digest": "d", "row": {"x": {"y": 1}}}',
+    b'{"digest": "d", "error": 5}',
+]
+
+
+@pytest.mark.parametrize("body", ODD_RECORDS)
+def test_records_of_another_form_are_left_aside(tmp_path, body):
+    good = line_of(b'{"digest": "e", "row": {"x": 2}}')
+    (tmp_path / "points.jsonl").write_bytes(line_of(body) + b"\n" + good)
+    with Journal(tmp_path) as journal:
+        assert (journal.damaged, list(journal.records)) == (1, ["e"])
+        assert journal.row("e") == {"x": 2}
+        assert (journal.row("d"), journal.error("d")) == (None, None)
+
+
+def test_lines_too_long_for_a_record_are_passed_over_whole(tmp_path):
+    from simulator.studies.storage.journal_records import MAX_RECORD
+
+    good = line_of(b'{"digest": "e", "row": {"x": 2}}')
+    (tmp_path / "points.jsonl").write_bytes(b"x" * (2 * MAX_RECORD + 5) + b"\n" + good)
+    with Journal(tmp_path) as journal:
+        assert list(journal.records) == ["e"]
+        assert journal.damaged == 3  # as many pieces as it takes to read it
+    assert (tmp_path / "points.jsonl").stat().st_size == 2 * MAX_RECORD + 6 + len(good)
+
+
+def test_a_point_that_came_out_is_not_undone_by_an_error_beside_it(tmp_path):
+    row, error = (line_of(b'{"digest": "d", ' + rest) for rest in (b'"row": {"x": 1}}', b'"error": "lost"}'))
+    (tmp_path / "points.jsonl").write_bytes(error + row + error)
+    with Journal(tmp_path) as journal:
+        assert journal.finished("d")
+        assert journal.row("d") == {"x": 1}
+
+
+def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):
+    body = b'{"digest": "d", "row": {"x": 1}}'
+    (tmp_path / "points.jsonl").write_bytes(line_of(body))
+    with Journal(tmp_path) as journal:
+        (tmp_path / "points.jsonl").write_bytes(line_of(body).replace(b'"x": 1', b'"x": 2'))
+        with pytest.raises(InputError) as caught:
+            journal.row("d")
+    assert str(caught.value) == (
+        f"{tmp_path}: expected the same records as at the start of the sweep, got others: the file was changed "
+        "meanwhile; run the same command again to compute what is missing"
+    )
+
+
+def test_a_killed_process_frees_its_folder(tmp_path):
+    code = f"import time; from pathlib import Path; from simulator.studies.storage.journal import Journal\n\
+j = Journal(Path({str(tmp_path)!r})); print('held', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match=f"process {process.pid} "):
+            Journal(tmp_path)
+        process.kill()
+    with Journal(tmp_path) as journal:
+        assert journal.records == {}

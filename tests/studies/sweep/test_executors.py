@@ -1,0 +1,104 @@
+"""Executors: every point comes back, whatever happens to a process."""
+
+import gc
+import itertools
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.connection import Connection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_sweeps import results, swept
+
+from simulator.errors import SparsimError
+from simulator.studies.sweep.executors import BATCH_SECONDS, LocalExecutor, Outcome, Queue
+from simulator.studies.sweep.process_executor import ProcessExecutor
+
+
+class Plain:
+    """Evaluates nothing; at some numbers ends the process, at others says what no process says, at others is slow."""
+
+    def __init__(self, deadly=(), babbled=(), slow=()):
+        self.deadly, self.babbled, self.slow = deadly, babbled, slow
+
+    def evaluate(self, number):
+        if number in self.deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number in self.babbled:
+            next(item for item in gc.get_objects() if isinstance(item, Connection)).send_bytes(b"no pickle")
+            time.sleep(60)
+        if number in self.slow:
+            time.sleep(2 * BATCH_SECONDS)
+        return Outcome(number, str(number), b"", None)
+
+    def failure(self, number, message):
+        return Outcome(number, str(number), b"", message)
+
+
+@given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
+def test_a_queue_hands_out_every_point_once(sizes, hands):
+    bounds = [0, *itertools.accumulate(sizes)]
+    queue, given_out = Queue([range(a, b) for a, b in itertools.pairwise(bounds)]), []
+    while queue:
+        chunk = queue.take(hands)
+        assert chunk
+        given_out += chunk
+    assert sorted(given_out) == list(range(sum(sizes)))
+
+
+@pytest.mark.parametrize("executor", [LocalExecutor(), pytest.param(ProcessExecutor(2), marks=pytest.mark.long)])
+def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(executor):
+    groups = [range(0, 7), range(7, 8), range(8, 300)]
+    batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
+    assert sorted(number for batch in batches for number in batch) == list(range(300))
+    assert [0, 1, 2] in batches
+    assert list(executor.run(Plain(), [])) == []
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.long
+def test_points_that_kill_their_process_fail_and_the_others_come_out():
+    plain = Plain(deadly=(3,), babbled=(79,))
+    outcomes = {o.number: o for batch in ProcessExecutor(2).run(plain, [range(40), range(40, 80)]) for o in batch}
+    assert sorted(outcomes) == list(range(80))
+    assert {number for number, outcome in outcomes.items() if outcome.error} == {3, 79}
+    assert outcomes[3].error == "the process that evaluated this point died twice (signal SIGKILL)"
+    assert outcomes[79].error == "the process that evaluated this point died twice (signal SIGTERM)"
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_process_is_replaced_and_nothing_is_missing(whole, tmp_path):
+    killed = []
+
+    def kill_one(progress):
+        if not killed and progress.evaluated:
+            child = multiprocessing.active_children()[-1]
+            os.kill(child.pid, signal.SIGKILL)
+            killed.append(child.pid)
+
+    path, _, expected = whole
+    made = swept(path, tmp_path, workers=2, observe=kill_one)
+    assert killed
+    assert made.failed == 0
+    assert results(tmp_path) == expected
+
+
+class Stillborn:
+    """What a new process cannot even read."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+    def failure(self, number, message):
+        raise AssertionError
+
+
+def test_processes_that_never_begin_are_an_error():
+    with pytest.raises(
+        SparsimError, match=r"new processes end at once \(exit code 3\): in a script, call `sweep` below"
+    ):
+        list(ProcessExecutor(2).run(Stillborn(), [range(10)]))
+    assert not multiprocessing.active_children()
