@@ -118,7 +118,7 @@ def test_a_damaged_row_is_named_with_its_line_and_the_others_count(tmp_path, bad
     assert result.exit_code == 0
     assert f"{path}:{len(text.splitlines()) + 1}" in result.stderr
     assert expected in result.stderr
-    assert "1 damaged lines were left out" in result.stdout
+    assert "1 damaged line was left out" in result.stdout
 
 
 def test_a_config_is_of_one_device_and_software(tmp_path):

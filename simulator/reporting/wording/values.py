@@ -100,7 +100,9 @@ def format_value(kind: str, value: Any, missing: str = "–") -> str:
 
 
 def sort_key(value: Any) -> str:
-    """What a cell is sorted by: the number itself, or the text."""
+    """What a cell is sorted by: the number itself, the largest of several, or the text."""
     if value is None:
         return ""
+    if isinstance(value, tuple):
+        value = max(value)
     return repr(float(value)) if isinstance(value, int | float) else str(value)
