@@ -49,7 +49,7 @@ def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
     path = tmp_path / "nothing.yaml"
     path.write_text(json.dumps(NOTHING))
     lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
-    assert lines[1] == "iteration time 0 s (no 90 % interval: the errors of what it rests on are not known)"
+    assert lines[1] == "iteration time 0 s (no 90 % interval: no errors are known)"
     assert not [line for line in lines if line.startswith(("throughput", "scaling efficiency"))]
     assert "forward pass 0 s 0.0 %" in lines
     path.write_text(json.dumps(NOTHING | {"versus": {"cluster.nodes": 2}}))

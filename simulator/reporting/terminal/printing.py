@@ -59,7 +59,7 @@ def describe_interval(interval: Sequence[float]) -> str:
     """
     low, high = interval
     if low == high:
-        return "no 90 % interval: the errors of what it rests on are not known"
+        return "no 90 % interval: no errors are known"
     return f"90 % interval {show_time(low)} to {show_time(high)}"
 
 

@@ -150,7 +150,7 @@ def _of_yaml(path: Path, place: str) -> Source:
     if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
         command = "sweep" if "vary" in data or "zip" in data else "run"
         hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
-        raise _unknown_source(place, "a YAML file that describes no GPU", hint)
+        raise _unknown_source(place, "a YAML file without a GPU", hint)
     try:
         gpu = Gpu.model_validate(data, context={"units_required": True})
     except ValidationError as error:
