@@ -46,17 +46,17 @@ class Drawing:
 
     def iteration(self, number: int) -> Iteration:
         """A counted iteration; where all iterations are alike, one represents all."""
-        made = self.prediction.iterations
-        return made[min(number, len(made) - 1)]
+        kept = self.prediction.iterations
+        return kept[min(number, len(kept) - 1)]
 
     def start_of(self, number: int) -> float:
         """When a counted iteration starts, in seconds after the first one."""
-        made = self.prediction.iterations
-        if len(made) == 1:
-            return number * made[0].time
-        if made[-1].start:
-            return made[number].start - made[0].start
-        return sum(item.time for item in made[:number])
+        kept = self.prediction.iterations
+        if len(kept) == 1:
+            return number * kept[0].time
+        if kept[-1].start:
+            return kept[number].start - kept[0].start
+        return sum(item.time for item in kept[:number])
 
     def draw_iteration(self, number: int) -> None:
         """Draw one iteration of every chosen worker."""
@@ -121,8 +121,8 @@ class Drawing:
     ) -> None:
         """Add arrows from the slice that makes a bucket ready on a worker to its first collective."""
         track = self.numbers[group, "compute"]
-        made = [place for place, span in enumerate(compute) if span.label in ("backward", "selection")]
-        before = compute[: made[-1] + 1] if made else []
+        kept = [place for place, span in enumerate(compute) if span.label in ("backward", "selection")]
+        before = compute[: kept[-1] + 1] if kept else []
         last = -1
         for bucket, target in sorted(targets.items()):
             # A bucket without a backward pass of its own is ready after the slice before.
@@ -210,12 +210,12 @@ def _number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
 def _assign_lanes(spans: Sequence[Span]) -> list[int]:
     """The first lane that is free for each span, in the order of time."""
     free_at: list[float] = []
-    made = []
+    kept = []
     for span in spans:
         slack = _SAME * (1.0 + span.start) * 1e-3
         lane = next((i for i, free in enumerate(free_at) if free <= span.start + slack), len(free_at))
         if lane == len(free_at):
             free_at.append(0.0)
         free_at[lane] = span.end
-        made.append(lane)
-    return made
+        kept.append(lane)
+    return kept

@@ -72,7 +72,7 @@ def open_sources(places: Sequence[str]) -> Source:
 def open_source(place: str) -> Source:
     """Results given by a folder, a file, a name, or `-` for JSON on standard input.
 
-    Raises InputError where nothing is found, or nothing that a figure can be drawn from.
+    Raises InputError where nothing is found, or no figure can be drawn from it.
     """
     path = Path(place)
     if place == "-":
@@ -180,10 +180,10 @@ def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     """Texts `key=value` as a mapping, values read as YAML. Raises InputError where there is no `=`."""
-    made: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not key or not separator:
             raise InputError(Problem("--set", "KEY=VALUE", shown(text)))
-        made[key] = parse_document(value, "--set").data
-    return made
+        settings[key] = parse_document(value, "--set").data
+    return settings
