@@ -59,11 +59,11 @@ def sweep(
     """
     if workers is not None and cluster is not None:
         raise click.UsageError("expected --workers or --cluster, got both")
-    from simulator.reporting.terminal.progress import shown_progress
+    from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.sweep.sweep import PointFailed, run_sweep
 
     try:
-        with shown_progress() as observe:
+        with show_progress() as observe:
             swept = run_sweep(
                 sweep_file,
                 out,

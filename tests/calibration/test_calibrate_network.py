@@ -70,7 +70,7 @@ def test_the_fit_in_words_names_each_count_left_out_and_what_was_left_out_of_the
         alone, beside = (line for line in lines if line.startswith(f"{count} workers left out "))
         assert alone.startswith(f"{count} workers left out 5 0.00 % 0.00 %")  # the law that made them is of links alone
         assert float(beside.split()[5]) < 1
-    assert "law: ring, links alone, chosen" in lines
+    assert "law: ring, links only, chosen" in lines
     assert "bandwidth 200 GB/s, latency 6 us" in lines
     (note,) = [line for line in lines if line.startswith("note: other.log:")]
     assert note == "note: other.log:1: a test of send_receive is left out"

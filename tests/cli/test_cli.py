@@ -49,12 +49,12 @@ def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
     path = tmp_path / "nothing.yaml"
     path.write_text(json.dumps(NOTHING))
     lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
-    assert lines[1] == "iteration time 0 s (no interval: nothing that it rests on states its error)"
+    assert lines[1] == "iteration time 0 s (no 90 % interval: no errors are known)"
     assert not [line for line in lines if line.startswith(("throughput", "scaling efficiency"))]
-    assert "forward 0 s 0.0 %" in lines
+    assert "forward pass 0 s 0.0 %" in lines
     path.write_text(json.dumps(NOTHING | {"versus": {"cluster.nodes": 2}}))
     lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
-    assert "where the time goes time share against the same with cluster.nodes 2" in lines
+    assert "where the time goes time share the same with cluster.nodes 2" in lines
     (answer,) = [line for line in lines if line.startswith("Yes: ")]  # and no question, since none is asked
     assert "an iteration takes 0 s, faster than the same with cluster.nodes 2 (" in answer
     assert lines[lines.index(answer) - 1].startswith("sum 0 s ")

@@ -48,7 +48,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         if BANDWIDTH not in table or table[BANDWIDTH].nunique() < 2 or table["workers"].nunique() < 2:
             wanted = "a sweep over cluster.network.bandwidth and workers"
             raise self.refusal(source, wanted, "a sweep over other keys", "see scenarios/sweeps/break_even_map")
-        made = pd.DataFrame(
+        points = pd.DataFrame(
             {
                 "method": methods(table),
                 "workers": table["workers"],
@@ -56,12 +56,12 @@ class BreakEvenMap(Figure, kind="break_even_map"):
                 "time": table["iteration_time_s"],
             }
         )
-        if made["method"].nunique() < 2:
+        if points["method"].nunique() < 2:
             raise self.refusal(source, "at least two methods (`vary: sparsifier`)", "one")
-        self.check_unique_points(source, made[["method", "workers", "bandwidth"]])
+        self.check_unique_points(source, points[["method", "workers", "bandwidth"]])
         rows = [
             [bandwidth, workers, *_winner(cell.set_index("method")["time"])]
-            for (bandwidth, workers), cell in made.drop_duplicates().groupby(["bandwidth", "workers"])
+            for (bandwidth, workers), cell in points.drop_duplicates().groupby(["bandwidth", "workers"])
             if len(cell) > 1
         ]
         return pd.DataFrame(rows, columns=list(self.columns))

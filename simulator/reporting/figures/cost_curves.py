@@ -72,8 +72,8 @@ class CostCurves(Figure, kind="cost_curves"):
         for kernel in kernels:
             own = timed[timed["kernel"] == kernel]["elements"] if timed is not None else None
             sizes = _sizes(gpu.kernels[kernel], own)
-            made = {"kernel": kernel, "elements": sizes, "curve_s": gpu.kernel_time(kernel, sizes)}
-            drawn.append(pd.DataFrame(made | {"measured_s": np.nan, "residual": np.nan}))
+            rows = {"kernel": kernel, "elements": sizes, "curve_s": gpu.kernel_time(kernel, sizes)}
+            drawn.append(pd.DataFrame(rows | {"measured_s": np.nan, "residual": np.nan}))
         return pd.concat([*drawn, *parts])
 
     def _timed(self, source: Source, timings: Source, gpu: Gpu) -> pd.DataFrame:
@@ -89,13 +89,13 @@ class CostCurves(Figure, kind="cost_curves"):
             raise self.refusal(
                 source, f"timings of {', '.join(gpu.kernels)} in {self.dtype}", f"none in {timings.place}"
             )
-        made = mine[["kernel", "elements"]].assign(measured_s=mine["median_s"].astype(float))
+        rows = mine[["kernel", "elements"]].assign(measured_s=mine["median_s"].astype(float))
         seconds = [
             float(gpu.kernel_time(str(kernel), float(elements)))
-            for kernel, elements in zip(made["kernel"], made["elements"], strict=True)
+            for kernel, elements in zip(rows["kernel"], rows["elements"], strict=True)
         ]
-        made = made.assign(curve_s=seconds)
-        return made.assign(residual=made["curve_s"] / made["measured_s"] - 1)[list(self.columns)]
+        rows = rows.assign(curve_s=seconds)
+        return rows.assign(residual=rows["curve_s"] / rows["measured_s"] - 1)[list(self.columns)]
 
     def _priced(self, table: pd.DataFrame) -> pd.DataFrame:
         """Timings by the size that predictions use, only those near the density where there are any."""

@@ -57,7 +57,7 @@ class DensitySweep(Figure, kind="density_sweep"):
         level |= kind.eq("dense")
         density = varied.astype(float).mask(level, 1.0)
         self.check_unique_points(source, pd.DataFrame({"method": kind, "density": density}))
-        made = pd.DataFrame(
+        points = pd.DataFrame(
             {
                 "method": kind,
                 "density": density,
@@ -67,7 +67,7 @@ class DensitySweep(Figure, kind="density_sweep"):
                 "sent_bytes": table["traffic.sent_bytes_per_worker"],
             }
         )
-        return made.drop_duplicates(["method", "density"])
+        return points.drop_duplicates(["method", "density"])
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: time, with its interval where few lines share the panel; right: bytes."""

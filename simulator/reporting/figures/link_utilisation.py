@@ -58,11 +58,11 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
                 seen[key]["alike"] += 1
             else:
                 until = np.append(rows["time_s"].to_numpy()[1:], end)
-                made = rows.rename(columns={"time_s": "start_s"}).assign(link=link, end_s=until, alike=1)
-                seen[key] = made[list(self.columns)]
+                periods = rows.rename(columns={"time_s": "start_s"}).assign(link=link, end_s=until, alike=1)
+                seen[key] = periods[list(self.columns)]
         busy = sorted(seen.values(), key=_carried, reverse=True)[: self.links]
-        made = pd.concat(busy)
-        return made[made["end_s"] > made["start_s"]]
+        periods = pd.concat(busy)
+        return periods[periods["end_s"] > periods["start_s"]]
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Each link as a row of coloured periods."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
-from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import methods, varied
 from simulator.reporting.figures.data.sources import Source
@@ -51,7 +50,7 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         if self.by != "sparsifier" and self.by not in table:
             known = ", ".join(varied(table))
             raise self.refusal(source, "a key that was varied as `by`", format_value(self.by), f"there are {known}")
-        made = pd.DataFrame(
+        points = pd.DataFrame(
             {
                 "method": methods(table, self.by),
                 "workers": table["workers"],
@@ -60,8 +59,8 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
                 "ideal_samples_per_s": table["throughput_samples_per_s"] / table["scaling_efficiency"],
             }
         )
-        self.check_unique_points(source, made[["method", "workers"]])
-        return made.drop_duplicates(["method", "workers"])
+        self.check_unique_points(source, points[["method", "workers"]])
+        return points.drop_duplicates(["method", "workers"])
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: efficiency from 0; right: throughput, both axes logarithmic."""

@@ -65,6 +65,6 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
 
 
 def workers_first(name: str) -> tuple[bool, str, int]:
-    """Workers in front, then by number."""
+    """A key that sorts workers before servers, then by number."""
     word, _, number = name.rpartition(" ")
     return word != "worker", word, int(number) if number.isdecimal() else 0

@@ -13,8 +13,9 @@ from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
-from simulator.reporting.page.parts import Chart, Plot, View, column_of
+from simulator.reporting.page.parts import Chart, Plot, View
 from simulator.reporting.wording.quantities import format_varied
+from simulator.reporting.wording.tables import column_of
 
 Drawing = Callable[[pd.DataFrame, Figure], Plot]
 DRAWINGS: dict[str, Drawing] = {
@@ -57,9 +58,9 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
 
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
     """The chart of a figure with several settings, by name, of which the reader chooses one."""
-    made = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
-    views = tuple(View((name,), chart.views[0].plot) for name, chart in made.items() if chart is not None)
-    first = next((chart for chart in made.values() if chart is not None), None)
+    charts = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
+    views = tuple(View((name,), chart.views[0].plot) for name, chart in charts.items() if chart is not None)
+    first = next((chart for chart in charts.values() if chart is not None), None)
     return replace(first, views=views, choices=(choice,)) if first is not None else None
 
 

@@ -14,7 +14,6 @@ from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import read_document
-from simulator.loading.finding import find_file
 from simulator.loading.problems import problems_of
 from simulator.models.hardware import Runtime
 from simulator.reporting.figures.data.sources import Source, open_source
@@ -30,20 +29,18 @@ def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
     """
     path = Path(place)
     if place != "-" and not path.is_dir() and path.suffix not in (".json", ".parquet", ".csv", ".gz"):
-        scenario = find_file(place, None, "scenarios")
-        config = find_file(place, None)
-        found = next((one for one in (scenario, config) if one is not None and one.suffix in (".yaml", ".yml")), None)
-        data = read_document(found).data if found is not None else None
-        keys = set(data) if isinstance(data, dict) else set()
-        if "workload" in keys:
-            with _run_scenario(place, tuple(overrides)) as source:
-                yield source
-            return
-        if found is not None and not {"vary", "zip", "base"} & keys and "kernels" not in keys:
-            made = _read_config(found, place, data)
-            if made is not None:
+        files = (file for file in (find_file(place, None, "scenarios"), find_file(place, None)) if file is not None)
+        config = next((file for file in files if file.suffix in (".yaml", ".yml")), None)
+        data = read_document(config).data if config is not None else None
+        if config is not None and isinstance(data, dict):
+            if "workload" in data:
+                with _run_scenario(place, tuple(overrides)) as source:
+                    yield source
+                return
+            calibration = _read_config(config, place, data)
+            if calibration is not None:
                 _refuse_overrides(overrides)
-                yield made
+                yield calibration
                 return
     _refuse_overrides(overrides)
     yield open_source(place)
@@ -75,9 +72,9 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
         yield replace(open_source(folder), place=place)
 
 
-def _read_config(path: Path, place: str, data: Any) -> Source | None:
+def _read_config(path: Path, place: str, data: dict[str, Any]) -> Source | None:
     """A network or a runtime; None for anything else (a GPU is a source of figures)."""
-    if not isinstance(data, dict):
+    if {"vary", "zip", "base", "kernels"} & data.keys():
         return None
     context = {"units_required": True, "near": path.parent}
     try:

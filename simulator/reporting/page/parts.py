@@ -6,43 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.tables import Column, Table
 
 Plot = dict[str, Any]
 """A plotly figure as JSON: `data` (traces) and `layout`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table: `kind` says how its values are shown (`values.KINDS`, or `bars`), `about` what it means.
-
-    The cells of `bars` are the values of A and B as fractions of the longest bar.
-    """
-
-    key: str
-    label: str
-    kind: str = "text"
-    about: str = ""
-
-
-def column_of(key: str) -> Column:
-    """The column of a result key or a varied key."""
-    return Column(key, *describe(key))
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A sortable table with all its rows; `choose` names the columns that it can be filtered by.
-
-    A `folded` table is shown when the reader opens it.
-    """
-
-    title: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
-    note: str = ""
-    choose: Sequence[str] = ()
-    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

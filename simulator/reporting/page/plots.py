@@ -71,9 +71,9 @@ def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int =
 
 def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
     """Marks without a line."""
-    made = line(name, x, y, look, panel)
-    del made["line"]
-    return made | {"mode": "markers"} | more
+    result = line(name, x, y, look, panel)
+    del result["line"]
+    return result | {"mode": "markers"} | more
 
 
 def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> dict[str, Any]:
@@ -126,16 +126,16 @@ def count_axis(title: str, column: Iterable[Any]) -> dict[str, Any]:
     ticks = sorted({float(value) for value in column})
     shown = thin_ticks(ticks)
     kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
-    made = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
-    made.pop("dtick", None)
-    return made
+    result = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
+    result.pop("dtick", None)
+    return result
 
 
 def layout(xs: Sequence[dict[str, Any]], ys: Sequence[dict[str, Any]], height: int = 420, **more: Any) -> Plot:
     """A layout of panels side by side, the legend below."""
     gap = 0.12
     width = (1 - gap * (len(xs) - 1)) / len(xs)
-    made: Plot = {
+    result: Plot = {
         "height": height,
         "autosize": True,
         "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": INK},
@@ -149,6 +149,6 @@ def layout(xs: Sequence[dict[str, Any]], ys: Sequence[dict[str, Any]], height: i
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
         number = str(place + 1) if place else ""
         domain = {"domain": [place * (width + gap), place * (width + gap) + width]} if "domain" not in x else {}
-        made[f"xaxis{number}"] = x | domain | {"anchor": f"y{number}"}
-        made[f"yaxis{number}"] = y | {"anchor": f"x{number}"}
-    return made | more
+        result[f"xaxis{number}"] = x | domain | {"anchor": f"y{number}"}
+        result[f"yaxis{number}"] = y | {"anchor": f"x{number}"}
+    return result | more

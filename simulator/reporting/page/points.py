@@ -11,9 +11,10 @@ from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.data.rows import methods, varied_keys
 from simulator.reporting.figures.style.colours import GREY, PHASES, assign_looks
-from simulator.reporting.page.parts import Column, Points, column_of
+from simulator.reporting.page.parts import Points
 from simulator.reporting.page.plots import json_numbers
 from simulator.reporting.wording.quantities import method_name
+from simulator.reporting.wording.tables import Column, column_of
 
 _RESULTS = (
     *("iteration_time_s", "iteration_time_interval_s.p5", "iteration_time_interval_s.p95", "throughput_samples_per_s"),

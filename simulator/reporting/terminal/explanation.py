@@ -91,7 +91,7 @@ def _describe_content(row: dict[str, Any]) -> str:
 def _describe_kernels(kernels: Sequence[dict[str, Any]]) -> str:
     parts = [
         f"{item['kernel']} {item['runs']} x {show_time(item['per_call_s'])} = {show_time(item['seconds'])}"
-        + (" (limited by the host)" if item["bound_by"] == "host" else "")
+        + (" (host)" if item["bound_by"] == "host" else "")
         for item in kernels[:_SHOWN]
     ]
     return "; ".join(parts + _more(kernels))

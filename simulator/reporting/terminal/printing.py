@@ -7,14 +7,18 @@ from typing import Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Lines
 
+from simulator.reporting.wording.tables import Table
+from simulator.reporting.wording.values import format_value
 from simulator.units import show_time
 
+_MOST = 40
 
-def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | None = None) -> Table:
+
+def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | None = None) -> Lines:
     """A table without lines, its `left` columns aligned to the left, the others to the right."""
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Lines(box=None, pad_edge=False, title=title, title_justify="left")
     sides: tuple[tuple[Sequence[str], Literal["left", "right"]], ...] = ((left, "left"), (right, "right"))
     for names, justify in sides:
         for name in names:
@@ -22,9 +26,9 @@ def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | Non
     return table
 
 
-def facts_grid(rows: Iterable[tuple[str, str]]) -> Table:
+def facts_grid(rows: Iterable[tuple[str, str]]) -> Lines:
     """Names and values in two columns."""
-    grid = Table.grid(padding=(0, 2))
+    grid = Lines.grid(padding=(0, 2))
     for name, value in rows:
         grid.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
     return grid
@@ -59,11 +63,32 @@ def describe_interval(interval: Sequence[float]) -> str:
     """
     low, high = interval
     if low == high:
-        return "no 90 % interval: the errors of what it rests on are not known"
+        return "no 90 % interval: no errors are known"
     return f"90 % interval {show_time(low)} to {show_time(high)}"
 
 
-def add_rows(table: Table, rows: Iterable[Sequence[Any]]) -> Table:
+def print_table(table: Table, console: Console, most: int = _MOST) -> None:
+    """The first rows of a table of results, without bars, and without what a `choose` column has in the row above."""
+    columns = [(place, column) for place, column in enumerate(table.columns) if column.kind != "bars"]
+    cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
+    lines = plain_table((), title=table.title + cut)
+    lines.title_style = "bold"
+    for _, column in columns:
+        side: Literal["left", "right"] = "left" if column.kind in ("text", "yes") else "right"
+        lines.add_column(escape(column.label), justify=side, overflow="fold")
+    above: Sequence[Any] = ()
+    for row in table.rows[:most]:
+        cells = [
+            "" if above and column.key in table.choose and row[place] == above[place]
+            else escape(format_value(column.kind, row[place], "-"))
+            for place, column in columns
+        ]  # fmt: skip
+        lines.add_row(*cells)
+        above = row
+    console.print(lines, highlight=False)
+
+
+def add_rows(table: Lines, rows: Iterable[Sequence[Any]]) -> Lines:
     """The table with rows of plain text."""
     for row in rows:
         table.add_row(*(escape(str(cell)) for cell in row))

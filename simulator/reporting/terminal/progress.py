@@ -1,4 +1,4 @@
-"""How a long study goes: a bar on a terminal, a line every few seconds elsewhere; always on stderr."""
+"""Progress of a long study on stderr: a bar on a terminal, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ LINE_SECONDS = 5.0
 
 
 @contextmanager
-def shown_progress() -> Iterator[Callable[[Progress], None]]:
-    """Something that is told how a sweep goes, and shows it."""
+def show_progress() -> Iterator[Callable[[Progress], None]]:
+    """A function that shows the progress that it is given."""
     if not sys.stderr.isatty():
         yield _Lines()
         return

@@ -28,7 +28,7 @@ def print_sensitivity(study: dict[str, Any], console: Console, format_number: Ca
         for row in study["inputs"][:_ROWS]
         if row["input"] not in study["without_effect"]
     ]
-    table = plain_table(("input",), ("% per %", "at half", "as it is", "at twice"))
+    table = plain_table(("input",), ("% per %", "at half", "unchanged", "at double"))
     console.print(add_rows(table, rows), highlight=False)
     for note in study["notes"]:
         print_plain(note, console, "dim")

@@ -2,7 +2,7 @@
 
 Times are in microseconds. Every group of tracks is a process and every track a thread of it, named by metadata events
 (`M`); slices are complete events (`X`), arrows pairs of flow events (`s`, `f`) that bind to the slices around them, and
-counters counter events (`C`). Perfetto cuts times to whole nanoseconds; the file has them in full.
+counters counter events (`C`). Perfetto cuts times to whole nanoseconds; the file has all digits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
         yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": tid}}
     for place, track in zip(places, timeline.tracks, strict=True):
         for item in track.slices:
-            yield {"ph": "X", **place, **_timed(item)}
+            yield {"ph": "X", **place, **_slice_event(item)}
     for number, arrow in enumerate(timeline.arrows, 1):
         common = {"cat": "gradient", "name": arrow.name, "id": number}
         (source, left), (target, arrives) = arrow.source, arrow.target
@@ -61,10 +61,10 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
             }
 
 
-def _timed(item: Slice) -> dict[str, Any]:
+def _slice_event(item: Slice) -> dict[str, Any]:
     start, end = item.start * _MICRO, item.end * _MICRO
     duration = end - start
-    # A reader adds the two up again, and may cut each to nanoseconds before: neither may reach into the next slice.
+    # A reader adds the two up again, and may first cut each to nanoseconds; neither may reach into the next slice.
     while duration > 0 and (start + duration > end or int(start * 1e3) + int(duration * 1e3) > int(end * 1e3)):
         duration = nextafter(duration, 0.0)
     made = {"name": item.name, "cat": item.category, "ts": start, "dur": duration}

@@ -1,4 +1,4 @@
-"""What a timeline counts over time: link utilisation, bytes in flight, density."""
+"""The counters of a timeline: link utilisation, bytes in flight, density."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST = 4000
 Points = list[tuple[float, tuple[float, ...]]]
 
 
-def stepwise(intervals: Iterable[tuple[float, float, float]], end: float) -> Points:
-    """The sum of values that hold from a start to an end each; 0 before the first, and from `end` on.
+def sum_intervals(intervals: Iterable[tuple[float, float, float]], end: float) -> Points:
+    """The sum of values that each hold from a start to an end; 0 before the first one and from `end` on.
 
-    >>> stepwise([(0, 2, 1.0), (1, 3, 5.0)], 4)
+    >>> sum_intervals([(0, 2, 1.0), (1, 3, 5.0)], 4)
     [(0, (1.0,)), (1, (6.0,)), (2, (5.0,)), (3, (0.0,))]
     """
     changes: dict[float, tuple[float, int]] = {0: (0.0, 0), end: (0.0, 0)}
@@ -30,25 +30,25 @@ def stepwise(intervals: Iterable[tuple[float, float, float]], end: float) -> Poi
     total, open_ones = 0.0, 0
     for moment in sorted(changes):
         total, open_ones = total + changes[moment][0], open_ones + changes[moment][1]
-        total = total if open_ones else 0.0  # what adding and taking away leaves is rounding
+        total = total if open_ones else 0.0  # what is left is a rounding error
         if not made or made[-1][1][0] != total:
             made.append((moment, (total,)))
     return made
 
 
 def link_points(iteration: Iteration, plan: Plan, link: int) -> Points:
-    """Utilisation of a link where exchanges shared links as they went: exact, or averaged where there is much of it."""
+    """Utilisation of a link where exchanges shared links: exact, or averaged where it has many points."""
     if iteration.link_use is None:
         return []
     use = iteration.link_use()
     share = use.rates[:, int(use.of_link[link])] / float(plan.wiring.capacity[link])
-    return held(use.times - iteration.start, share, iteration.time)
+    return cut_points(use.times - iteration.start, share, iteration.time)
 
 
-def held(times: Floats, values: Floats, end: float) -> Points:
+def cut_points(times: Floats, values: Floats, end: float) -> Points:
     """Values that hold from their times on, cut to [0, end] and to `MOST` points, with 0 at the end.
 
-    >>> held(np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, 0.5]), 4.0)
+    >>> cut_points(np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, 0.5]), 4.0)
     [(0.0, (1.0,)), (2.0, (0.5,)), (4.0, (0.0,))]
     """
     before = np.searchsorted(times, 0.0, side="right") - 1

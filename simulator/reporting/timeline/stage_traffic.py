@@ -1,4 +1,4 @@
-"""What every stage of every exchange puts on the wires."""
+"""The bytes that every stage of every exchange sends."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from simulator.topologies.base import Rounds
 
 @dataclass(frozen=True)
 class StageTraffic:
-    """Bytes of stages: all that their messages carry together, and over each of `links` (k,), the busiest ones."""
+    """Bytes of stages: the sum over their messages, and the bytes over each of `links` (k,), the busiest ones."""
 
     scenario: Scenario
     plan: Plan
     links: Ints
     _known: dict[tuple[int, int], tuple[float, Floats]] = field(default_factory=dict)
 
-    def of(self, bucket: int, place: int) -> tuple[float, Floats]:
+    def bytes_of(self, bucket: int, place: int) -> tuple[float, Floats]:
         """Bytes that are sent in the `place`-th stage of a bucket's exchange, and those over each of the links (k,)."""
         if not self.plan.live:
             item = self._chains[bucket][place]
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
         if (bucket, place) not in self._known:
-            self._known[bucket, place] = self._reduced([self._stages[bucket][place].rounds or []])
+            self._known[bucket, place] = self._add_up([self._stages[bucket][place].rounds or []])
         return self._known[bucket, place]
 
     @cached_property
@@ -48,18 +48,17 @@ class StageTraffic:
 
     @cached_property
     def _steps(self) -> list[tuple[float, Floats]]:
-        """Every kind of communication once: where exchanges follow each other, buckets share them."""
+        """Every kind of communication once: where exchanges do not overlap, buckets share them."""
         plan, scenario = self.plan, self.scenario
-        wires = NetworkSetup(
-            scenario.topology, scenario.cluster.network, plan.wiring, scenario.fidelity, plan.disturbances
-        )
-        return [self._reduced(phases_of(step, 0, wires, protocol=False)) for step in plan.work.steps]
+        fabric = scenario.cluster.network
+        network = NetworkSetup(scenario.topology, fabric, plan.wiring, scenario.fidelity, plan.disturbances)
+        return [self._add_up(phases_of(step, 0, network, protocol=False)) for step in plan.work.steps]
 
     @property
     def _nothing(self) -> tuple[float, Floats]:
         return 0.0, np.zeros(len(self.links))
 
-    def _reduced(self, phases: list[Rounds]) -> tuple[float, Floats]:
+    def _add_up(self, phases: list[Rounds]) -> tuple[float, Floats]:
         total, links = self._nothing
         for rounds in phases:
             traffic = traffic_of(rounds, self.plan.wiring)
@@ -68,7 +67,7 @@ class StageTraffic:
 
 
 def busiest_links(plan: Plan, count: int) -> Ints:
-    """The links that are asked for the largest share of what they can carry, the busiest first (k,)."""
+    """The links with the largest share of their capacity in use, the busiest first (k,)."""
     use = plan.prices.traffic.links / plan.wiring.capacity
     order = np.argsort(-use, kind="stable")[:count]
     return order[use[order] > 0]

@@ -82,9 +82,9 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "count": lambda value: f"{value:,.0f}",
     "yes": lambda value: "yes" if value else "no",
 }
-"""Kinds of quantities; `page/assets/format.js` has those of a sweep's table, which is made in the browser.
+"""Kinds of quantities; `page/assets/format.js` has those of a sweep's table, which is filled in the browser.
 
-A `figure` is a number that was made text before, since its column holds several kinds.
+A `figure` is a number that is already text, because its column has several kinds.
 """
 
 
@@ -100,7 +100,9 @@ def format_value(kind: str, value: Any, missing: str = "–") -> str:
 
 
 def sort_key(value: Any) -> str:
-    """What a cell is sorted by: the number itself, or the text."""
+    """What a cell is sorted by: the number itself, the largest of several, or the text."""
     if value is None:
         return ""
+    if isinstance(value, tuple):
+        value = max(value)
     return repr(float(value)) if isinstance(value, int | float) else str(value)

@@ -16,7 +16,7 @@ from simulator.errors import InputError
 from simulator.models.timeline import BREAKDOWN, covered_time
 from simulator.prediction.run import run
 from simulator.reporting.timeline.chrome_trace import trace_bytes
-from simulator.reporting.timeline.counters import held, stepwise
+from simulator.reporting.timeline.counters import cut_points, sum_intervals
 from simulator.reporting.timeline.timeline import timeline
 from simulator.scenario.reading import load
 
@@ -192,7 +192,7 @@ def test_command_writes_the_same_bytes_twice_and_says_what_is_wrong(tmp_path):
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20), st.integers(1, 9)), max_size=20))
 def test_stepwise_keeps_the_area(intervals):
-    points = stepwise([(start, start + length, value) for start, length, value in intervals], 100)
+    points = sum_intervals([(start, start + length, value) for start, length, value in intervals], 100)
     area = sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(points))
     assert area == sum(length * value for _, length, value in intervals)
     assert points[-1][1] == (0,)
@@ -206,10 +206,10 @@ def test_thinned_counters_keep_the_area(values, end):
 
     times = np.linspace(-1.0, 15.0, len(values))
     kept = counters.MOST
-    full = held(times, np.array(values), end)
+    full = cut_points(times, np.array(values), end)
     try:
         counters.MOST = 16
-        thin = held(times, np.array(values), end)
+        thin = cut_points(times, np.array(values), end)
     finally:
         counters.MOST = kept
     areas = [sum((after[0] - before[0]) * before[1][0] for before, after in pairwise(each)) for each in (full, thin)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from small_advice import CARD, DENSE, IDEAL, SMALL, TOPK, scenario
+from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 
 from simulator.cli import main
 from simulator.errors import InputError
@@ -226,7 +226,15 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("dense: 1000\ntopk: 1100\n")
     result = invoke("advise", small_file, "--iterations-to-target", str(tmp_path / "mine.yaml"))
     assert result.exit_code == 0
-    for part in ("sparsim run", "best of each method", "to target", "faster", "Why", "Left out", "not modelled"):
+    for part in (
+        "sparsim run",
+        "best of each method",
+        "to target",
+        "faster",
+        "Reasons",
+        "Not considered",
+        "not modelled",
+    ):
         assert part in result.output
 
 
@@ -248,7 +256,7 @@ def test_one_worker_is_advised_in_words(tmp_path):
     (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp ring")]
     assert row.endswith("1.00 x 1.00 x")
     assert "- 1 of 1 combinations were run." in lines
-    assert not [line for line in lines if "What moves" in line or "by bandwidth" in line or "other densities" in line]
+    assert not [line for line in lines if "What changes" in line or "by bandwidth" in line or "other densities" in line]
 
 
 def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
@@ -260,11 +268,11 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     assert lines[place - 1].startswith("7 dense")
     assert lines[place + 1].startswith("fastest sparsifier at other densities: randomk 0.1 (")
     (looked,) = [line for line in lines if "combinations were run" in line]
-    assert looked.startswith("- 112 of 112 combinations were run; 12 of them refuse to work together (most often: ")
-    assert "behind already" not in looked
+    assert looked.startswith("- 112 of 112 combinations were run; 12 of them cannot work together (most often: ")
+    assert "already slower" not in looked
     staged = told(advise(scenario(bandwidth=1e7), grid=replace(SMALL, methods=SMALL.methods[:4]), exhaustive=0))
     (looked,) = [line for line in staged if "combinations were run" in line]
-    assert looked.endswith(" were not, since their method or schedule was behind already.")
+    assert looked.endswith(" were not run, because their method or schedule was already slower.")
 
 
 def test_what_turns_the_answer_is_told_only_where_something_does():

@@ -1,5 +1,7 @@
 """The search for the fastest combination, and the combinations that it chooses from."""
 
+from dataclasses import replace
+
 import pytest
 from small_advice import DENSE, IDEAL, SMALL, scenario
 

@@ -80,7 +80,7 @@ def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
     assert not bare["inputs"]["known"]
     output = " ".join(invoke(tmp_path / "a.json", "ring_check").output.split())
     assert "Both have the same digest" in output
-    assert "is not known" in output
+    assert "are not known" in output
 
 
 def test_sweeps_are_joined_on_what_varies(tmp_path):
@@ -148,14 +148,15 @@ class _Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "link"):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.text.append(data)
+        if data.strip() and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
 
 
 def test_page_is_one_file_with_all_text_escaped(tmp_path):
@@ -170,10 +171,14 @@ def test_page_is_one_file_with_all_text_escaped(tmp_path):
     page.feed(out.read_text())
     assert page.open == []
     assert any(NASTY in part for part in page.text)
-    assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in page.seen}
-    assert not any("href" in attributes or "src" in attributes for _, attributes in page.seen)
+    assert not {"img", "iframe", "b"} & {tag for tag, _ in page.seen}
+    places = {attributes[name] for _, attributes in page.seen for name in ("href", "src") if name in attributes}
+    assert places == {"data:,"}  # the page has no icon, and a browser asks for none
+    assert [attributes.get("id") for tag, attributes in page.seen if tag == "script"] == ["data", None]
+    (policy,) = [attributes["content"] for _, attributes in page.seen if "http-equiv" in attributes]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")  # the browser runs no other script
     joined = " ".join(page.text)
-    for words in ("communication not hidden", "sparsifier.density", "link law", "evaluated outside", "build up"):
+    for words in ("exposed communication", "sparsifier.density", "link law", "evaluated outside", "build-up"):
         assert words in joined
     assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
 
@@ -201,7 +206,7 @@ def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
     terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
     software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
     assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
-    assert "all 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
+    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
 
 
 def test_intervals_that_overlap_are_said_where_times_differ():
@@ -242,20 +247,20 @@ def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_pat
         document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
-    assert "What went in" not in page.text
-    assert "What came out" in page.text
-    assert [part for part in page.text if "is not known" in part]
+    assert "Inputs that differ" not in page.text
+    assert "Results" in page.text
+    assert [part for part in page.text if "are not known" in part]
 
 
 def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
     lines = lines_of(places / "swept", places / "swept")
-    assert "4 points have the same digest in both: nothing that they depend on differs." in lines
-    assert not [line for line in lines if "one sweep only" in line or "change of each term" in line]
-    assert not [line for line in lines if "biggest changes" in line or " only: " in line]
+    assert "4 points have the same digest in both: nothing that the prediction depends on differs." in lines
+    assert not [line for line in lines if "only one sweep" in line or "Change of each term" in line]
+    assert not [line for line in lines if "largest changes" in line or " only: " in line]
     page = page_of(tmp_path / "page.html", places / "swept", places / "swept")
-    assert "Points, the biggest changes first (4 of 4)" in page.text
+    assert "Points, the largest changes first (4 of 4)" in page.text
     assert page.text.count("=") == 4
-    assert not [part for part in page.text if part.startswith(("Values of", "Change of", "Failed", "In A only"))]
+    assert not [part for part in page.text if part.startswith(("Values that", "Change of", "Failed", "In A only"))]
 
 
 def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, places):
@@ -264,11 +269,11 @@ def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, place
     assert "The sweeps have no point in common." in lines
     assert "sparsifier.density 0.001, 0.01 0.1" in lines
     joined = " ".join(line for line in lines if line)
-    assert "4 points in A only: sparsifier.density 0.001, cluster.nodes 4; " in joined
-    assert "; ... 2 points in B only: sparsifier.density 0.1, cluster.nodes 4; sparsifier.density 0.1, cl" in joined
+    assert "In A only: 4 points point sparsifier.density 0.001, cluster.nodes 4 sparsifier.density 0.001, " in joined
+    assert "In B only: 2 points point sparsifier.density 0.1, cluster.nodes 4 sparsifier.density 0.1, clu" in joined
     page = page_of(tmp_path / "page.html", places / "swept", other)
-    assert {"In A only: 4 points", "In B only: 2 points", "Values of one sweep only"} <= set(page.text)
-    assert not [part for part in page.text if part.startswith("Points, the biggest")]
+    assert {"In A only: 4 points", "In B only: 2 points", "Values that only one sweep has"} <= set(page.text)
+    assert not [part for part in page.text if part.startswith("Points, the largest")]
 
 
 def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_path):
@@ -276,9 +281,9 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
     vary = {"topology": ["ring", "double_binary_tree"], "cluster.nodes": [4]}
     out = tmp_path / "out"
     assert run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1).failed == 1
-    assert "1 points failed in A or B; --json names them." in lines_of(out, out)
+    assert "1 point failed in A or in B." in lines_of(out, out)
     text = page_of(tmp_path / "page.html", out, out).text
-    assert "Failed: 1 points" in text
+    assert "Failed: 1 point" in text
     place = text.index("topology double_binary_tree, cluster.nodes 4")
     assert "expected a topology that can do all-gather, got double_binary_tree" in text[place + 1]
 

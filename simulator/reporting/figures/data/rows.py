@@ -45,7 +45,7 @@ def point_labels(table: pd.DataFrame) -> list[str]:
 
 
 def _format_named(column: str, value: Any) -> str:
-    """A varied value with the last word of its key, where the value alone would not be understood."""
+    """A varied value with the last word of its key, unless the value is clear without it."""
     if pd.isna(value):
         return ""
     name = last_word(column)

@@ -72,7 +72,7 @@ def open_sources(places: Sequence[str]) -> Source:
 def open_source(place: str) -> Source:
     """Results given by a folder, a file, a name, or `-` for JSON on standard input.
 
-    Raises InputError where nothing is found, or nothing that a figure can be drawn from.
+    Raises InputError where nothing is found, or no figure can be drawn from it.
     """
     path = Path(place)
     if place == "-":
@@ -150,7 +150,7 @@ def _of_yaml(path: Path, place: str) -> Source:
     if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
         command = "sweep" if "vary" in data or "zip" in data else "run"
         hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
-        raise _unknown_source(place, "a YAML file that describes no GPU", hint)
+        raise _unknown_source(place, "a YAML file without a GPU", hint)
     try:
         gpu = Gpu.model_validate(data, context={"units_required": True})
     except ValidationError as error:
@@ -180,10 +180,10 @@ def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
 
 def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     """Texts `key=value` as a mapping, values read as YAML. Raises InputError where there is no `=`."""
-    made: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not key or not separator:
             raise InputError(Problem("--set", "KEY=VALUE", format_value(text)))
-        made[key] = parse_document(value, "--set").data
-    return made
+        settings[key] = parse_document(value, "--set").data
+    return settings

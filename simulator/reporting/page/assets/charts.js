@@ -1,5 +1,5 @@
 "use strict";
-// Charts that come with the page: drawn when there is time, drawn anew when the reader chooses another view.
+// Charts of the page: drawn one after the other, and again when the reader chooses another view.
 sparsim.config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
 sparsim.pending = [];
 

@@ -1,5 +1,5 @@
 "use strict";
-// Values as text, by the kind of their column: the same as in the tables that come with the page (formats.py).
+// Values as text, by the kind of their column, as in the other tables of the page (reporting/wording/values.py).
 const sparsim = {};
 
 sparsim.digits = (value, count) => String(Number(value.toPrecision(count)));

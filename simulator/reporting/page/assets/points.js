@@ -6,12 +6,12 @@ sparsim.PRINTED = 7;
 
 sparsim.points = (points) => {
   const value = (key, row) => {
-    const held = points.values[key];
-    return held.plain ? held.plain[row] : held.levels[held.codes[row]];
+    const entry = points.values[key];
+    return entry.plain ? entry.plain[row] : entry.levels[entry.codes[row]];
   };
   const different = (key) => {
-    const held = points.values[key];
-    return held.levels || [...new Set(held.plain)];
+    const entry = points.values[key];
+    return entry.levels || [...new Set(entry.plain)];
   };
   const columns = points.columns;
   const kinds = new Map(columns.map((column) => [column.key, column.kind]));
@@ -38,7 +38,7 @@ sparsim.points = (points) => {
     matching.textContent = `${state.rows.length.toLocaleString("en-US")} of ${points.count.toLocaleString("en-US")} points`;
   };
 
-  // On paper there is room for what was varied and the first outcomes only.
+  // On paper there is room only for the varied keys and the first results.
   const looks = columns.map((column, place) => column.kind + (place >= points.varied + sparsim.PRINTED ? " extra" : ""));
 
   const row = (number) => {
@@ -133,7 +133,7 @@ sparsim.points = (points) => {
   state.y = found(["iteration_time_s"]);
   ["x", "y"].forEach((which) => {
     const made = sparsim.chooser(
-      which === "x" ? "across" : "up", numeric.map((column) => labels.get(column.key)), state[which], (picked) => {
+      which === "x" ? "horizontal axis" : "vertical axis", numeric.map((column) => labels.get(column.key)), state[which], (picked) => {
         state[which] = picked;
         scatter();
       });

@@ -1,5 +1,5 @@
 "use strict";
-// Tables that come with the page: sorted by a click on a heading, filtered by the columns that they name.
+// Tables of the page: sorted by a click on a heading, filtered by the columns that they name.
 sparsim.compare = (a, b) => {
   const [x, y] = [Number(a), Number(b)];
   if (a === "" || b === "") return (a === "") - (b === "") || 0;

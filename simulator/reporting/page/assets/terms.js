@@ -17,8 +17,8 @@ sparsim.hovered = (column, which) => {
 };
 
 sparsim.axis = (column, rows, value) => {
-  const held = rows.map((row) => value(column.key, row)).filter((item) => item !== null);
-  const [low, high] = held.reduce(([a, b], item) => [Math.min(a, item), Math.max(b, item)], [Infinity, -Infinity]);
+  const entry = rows.map((row) => value(column.key, row)).filter((item) => item !== null);
+  const [low, high] = entry.reduce(([a, b], item) => [Math.min(a, item), Math.max(b, item)], [Infinity, -Infinity]);
   const log = low > 0 && high / low > 30;
   return {
     title: { text: sparsim.plain(column.label), standoff: 8 },
@@ -44,8 +44,8 @@ sparsim.layout = (xaxis, yaxis, height, more = {}) => ({
 sparsim.terms = (points, rows, value, columns) => {
   const constant = (phase) => points.values[phase.key] || points.constant[phase.key];
   const seconds = (phase, row) => {
-    const held = points.values[phase.key];
-    return held ? value(phase.key, row) : points.constant[phase.key];
+    const entry = points.values[phase.key];
+    return entry ? value(phase.key, row) : points.constant[phase.key];
   };
   const phases = points.phases.filter((phase) => constant(phase) !== undefined && rows.some((row) => seconds(phase, row)));
   const name = (row) => columns.slice(0, points.varied)

@@ -54,8 +54,8 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
         axis("predicted", SECONDS, **span),
         axis("") | names | {"range": [last, -0.5], "showgrid": False, "ticks": "", "automargin": False},
     ]
-    made = layout(xs, ys, 520)
+    panels = layout(xs, ys, 520)
     for trace in traces:
         if "(used in fit)" in str(trace["name"]) or trace["name"] in map(escape_text, groups):
             trace["showlegend"] = False
-    return {"data": traces, "layout": made}
+    return {"data": traces, "layout": panels}

@@ -7,7 +7,8 @@ import pandas as pd
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.page.parts import Page
+from simulator.reporting.wording.tables import Column, Table
 from simulator.scenario.versions import versions
 
 _LABELS = {"build_up": "build-up"}

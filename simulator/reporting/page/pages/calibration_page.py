@@ -12,13 +12,14 @@ from simulator.models.hardware import Gpu, Runtime
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.drawings.curves import collective_curves
-from simulator.reporting.page.parts import Chart, Column, Page, Table, View
+from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
+from simulator.reporting.page.parts import Chart, Page, View
+from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_bandwidth, format_value
 from simulator.scenario.versions import versions
 from simulator.units import show_time
 
 _HELD_OUT = "held-out error (MAPE)"
-_NOTE = "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
 
 
 def calibration_page(source: Source) -> Page:
@@ -66,7 +67,7 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
         glance=glance,
         warnings=_warn_unknown(unstated),
         charts=[chart] if chart is not None else [],
-        tables=[Table("Kernels", columns, rows, _NOTE)],
+        tables=[Table("Kernels", columns, rows, HELD_OUT_NOTE)],
         provenance=_provenance(gpu),
     )
 
@@ -102,7 +103,7 @@ def _network(source: Source, network: Fabric) -> Page:
         glance=glance,
         warnings=_warn_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
         charts=list(_collectives(network)),
-        tables=[Table("Measured collectives", columns, rows, _NOTE)] if rows else [],
+        tables=[Table("Measured collectives", columns, rows, HELD_OUT_NOTE)] if rows else [],
         provenance=_provenance(network),
     )
 

@@ -9,11 +9,15 @@ from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import BREAKDOWN
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.page.parts import Page
 from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
 from simulator.units import show_bytes, show_time
 
+HELD_OUT_NOTE = (
+    "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
+)
 CALIBRATION = (
     Column("what", "kind"),
     Column("id", "curve or law"),
@@ -72,17 +76,12 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _tables(document: dict[str, Any]) -> Iterator[Table]:
     yield _terms(document)
-    yield Table(
-        "What the prediction rests on",
-        CALIBRATION,
-        [[item[column.key] for column in CALIBRATION] for item in document["calibration"]],
-        "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown.",
-    )
+    yield Table.of("What the prediction rests on", CALIBRATION, document["calibration"], note=HELD_OUT_NOTE)
     columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     links = document.get("links") or []
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
     if links:
-        yield Table("Busiest links", columns, [[row[column.key] for column in columns] for row in links], note)
+        yield Table.of("Busiest links", columns, links, note=note)
     yield _density(document["density"])
     recorded = document.get("density_over_iterations") or []
     if recorded:
@@ -125,8 +124,7 @@ def _iterations(recorded: Sequence[dict[str, Any]]) -> Table:
         Column(key, "build-up" if key == "build_up" else key.replace("_", " "), kinds.get(key, "number"))
         for key in recorded[0]
     ]
-    rows = [[row[column.key] for column in columns] for row in recorded]
-    return Table("Density over the recorded iterations", columns, rows)
+    return Table.of("Density over the recorded iterations", columns, recorded)
 
 
 def _texts(source: Source) -> Iterator[tuple[str, str]]:

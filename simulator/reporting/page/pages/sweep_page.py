@@ -10,9 +10,10 @@ import pandas as pd
 from simulator.reporting.figures.data.rows import point_labels, varied_keys
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import sweep_charts
-from simulator.reporting.page.parts import Column, Page, Table, column_of
+from simulator.reporting.page.parts import Page
 from simulator.reporting.page.points import constants, points_of
 from simulator.reporting.wording.quantities import format_varied
+from simulator.reporting.wording.tables import Column, Table, column_of
 from simulator.units import show_time
 
 _FAILED = 50
@@ -47,18 +48,18 @@ def sweep_page(source: Source) -> Page:
 def _manifest(source: Source) -> dict[str, Any]:
     path = source.folder / "manifest.json" if source.folder is not None else None
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
+        counts = json.loads(path.read_text(encoding="utf-8")) if path is not None else {}
     except (OSError, ValueError):
         return {}  # its content is additional: the rows are complete without it
-    return found if isinstance(found, dict) else {}
+    return counts if isinstance(counts, dict) else {}
 
 
 def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
     rows = []
     for name in keys:
-        held = table[name].dropna().drop_duplicates()
-        numbers = pd.api.types.is_numeric_dtype(held)
-        shown = [format_varied(name, value) for value in (held.sort_values() if numbers else held)]
+        values = table[name].dropna().drop_duplicates()
+        numbers = pd.api.types.is_numeric_dtype(values)
+        shown = [format_varied(name, value) for value in (values.sort_values() if numbers else values)]
         rows.append([name, len(shown), ", ".join(shown[:40]) + (", ..." if len(shown) > 40 else "")])
     return Table(
         "Varied keys", (Column("key", "key"), Column("n", "number of values", "count"), Column("v", "values")), rows
@@ -67,11 +68,11 @@ def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
 
 def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
     """The entries of a column of texts joined by semicolons, each with its number of points."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for text, count in table[name].dropna().value_counts(sort=False).items() if name in table else ():
         for entry in filter(None, str(text).split("; ")):
-            found[entry] = found.get(entry, 0) + int(count)
-    return sorted(found.items())
+            counts[entry] = counts.get(entry, 0) + int(count)
+    return sorted(counts.items())
 
 
 def _warnings(table: pd.DataFrame) -> list[str]:
@@ -79,7 +80,7 @@ def _warnings(table: pd.DataFrame) -> list[str]:
 
 
 def _evidence(table: pd.DataFrame) -> list[Table]:
-    columns = (Column("what", "curve or law, with its held-out error (MAPE)"), Column("points", "points", "count"))
+    columns = (Column("what", "curve or law, with its values-out error (MAPE)"), Column("points", "points", "count"))
     rows = [list(entry) for entry in _count_entries(table, "calibration")]
     return [Table("What the predictions rest on", columns, rows)] if rows else []
 
@@ -89,8 +90,8 @@ def _failures(source: Source) -> Table | None:
     path = source.folder / "results.parquet" if source.folder is not None else None
     if path is None or not path.is_file():
         return None
-    found = pd.read_parquet(path, columns=["error"])["error"].dropna().value_counts(sort=False)
-    rows = [[str(message), int(count)] for message, count in list(found.items())[:_FAILED]]
+    counts = pd.read_parquet(path, columns=["error"])["error"].dropna().value_counts(sort=False)
+    rows = [[str(message), int(count)] for message, count in list(counts.items())[:_FAILED]]
     return Table("Points that failed", (Column("message", "message"), Column("n", "points", "count")), rows)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of_settings
 from simulator.reporting.page.pages.run_page import provenance
-from simulator.reporting.page.parts import Column, Page, Table
+from simulator.reporting.page.parts import Page
+from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
-from simulator.units import count_of
 
 _ERRORS = (
     Column("group", "set-up"),
@@ -66,8 +66,8 @@ def validation_page(source: Source) -> Page:
         warnings=_warnings(rows),
         charts=[chart] if chart is not None else [],
         tables=[
-            Table("Errors by set-up", _ERRORS, [[item.get(column.key) for column in _ERRORS] for item in groups],
-                  "Rows that were used in fitting are not counted."),
+            Table.of("Errors by set-up", _ERRORS, groups,
+                     note="Rows that were used in fitting are not counted."),
             Table("Every measured value", shown, [[_value(row, column.key) for column in shown] for row in rows],
                   choose=("group", "quantity")),
         ],
@@ -86,8 +86,8 @@ def _value(row: dict[str, Any], key: str) -> Any:
 
 def _warnings(rows: list[dict[str, Any]]) -> list[str]:
     """Each warning once, with its number of scenarios."""
-    found: dict[str, set[str]] = {}
+    scenarios: dict[str, set[str]] = {}
     for row in rows:
         for warning in row.get("warnings") or ():
-            found.setdefault(warning, set()).add(row["scenario"])
-    return [f"{warning} ({count_of(len(names), 'scenario')})" for warning, names in found.items()]
+            scenarios.setdefault(warning, set()).add(row["scenario"])
+    return [f"{warning} ({count_of(len(names), 'scenario')})" for warning, names in scenarios.items()]
