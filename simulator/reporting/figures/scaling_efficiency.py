@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
 
+from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import methods, varied
 from simulator.reporting.figures.data.sources import Source

@@ -10,6 +10,7 @@ from simulator.reporting.page.pages.run_page import provenance
 from simulator.reporting.page.parts import Page
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
+from simulator.units import count_of
 
 _ERRORS = (
     Column("group", "set-up"),
