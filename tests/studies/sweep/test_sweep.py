@@ -484,7 +484,12 @@ def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "points"),
-    [("big", 5720), ("density_sweep", 78), ("worker_sweep", 27), ("break_even_map", 364)],
+    [
+        pytest.param("big", 5720, marks=pytest.mark.long),
+        ("density_sweep", 78),
+        ("worker_sweep", 27),
+        ("break_even_map", 364),
+    ],
 )
 def test_shipped_sweeps_can_be_built(name, points):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
@@ -531,6 +536,7 @@ def finished_points(out):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["half", pytest.param("random", marks=pytest.mark.long)])
 def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
     path, _, expected = whole
