@@ -168,6 +168,7 @@ def test_kernels_of_a_profiler_trace_are_timings_too(tmp_path):
     assert document["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(1e10, rel=0.02)
 
 
+@pytest.mark.long
 def test_figures_stand_beside_the_config(tmp_path):
     result = attempt(*logs(tmp_path, (2,)), "--out", tmp_path / "n.yaml", figure="--figure")
     assert result.exit_code == 0

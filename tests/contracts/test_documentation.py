@@ -19,7 +19,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # when run as a program
 
 from documentation import COLUMNS, INSTALLS, ROOT, VISIBLE, agrees, blocks, commands, documents, is_slow, run
 
-PAGES = [pytest.param(path, id=str(path.relative_to(ROOT))) for path in documents()]
+SLOW = ("README.md", "docs/background/selection.md", "docs/how-to/add-a-method.md", "docs/reference/api.md")
+
+
+def takes_long(path):
+    """Whether a page is left to the long tests."""
+    return str(path.relative_to(ROOT)) in SLOW or any(
+        block.note == "long" or (block.note != "not run" and any(map(is_slow, commands(block))))
+        for block in blocks(path.read_text(encoding="utf-8"))
+    )
+
+
+PAGES = [
+    pytest.param(path, id=str(path.relative_to(ROOT)), marks=pytest.mark.long if takes_long(path) else ())
+    for path in documents()
+]
 
 
 def run_page(page, folder, long=False):
@@ -63,23 +77,7 @@ def check(page, folder, long):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_of_a_page_print_what_it_shows(page, folder):
-    check(page, folder, long=False)
-
-
-SLOW_PAGES = [
-    item
-    for item in PAGES
-    if any(
-        block.note == "long" or (block.note != "not run" and any(map(is_slow, commands(block))))
-        for block in blocks(item.values[0].read_text(encoding="utf-8"))
-    )
-]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("page", SLOW_PAGES)
-def test_slow_commands_of_a_page_print_what_it_shows(page, folder):
+def test_a_page_does_what_it_says(page, folder):
     check(page, folder, long=True)
 
 

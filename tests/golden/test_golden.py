@@ -8,8 +8,12 @@ import sys
 import pytest
 from golden import FOLDER, NAMES, VALIDATION, changes, exact, moved
 
+LARGE = ("failover", "two_jobs")
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != VALIDATION])
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n in LARGE else ()) for n in NAMES if n != VALIDATION]
+)
 def test_nothing_has_moved(name):
     lines = changes(name)
     assert not lines, "\n".join([*lines, "if this is meant: python tests/golden.py --accept"])

@@ -13,6 +13,7 @@ import pytest
 JUDGE = Path(__file__).parent / "judge.py"
 CORPUS = Path(__file__).parents[1] / "corpus"
 OUTCOMES = CORPUS / "outcomes.txt"
+pytestmark = pytest.mark.long
 
 
 def judgements():

@@ -89,6 +89,7 @@ def test_the_page_counts_survivors_with_and_without_a_reason():
     assert f"Of {len(found)} possible mutants 10 were tried, in random order (seed 7)" in text
 
 
+@pytest.mark.long
 def test_every_reason_still_belongs_to_a_mutant():
     for item in yaml.safe_load(REASONS.read_text()):
         found = {mutant.key for mutant in mutants(item["file"], (REASONS.parents[2] / item["file"]).read_bytes())}

@@ -12,7 +12,11 @@ from simulator.scenario.reading import load, load_versus
 from simulator.studies.compare.baseline import compare
 
 FOLDER = ROOT / "scenarios"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+LARGE = ("failover", "priority_p3", "ps_colocated", "two_jobs")
+EACH = [
+    pytest.param(name, marks=pytest.mark.long if name in LARGE else ())
+    for name in sorted(path.stem for path in FOLDER.glob("*.yaml"))
+]
 
 
 @cache
@@ -44,7 +48,7 @@ def seconds(name, *overrides):
     return result(name, *overrides)["iteration_time_s"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_the_breakdown_sums_to_the_iteration_and_nothing_is_negative(name):
     document = result(name, *FEW.get(name, ()))
     terms = document["breakdown_s"].values()
@@ -56,12 +60,12 @@ def test_the_breakdown_sums_to_the_iteration_and_nothing_is_negative(name):
         assert sum(other["baseline_breakdown_s"].values()) == pytest.approx(time, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_no_link_carries_more_than_it_can(name):
     assert all(link["utilisation"] <= 1 + 1e-9 for link in result(name, *FEW.get(name, ()))["links"])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_question_is_answered_in_words(name):
     scenario = load(FOLDER / f"{name}.yaml")
     assert bool(scenario.question) == (scenario.versus is not None)
@@ -90,6 +94,7 @@ def test_one_server_is_slower_than_a_ring_and_the_more_the_more_workers():
     assert seconds("ps_incast", "cluster.network.incast=[[1, 1], [8, 0.9]]") > seconds("ps_incast")
 
 
+@pytest.mark.long
 def test_servers_on_the_workers_nodes_share_their_nics():
     # On n nodes a NIC carries 2 (n - 1) / n gradients per direction, against one where servers have their own.
     assert speed_up("ps_colocated") < 1
@@ -119,6 +124,7 @@ def test_all_wait_for_a_straggler():
     assert speed_up("straggler", "cluster.stragglers={jitter: 5 %}") < 1
 
 
+@pytest.mark.long
 def test_p3_pays_where_half_is_hidden_and_is_never_slower():
     # Up to 25 % in throughput as published (Jayarajan et al., MLSys 2019); here by order, not by slices.
     assert 1.1 < speed_up("priority_p3") < 1.5
@@ -171,6 +177,7 @@ def test_a_failover_costs_its_outage_and_the_slower_link():
     assert seconds("failover", "cluster.links=[{link: node 3 NIC, factor: 0.5}]") > seconds("failover", short)
 
 
+@pytest.mark.long
 def test_a_neighbour_costs_and_a_neighbour_that_compresses_costs_less():
     (few,) = FEW["two_jobs"]
     quiet = "other_jobs.0.sparsifier={kind: topk, density: 0.01}"

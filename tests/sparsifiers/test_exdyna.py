@@ -154,6 +154,7 @@ def reported(figures, record_property):
         print(text)
 
 
+@pytest.mark.long
 def test_counts_hold_and_parts_even_out_in_a_short_training(record_property):
     figures = trained(65_536, 0.1, 200, 1.0)
     reported(figures, record_property)

@@ -110,6 +110,7 @@ def test_the_exact_iteration_selects_all_above_the_kth_magnitude():
     assert selection.aggregated == 50
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [4, 8])
 def test_counts_settle_near_k_and_volume_within_the_bound(workers):
     """At most 6k(n-1)/n elements a worker once residuals have settled; before, sums outgrow the first thresholds."""

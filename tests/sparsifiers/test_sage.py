@@ -50,6 +50,7 @@ def test_replay_is_the_published_loop(start):
     assert factors >= {None: set(), 0.5: set(), 1e-3: {1.05}, 50.0: {0.95}}[start]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("feedback", [False, True])
 @pytest.mark.parametrize("growth", [0.95, 1.05])
 def test_density_is_held_better_than_by_a_fixed_threshold_when_the_scale_drifts(growth, feedback):

@@ -33,6 +33,7 @@ GOAL = {
 }
 MISSED = {("transformer-generated", "layer", False, 0.001): 5.2, ("transformer-generated", "layer", False, 0.01): 4.0}
 CASES = [(name, g, feedback, d) for name in NAMES for g, d in GOAL for feedback in (False, True)]
+EACH = [pytest.param(*case, marks=() if case in CASES[::8] else pytest.mark.long) for case in CASES]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def by_mixture(points):
     return lambda n: union_density(points[1], n, law)
 
 
-@pytest.mark.parametrize(("name", "granularity", "feedback", "density"), CASES)
+@pytest.mark.parametrize(("name", "granularity", "feedback", "density"), EACH)
 def test_the_mixture_reaches_16_workers_from_4(traces, name, granularity, feedback, density):
     """Goal: 3 % (layer-wise to density 0.01), 6 % (layer-wise 0.1), 10 % (whole model); two cases miss it."""
     bar = MISSED.get((name, granularity, feedback, density), GOAL[granularity, density])

@@ -176,7 +176,11 @@ def test_links_that_all_differ_equal_the_fold(*, p, size, data, latency):
 
 
 @pytest.mark.parametrize(("kind", "primitive"), pairs())
-@pytest.mark.parametrize("shape", [(5, 1), (3, 3), (4, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param((5, 1), marks=pytest.mark.long), (3, 3), pytest.param((4, 2), marks=pytest.mark.long)],
+    ids=str,
+)
 def test_alike_messages_as_one_flow_equal_one_by_one(kind, primitive, shape):
     """Without symmetry (every place told apart), the same times come out."""
     wiring = switch(*shape, B, ALPHA, (3 * B, ALPHA / 9))

@@ -20,7 +20,9 @@ from simulator.reporting.figures.style.colours import BLACK, METHODS, PALETTE, P
 from simulator.reporting.figures.style.picture import save_figure
 from simulator.sparsifiers.base import Sparsifier
 
-KINDS = sorted(figures())
+PICTURED = ("break_even_map", "iteration_breakdown", "link_utilisation")
+"""An image, bars, lines and meshes: the others are made of the same, and are drawn by the long tests."""
+KINDS = [kind if kind in PICTURED else pytest.param(kind, marks=pytest.mark.long) for kind in sorted(figures())]
 ONE = 1.0
 
 
@@ -57,7 +59,7 @@ def drawn_texts(canvas):
 
 
 def test_every_kind_of_figure_is_drawn_here():
-    assert set(SOURCES) == set(KINDS)
+    assert set(SOURCES) == set(figures())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,6 +121,7 @@ def ticks(axis):
     return [label.get_text() for place, label in places if low <= place <= high]
 
 
+@pytest.mark.long
 def test_curves_without_timings_have_one_panel():
     (axes,) = shown("cost_curves", open_source("gpus/v100"))
     assert axes.get_title("left") == ""
@@ -136,6 +139,7 @@ def test_an_iteration_of_no_time_has_an_axis_and_no_bars():
     assert axes.get_xlim()[1] > 0
 
 
+@pytest.mark.long
 def test_one_number_of_workers_is_one_tick_of_a_linear_axis():
     rows = [row for row in replayed().document if row["workers"] == 4]
     axes = shown("build_up", of_document(rows, "four"))[0]
@@ -153,6 +157,7 @@ def narrow(table, factor):
     return of_table(made, "narrow")
 
 
+@pytest.mark.long
 def test_an_axis_between_two_round_numbers_still_has_ticks():
     left, right = shown("density_sweep", narrow(swept("density").table, 1.3))
     assert len(ticks(right.yaxis)) >= 2
@@ -161,6 +166,7 @@ def test_an_axis_between_two_round_numbers_still_has_ticks():
     assert left.get_ylim()[0] == 0
 
 
+@pytest.mark.long
 def test_times_far_apart_get_a_logarithmic_axis():
     left, _ = shown("density_sweep", narrow(swept("density").table, 100))
     assert left.get_yscale() == "log"
@@ -188,11 +194,9 @@ def test_a_map_of_many_cells_has_colours_alone():
     assert axes.images[0].get_array().shape[:2] == (4, 20)
 
 
-PICTURED = ("break_even_map", "build_up", "link_utilisation")
-"""An image, lines, meshes: the others are made of the same."""
-
-
-@pytest.mark.parametrize("kind", [k if k in PICTURED else pytest.param(k, marks=pytest.mark.long) for k in KINDS])
+@pytest.mark.parametrize(
+    "kind", KINDS[:1] + [pytest.param(kind, marks=pytest.mark.long) for kind in sorted(figures())[1:]]
+)
 def test_an_svg_has_the_same_bytes_every_time_and_no_date(kind, made, tmp_path):
     member, data, *_ = made(kind)
     texts = []
@@ -203,6 +207,7 @@ def test_an_svg_has_the_same_bytes_every_time_and_no_date(kind, made, tmp_path):
     assert not re.search(rb"20\d\d-\d\d-\d\d|<dc:date>|Matplotlib v", texts[0])
 
 
+@pytest.mark.long
 def test_png_and_pdf_have_the_same_bytes_every_time(made, tmp_path):
     member, data, *_ = made("traffic_matrix")
     for suffix, head in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):

@@ -50,8 +50,8 @@ SMALL = Grid(
             {"kind": "qsgd"},
         )
     ),
-    schedulers=(None, {"kind": "sequential"}, {"kind": "bucketed", "bucket_size": "1 MiB"}, {"kind": "mg_wfbp"}),
-    topologies=(None, {"kind": "tree"}, {"kind": "halving_doubling"}, {"kind": "double_binary_tree"}),
+    schedulers=(None, {"kind": "sequential"}, {"kind": "bucketed", "bucket_size": "1 MiB"}),
+    topologies=(None, {"kind": "tree"}, {"kind": "double_binary_tree"}),
 )
 
 

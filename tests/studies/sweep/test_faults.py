@@ -73,6 +73,7 @@ def test_fifty_kills_lose_nothing_and_repeat_nothing(tmp_path):
     assert kills == 50
 
 
+@pytest.mark.long
 def test_a_full_disk_keeps_what_is_finished(tmp_path):
     path = written(tmp_path)
     swept(path, tmp_path / "whole")

@@ -196,7 +196,12 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "points"),
-    [("big", 5720), ("density_sweep", 78), ("worker_sweep", 27), ("break_even_map", 364)],
+    [
+        pytest.param("big", 5720, marks=pytest.mark.long),
+        ("density_sweep", 78),
+        ("worker_sweep", 27),
+        ("break_even_map", 364),
+    ],
 )
 def test_shipped_sweeps_can_be_built(name, points):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"

@@ -124,6 +124,7 @@ def finished_points(out):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("when", ["half", pytest.param("random", marks=pytest.mark.long)])
 def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
     path, _, expected = whole

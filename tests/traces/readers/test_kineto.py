@@ -169,6 +169,7 @@ print(len(trace.gradients), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss -
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux")
 def test_memory_grows_by_less_than_the_trace(tmp_path):
     """Events go by one at a time: 30 MB of them take less than half of that, most of it columns of numbers."""
