@@ -651,7 +651,7 @@ def test_what_turns_the_answer_is_told_only_where_something_does():
     methods = Grid(SMALL.methods[:2], (None,), (None,))
     slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
     assert not [line for line in slow if "The answer turns with" in line]
-    assert "The answer turns with cluster.network.bandwidth at twice its value" in " ".join(near)
+    assert "The answer changes with cluster.network.bandwidth at twice its value" in " ".join(near)
     assert "- 2 of 2 combinations were run." in slow
 
 
