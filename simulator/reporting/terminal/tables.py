@@ -16,13 +16,13 @@ from simulator.reporting.terminal.printing import (
     facts_grid,
     plain_table,
     print_plain,
+    print_table,
     print_title,
     print_warnings,
 )
-from simulator.reporting.wording.values import format_error
+from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
+from simulator.reporting.wording.values import format_value
 from simulator.units import count_of, show_bytes, show_time
-
-_ERRORS = ("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage")
 
 
 def print_run(document: dict[str, Any], console: Console) -> None:
@@ -82,41 +82,16 @@ def _breakdown(document: dict[str, Any]) -> Table:
 
 def print_validation(document: dict[str, Any], console: Console) -> None:
     """Every row with its signed error, then the errors per group and overall."""
-    table = plain_table(("scenario", "quantity"), ("measured", "predicted", "error", "trivial sum", ""))
-    for row in document["rows"]:
-        baseline = row["baseline_signed_error"]
-        table.add_row(
-            escape(row["scenario"]),
-            row["quantity"],
-            show_time(row["measured"]),
-            show_time(row["predicted"]),
-            format_error(row["signed_error"], sign=True),
-            "" if baseline is None else format_error(baseline, sign=True),
-            "fitted" if row["used_in_fit"] else "",
-        )
-    console.print(table, highlight=False)
-    names = ("n", "MAPE", "median", "p95", "max", "bias", "inside the interval")
-    summary = plain_table(("group",), names, title="rows not used in fitting")
-    for name, errors in _summaries(document):
-        style = None if name in document["groups"] else "bold"
-        summary.add_row(escape(name), str(errors["n"]), *_error_cells(errors), style=style)
-    console.print(summary, highlight=False)
+    for table in validation_tables(document, brief=True):
+        print_table(table, console, most=len(table.rows))
 
 
 def accuracy_markdown(document: dict[str, Any]) -> str:
     """The errors per group as a Markdown table, for the documentation: computed each time that it is built."""
-    lines = ["| set-up | rows | MAPE | median | p95 | max | bias | in interval |", "|---|---|---|---|---|---|---|---|"]
-    for name, errors in _summaries(document):
-        lines.append(f"| {name} | {errors['n']} | {' | '.join(_error_cells(errors))} |")
-    return "\n".join(lines)
-
-
-def _summaries(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [*document["groups"].items(), ("whole iterations", document["iterations"]), ("overall", document["overall"])]
-
-
-def _error_cells(errors: dict[str, Any]) -> list[str]:
-    return [format_error(errors[key], sign=key == "bias") for key in _ERRORS]
+    rows = [[column.label for column in ERRORS]]
+    rows += [[format_value(column.kind, row[column.key], "-") for column in ERRORS] for row in error_rows(document)]
+    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|---" * len(ERRORS) + "|", *lines])
 
 
 def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:

@@ -75,11 +75,13 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "bytes": show_bytes,
     "bandwidth": format_bandwidth,
     "share": lambda value: f"{100 * value:.4g} %",
+    "size": format_error,
     "error": lambda value: format_error(value, sign=True),
     "percent": format_share,
     "change": format_change,
     "number": lambda value: f"{value:.4g}",
     "count": lambda value: f"{value:,.0f}",
+    "fitted": lambda value: "fitted" if value else "",
     "yes": lambda value: "yes" if value else "no",
 }
 """Kinds of quantities; `page/assets/format.js` has those of a sweep's table, which is filled in the browser.

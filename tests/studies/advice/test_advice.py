@@ -21,7 +21,6 @@ from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
 
-
 FEW_CANDIDATES = replace(SMALL, methods=SMALL.methods[:3], left_out=("needy: parameters of their own",))
 
 
@@ -283,7 +282,7 @@ def test_what_turns_the_answer_is_told_only_where_something_does():
     methods = Grid(SMALL.methods[:2], (None,), (None,))
     slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
     assert not [line for line in slow if "The answer turns with" in line]
-    assert "The answer turns with twice the network bandwidth (cluster.network.bandwidth)" in " ".join(near)
+    assert "The answer changes with twice the network bandwidth (cluster.network.bandwidth)" in " ".join(near)
     assert "- 2 of 2 combinations were run." in slow
 
 

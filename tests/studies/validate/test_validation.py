@@ -242,10 +242,10 @@ def test_every_row_and_the_errors_by_set_up_are_printed(document):
     name = "ResNet-18 on CIFAR-10, Top-k 0.1 %, 4 V100 on InfiniBand"
     whole, forward, selection = (
         next(line for line in lines if line.startswith(f"{name} {quantity} "))
-        for quantity in ("iteration_time", "forward", "selection")
+        for quantity in ("iteration time", "forward", "selection")
     )
     row = next(row for row in document["rows"] if row["scenario"] == name and row["quantity"] == "iteration_time")
-    assert whole.startswith(f"{name} iteration_time 236.9 ms ")
+    assert whole.startswith(f"{name} iteration time 236.9 ms ")
     assert whole.endswith(f"{100 * row['signed_error']:+.1f} % {100 * row['baseline_signed_error']:+.1f} %")
     assert forward.endswith(" % fitted")
     assert selection.count("%") == 2  # in the name, and the error: no trivial sum, not fitted
