@@ -37,9 +37,9 @@ class StageSplitter:
         """Share of every step's price that comes from latency, by the link law."""
         plan, scenario = self.plan, self.scenario
         law = scenario.cluster.network.model_copy(update={"measured": ()})
-        wires = Wires(scenario.topology, law, plan.wiring, scenario.fidelity, plan.surroundings)
-        whole = price(plan.work.steps, (), wires).seconds if plan.prices.curves else plan.prices.seconds
-        bytes_only = price(plan.work.steps, (), replace(wires, wiring=self.instant)).seconds
+        links = Wires(scenario.topology, law, plan.wiring, scenario.fidelity, plan.surroundings)
+        whole = price(plan.work.steps, (), links).seconds if plan.prices.curves else plan.prices.seconds
+        bytes_only = price(plan.work.steps, (), replace(links, wiring=self.instant)).seconds
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
     def split(self, bucket: int, place: int, seconds: float) -> Floats:

@@ -50,7 +50,9 @@ class Parts:
             self.anchored.setdefault(self._anchor(axis), []).append(place)
         for places in self.anchored.values():
             places.sort(key=lambda place: len(axes[place].parts))
-        fixed = {(key,): value for key, value in self.base.items() if key != "cluster" or not self.cut}
+        fixed: dict[Anchor, Any] = {
+            (key,): value for key, value in self.base.items() if key != "cluster" or not self.cut
+        }
         fixed |= {("cluster", key): value for key, value in (self.base["cluster"] if self.cut else {}).items()}
         self.fixed = {anchor: self._fixed_part(anchor, value) for anchor, value in fixed.items()}
         self.varied: dict[tuple[Anchor, tuple[int, ...]], Any] = {}
@@ -175,7 +177,7 @@ class Parts:
 
 
 def _read_base(document: Document, near: Path) -> tuple[Document, Path_, dict[str, Any], Path]:
-    """The base scenario: its document, where in it, its data, and the folder beside which its names are looked up."""
+    """The base scenario: its document, its place there, its data, and the folder where its names are looked up."""
     given = document.data["base"]
     if isinstance(given, Scenario | Mapping):
         data = given.resolved() if isinstance(given, Scenario) else given
