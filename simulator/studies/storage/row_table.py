@@ -20,33 +20,32 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     and equal texts once, so that memory holds no row as a mapping.
     """
     columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
-    held: dict[str, list[Any]] = {}
+    cells: dict[str, list[Any]] = {}
     texts: dict[str, str] = {}
     count = 0
     for row in rows:
         for name, value in row.items():
-            column = held.setdefault(name, [])
+            column = cells.setdefault(name, [])
             if len(column) < count:
                 column.extend([None] * (count - len(column)))
             column.append(texts.setdefault(value, value) if isinstance(value, str) else value)
         count += 1
-    for name in [name for name in held if name != "error"] + ["error"]:
-        column = held.pop(name, [])
+    for name in [name for name in cells if name != "error"] + ["error"]:
+        column = cells.pop(name, [])
         if name not in columns:
             column += [None] * (count - len(column))
             columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
     return pd.DataFrame(columns)
 
 
-def _column(values: Iterable[Any], *, whole: bool, text: bool = False) -> pd.Series:
-    held = list(values)
-    present = [value for value in held if value is not None]
+def _column(values: list[Any], *, whole: bool, text: bool = False) -> pd.Series:
+    present = [value for value in values if value is not None]
     if not text and present and all(isinstance(value, bool) for value in present):
-        return pd.Series(held, dtype="bool" if len(present) == len(held) else "boolean")
+        return pd.Series(values, dtype="bool" if len(present) == len(values) else "boolean")
     if not text and present and all(isinstance(v, int | float) and not isinstance(v, bool) for v in present):
-        exact = whole and len(present) == len(held) and all(isinstance(v, int) and abs(v) < 2**63 for v in present)
-        return pd.Series(held, dtype="int64" if exact else "float64")
-    return pd.Series([None if value is None else str(value) for value in held], dtype="string")
+        exact = whole and len(present) == len(values) and all(isinstance(v, int) and abs(v) < 2**63 for v in present)
+        return pd.Series(values, dtype="int64" if exact else "float64")
+    return pd.Series([None if value is None else str(value) for value in values], dtype="string")
 
 
 def write_table(folder: Path, name: str, frame: pd.DataFrame) -> None:

@@ -17,10 +17,10 @@ _PAIRS = 100_000
 
 
 def store(folder: Path, prediction: Prediction) -> None:
-    """Write `result.json` and the resolved `scenario.yaml`; `traffic.csv` where something is sent; `links.csv` where
-    links were shared as exchanges went.
+    """Write `result.json` and the resolved `scenario.yaml`; `traffic.csv` if something is sent; `links.csv` if
+    exchanges shared links during the simulation.
 
-    Raises InputError where the folder can't be written.
+    Raises InputError where the folder cannot be written.
     """
     scenario, document = prediction.scenario, prediction.document
     if prediction.iteration.link_use is not None:
@@ -32,7 +32,7 @@ def store(folder: Path, prediction: Prediction) -> None:
 
 
 def traffic_table(prediction: Prediction) -> str:
-    """Who sends how much to whom in an iteration: `source,destination,bytes`, pairs that exchange nothing left out.
+    """The bytes between all pairs in an iteration, without pairs that exchange nothing: `source,destination,bytes`.
 
     Places are workers and servers; where that makes more than 100,000 pairs, they are the nodes these stand on.
     """
@@ -55,16 +55,16 @@ def traffic_table(prediction: Prediction) -> str:
 
 
 def link_table(plan: Plan, use: LinkUse) -> str:
-    """What every link that carried something carried over time: `time_s,link,bytes_per_s,utilisation`.
+    """The rate of every link in use over time: `time_s,link,bytes_per_s,utilisation`.
 
-    A row holds from its time on until the link's next one; times are those of the network, from the first iteration.
+    A row is valid until the next row of its link; times count from the start of the first iteration.
     """
     import pandas as pd
 
     wiring, frames = plan.wiring, []
     for column in range(use.rates.shape[1]):
         rates = use.rates[:, column]
-        # Rows where nothing changed say nothing.
+        # Only rows where the rate changes.
         kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
         if not rates.any():
             continue

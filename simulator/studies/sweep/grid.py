@@ -216,15 +216,15 @@ class _Reader:
 
     def _matching(self, key: str, condition: Any, path: KeyPath, grid: Grid) -> np.ndarray:
         """Where one condition holds, in a shape that broadcasts with the grid's."""
-        held: list[tuple[int, int, Axis]] = []
+        matching: list[tuple[int, int, Axis]] = []
         for number, dimension in enumerate(grid.dimensions):
-            held += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
-        if not held:
+            matching += [(len(a.key), number, a) for a in dimension if f"{key}.".startswith(f"{a.key}.")]
+        if not matching:
             self._wrong(path, "a key that varies, or a part of it", f"'{key}'", suggest_nearest(key, self.seen))
             return np.zeros(1, dtype=bool)
         if not self._readable(condition, path):
             return np.zeros(1, dtype=bool)
-        _, number, axis = max(held, key=lambda item: item[0])
+        _, number, axis = max(matching, key=lambda item: item[0])
         rest = key[len(axis.key) + 1 :].split(".") if key != axis.key else []
         shape = [1] * len(grid.shape)
         shape[number] = len(axis.values)

@@ -177,7 +177,7 @@ class Parts:
 
 
 def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[str, Any], Path]:
-    """The base scenario: its document, where in it, its data, and the folder beside which its names are looked up."""
+    """The base scenario: its document, its place there, its data, and the folder where its names are looked up."""
     given = document.data["base"]
     if isinstance(given, Scenario | Mapping):
         data = given.resolved() if isinstance(given, Scenario) else given

@@ -71,14 +71,14 @@ def fit_generator(folder: Path) -> Synthetic:
     from scipy import stats
 
     trace = Trace.open(folder)
-    held = list(trace.blocks())
-    values = np.stack([block.values for block in held]).astype(float)
+    recorded = list(trace.blocks())
+    values = np.stack([block.values for block in recorded]).astype(float)
     n = trace.spec.workers
     power = np.square(values)
     shared = float(np.square(values.mean(axis=1)).sum() * n / max(power.mean(axis=1).sum(), 1e-300))
     correlation = min(1.0, max(0.0, (shared - 1) / (n - 1))) if n > 1 else 0.0
     layers = []
-    for unit, numel in held[0].units("layer"):
+    for unit, numel in recorded[0].units("layer"):
         mean_square = power[:, :, unit].mean(axis=(0, 1))
         usual = float(np.median(mean_square)) or float(mean_square.mean()) or 1e-30
         hot = mean_square > 16 * usual

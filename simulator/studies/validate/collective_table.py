@@ -127,17 +127,17 @@ def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     bandwidth = goodput(row.link_rate_bit_per_s, row.mtu_bytes, both_ways)
     burst = row.burst_bytes * payload_share(row.mtu_bytes)
     fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
-    wires = NetworkSetup(topology, fabric, fabric.wire(layout))
-    prices, flowed = price_alone(exchange, wires)
-    return prices, wires, flowed
+    links = NetworkSetup(topology, fabric, fabric.wire(layout))
+    prices, flowed = price_alone(exchange, links)
+    return prices, links, flowed
 
 
 def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
     """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
     for row in read(path):
-        prices, wires, _ = predict(row)
+        prices, links, _ = predict(row)
         predicted = float(prices.seconds[0])
-        busiest = float(np.max(prices.traffic.links / wires.wiring.capacity))
+        busiest = float(np.max(prices.traffic.links / links.wiring.capacity))
         size, rate = row.message_bytes / 2**10, row.link_rate_bit_per_s / 1e6
         yield {
             "scenario": f"{row.collective}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
