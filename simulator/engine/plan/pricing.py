@@ -15,7 +15,8 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import reason_against_fold
-from simulator.fabrics.base import Fabric, MeasuredCollective
+from simulator.fabrics.base import Fabric
+from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
