@@ -86,7 +86,7 @@ def singles(layers: Sequence[Layer]) -> list[Bucket]:
 
 
 def fuse(layers: Sequence[Layer], limits: Sequence[float]) -> list[list[int]]:
-    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last limit repeats)."""
+    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats)."""
     groups: list[list[int]] = [[]]
     size = 0.0
     for layer in reversed(range(len(layers))):
