@@ -1,1 +1,1 @@
-"""Fabrics: over which wires messages travel."""
+"""Fabrics: how the network is built, its switches, links and NICs."""

@@ -1,93 +1,42 @@
-"""The fabric family: what a cluster's wires are, and the collectives measured on them."""
+"""The fabric family: the links of a network, the route of every message, and what was measured on them."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from simulator.component import Component, Spec
+from simulator.component import Component
+from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
-from simulator.models.curves import Floats, Piecewise, rising
+from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
-from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
-
-
-class Protocol(Spec):
-    """A wire protocol of the collective library, used while the payload per worker is small enough.
-
-    NCCL's LL sends 4 bytes of data with a 4-byte flag, so it reaches half the bandwidth, at a low latency.
-
-    - `name`: of the protocol.
-    - `up_to_per_worker`: largest payload per worker that it carries.
-    - `efficiency`: share of the bandwidth that it leaves to the payload.
-    """
-
-    name: str
-    up_to_per_worker: PositiveBytes
-    efficiency: Density = 1.0
-
-
-class MeasuredCollective(Spec):
-    """A measured collective at one worker count: bytes of the payload to seconds.
-
-    `bandwidth` and `latency` are the fabric's as it was measured: on any other fabric the curve does not apply.
-
-    - `primitive`: the collective.
-    - `topology`: kind whose price the curve replaces.
-    - `workers`: at which it was measured, and at which alone it applies.
-    - `gpus_per_node`: of the cluster it was measured on.
-    - `points`: pairs of payload and seconds, payloads rising.
-    - `held_out_mape`: mean absolute relative error on points that were left out.
-    - `source`: where the measurement was published.
-    """
-
-    primitive: Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
-    topology: str
-    workers: int = Field(ge=2)
-    gpus_per_node: int = Field(ge=1)
-    bandwidth: BytesPerSecond
-    latency: Seconds
-    points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
-    held_out_mape: Fraction | None = None
-    source: str
-
-    _checked = field_validator("points")(rising)
-
-    @cached_property
-    def curve(self) -> Piecewise:
-        """The points as a curve, straight on log-log axes between them."""
-        return Piecewise(points=self.points)
-
-    @property
-    def id(self) -> str:
-        """Name of the curve in a result's `calibration`."""
-        return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"
+from simulator.units import BytesPerSecond, Density, Fraction, Seconds
 
 
 class Fabric(Component, family="fabric"):
-    """Base of all fabrics: a NIC per node, a link inside the node, and what was measured on them.
+    """Base of all fabrics: the NICs of every node, the links inside a node, and what was measured on them.
 
     - `bandwidth`: what a NIC carries per direction after protocol headers.
     - `latency`: start-up of one message between nodes, end to end.
-    - `intra_node`: what joins the GPUs of a node; without it they talk at the NIC's figures.
-    - `incast`: measured pairs of concurrent senders and the share of a NIC's bandwidth that is left; none: all of it.
-    - `name`: what results call it.
+    - `intra_node`: links between the GPUs of a node; none: they have the NIC's bandwidth and latency.
+    - `incast`: measured pairs of a number of concurrent senders and the share of a NIC's bandwidth that is left; none:
+      all of it.
+    - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
-    - `nics_per_node`: NICs of a node, which its GPUs take in turn.
-    - `protocols`: wire protocols by payload; none: the full bandwidth for all.
+    - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
+    - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
 
-    What a collective takes beside the wires, whatever the number of workers; exchanges that meet others on the links go
-    without both:
+    A collective also takes time that no link explains, whatever the number of workers. It is not counted for exchanges
+    that share links with others:
 
     - `collective_start_up`: seconds of every collective, once.
-    - `copy_bandwidth`: at which its payload goes through the GPU's own memory.
+    - `copy_bandwidth`: at which the payload passes through the GPU's own memory.
     """
 
     name: str = ""
@@ -104,14 +53,14 @@ class Fabric(Component, family="fabric"):
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
-        """Lay the fabric out; `endpoint_bandwidth` caps what the software of one endpoint moves.
+        """Links and routes for a cluster; `endpoint_bandwidth` limits what the software of one endpoint moves.
 
-        Raises an expected-error where the cluster does not fit on the fabric.
+        Raises an expected-error if the cluster does not fit on the fabric.
         """
         return self.lay(layout, layout.placement(), endpoint_bandwidth)
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
-        """Lay the fabric out for places that stand anywhere; `layout` is that of the job in question."""
+        """Links and routes for any placement; `layout` is that of the job in question."""
         across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         return Wiring(
@@ -127,15 +76,15 @@ class Fabric(Component, family="fabric"):
         )
 
     def across(self, placement: Placement, nic: float) -> Links:
-        """Links between the nodes; `nic` is what one NIC moves per second and direction."""
+        """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""
         raise NotImplementedError
 
     def inside(self, placement: Placement) -> Links:
-        """Links inside the nodes: `intra_node`, or ports at the NIC's figures."""
+        """Links inside the nodes: `intra_node`, or one port per GPU with the NIC's bandwidth and latency."""
         return (self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)).links(placement)
 
     def nics(self, placement: Placement, nic: float) -> Links:
-        """The NICs alone, out then in: the GPUs of a node share its `nics_per_node` in turn."""
+        """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn."""
         count, nodes = self.nics_per_node, placement.nodes
         out = placement.node * count + placement.rank % count
         ports, latency = nodes * count, np.float64(self.latency)
@@ -146,36 +95,36 @@ class Fabric(Component, family="fabric"):
         return Links(np.full(2 * ports, nic), _nic_names(nodes, count), route)
 
     def protocol_factor(self, nbytes: Floats, workers: int) -> Floats:
-        """How many bytes the wire carries per byte of payload, for each payload (b,)."""
+        """How many bytes the links carry per byte of payload, for each payload (b,)."""
         factor = np.ones_like(nbytes)
         for protocol in sorted(self.protocols, key=lambda item: -item.up_to_per_worker):
             factor = np.where(nbytes <= protocol.up_to_per_worker * workers, 1 / protocol.efficiency, factor)
         return factor
 
     def beside(self, nbytes: Floats) -> Floats:
-        """Seconds that collectives of payloads (b,) take beside the wires."""
+        """Seconds that collectives of payloads (b,) take in addition to the time on the links."""
         copied = nbytes / self.copy_bandwidth if self.copy_bandwidth else np.zeros(len(nbytes))
         return np.where(nbytes > 0, self.collective_start_up + copied, 0.0)
 
     def rings(self, layout: Layout) -> Rings:
-        """The rings that a ring topology is to use here; none: one in node order."""
+        """The rings that a ring topology uses on this fabric; none: one ring in node order."""
         return ()
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
-        """The collective measured at exactly this layout and on this very fabric, or None."""
-        wanted = (primitive, topology, layout.workers, layout.gpus_per_node, self.bandwidth, self.latency)
-        for item in self.measured:
-            same = (item.primitive, item.topology, item.workers, item.gpus_per_node, item.bandwidth, item.latency)
-            if same == wanted:
-                return item
-        return None
+        """The collective that was measured with this layout, bandwidth and latency, or None."""
+        wanted = (primitive, topology, layout.workers, layout.gpus_per_node)
+        same = (item for item in self.measured if self._applies(item))
+        return next((i for i in same if (i.primitive, i.topology, i.workers, i.gpus_per_node) == wanted), None)
 
     def foreign_curves(self) -> list[MeasuredCollective]:
-        """Curves that were measured at another bandwidth or latency, and so are not used."""
-        return [item for item in self.measured if (item.bandwidth, item.latency) != (self.bandwidth, self.latency)]
+        """Curves that are not used, since they were measured at another bandwidth or latency."""
+        return [item for item in self.measured if not self._applies(item)]
+
+    def _applies(self, item: MeasuredCollective) -> bool:
+        return (item.bandwidth, item.latency) == (self.bandwidth, self.latency)
 
 
-@cache_small_results  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep asks for the same cluster again and again
 def _nic_names(nodes: int, count: int) -> tuple[str, ...]:
     number = [f" {i}" if count > 1 else "" for i in range(count)]
     return tuple(f"node {n} NIC{i} {way}" for way in ("out", "in") for n in range(nodes) for i in number)

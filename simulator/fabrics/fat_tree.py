@@ -1,4 +1,4 @@
-"""The fat tree of equal switches."""
+"""The fat tree: three layers of equal switches."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from simulator.models.wiring import Links
 class FatTree(Switched, kind="fat_tree"):
     """k-ary fat tree: k pods of k/2 edge and k/2 aggregation switches under (k/2)^2 cores, for k^3/4 nodes.
 
-    Every edge switch has k/2 nodes below it and is joined to all aggregation switches of its pod; aggregation switch a
-    of every pod is joined to the cores a k/2 to (a+1) k/2 - 1 (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008). Nodes
-    fill edge by edge, pod by pod. A message crosses 1 switch under one edge, 3 within a pod, 5 between pods: latency
-    + 0, 2 or 4 hop_latency seconds. `spread` picks one of the (k/2)^2 cores by the pair of nodes: core // (k/2) is the
-    aggregation switch before it, the same on the way up and down. Within a pod that switch alone matters.
+    Every edge switch has k/2 nodes below it and links to all aggregation switches of its pod. Aggregation switch a of
+    every pod has links to the cores a k/2 to (a+1) k/2 - 1 (Al-Fares, Loukissas and Vahdat, SIGCOMM 2008). Nodes fill
+    one edge switch after the other, and one pod after the other. A message crosses 1 switch below one edge switch, 3
+    within a pod, and 5 between pods: its start-up is latency + 0, 2 or 4 hop_latency. `spread` chooses one of the
+    (k/2)^2 cores by the pair of nodes; core // (k/2) is the aggregation switch on the way up and on the way down.
 
-    Each link between switches carries nics_per_node * bandwidth / oversubscription bytes/s per direction, at both
-    layers, or `uplink`; with neither, the bisection carries all that the nodes send. `k`, ports per switch, is even; if
-    it is left out, the smallest tree that holds the nodes is built. More than k^3/4 nodes are an expected-error.
+    Each link between switches carries nics_per_node * bandwidth / oversubscription bytes/s per direction, or `uplink`.
+    If neither is given, the bisection carries all that the nodes send. `k`, the ports per switch, is even; if it is
+    left out, the smallest tree that holds the nodes is built. More than k^3/4 nodes are an expected-error.
     """
 
     k: int | None = Field(default=None, ge=2)
@@ -40,7 +40,7 @@ class FatTree(Switched, kind="fat_tree"):
         ends, half = self.nics(placement, nic), self._half(placement.nodes)
         edge = placement.node // half
         pod = edge // half
-        # Only the switches above nodes that are there: messages never pass through another pod.
+        # Only switches above existing nodes: messages never pass through another pod.
         edges, pods = int(edge.max()) + 1, int(pod.max()) + 1
         low, high = edges * half, pods * half * half
         start = len(ends.capacity) + np.cumsum([0, low, high, high])
@@ -57,13 +57,13 @@ class FatTree(Switched, kind="fat_tree"):
             hops = 2 * leaves_edge.astype(np.int64) + 2 * leaves_pod
             return Route(at.first, at.last, at.latency + self.hop_latency * hops, middle)
 
-        # What software moves at an endpoint caps the NICs, not the switches.
+        # The limit of the software at an endpoint holds for the NICs, not for the switches.
         uplink = self.uplink or self.nics_per_node * self.bandwidth / self.oversubscription
         capacity = np.concatenate([ends.capacity, np.full(2 * (low + high), uplink)])
         return Links(capacity, ends.names + _names(half, edges, pods), route)
 
     def _half(self, nodes: int) -> int:
-        """Half the ports of a switch; a pod has `half` edges of `half` nodes, and there are 2 `half` pods."""
+        """Half the ports of a switch, h: there are 2 h pods, with h edge switches of h nodes each."""
         if self.k is None:
             half = 1
             while 2 * half**3 < nodes:
@@ -76,7 +76,7 @@ class FatTree(Switched, kind="fat_tree"):
         return half
 
 
-@cache_small_results  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep asks for the same cluster again and again
 def _names(half: int, edges: int, pods: int) -> tuple[str, ...]:
     low = [
         (f"pod {e // half} edge {e % half}", f"pod {e // half} aggregation {a}")

@@ -1,4 +1,4 @@
-"""What joins the GPUs of one node: a switch with a port per GPU, or a mesh of links between pairs."""
+"""The links between the GPUs of one node: a switch with a port per GPU, or a mesh of links between pairs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond, Seconds
 
 
-def _each_pair_once(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
-    """Links between pairs of GPUs as they can be. Raises an expected-error that shows the first that cannot."""
+def _check_mesh(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
+    """The mesh, if it is possible. Raises an expected-error that shows the first impossible entry."""
     seen = set[tuple[int, int]]()
     for a, b, count in mesh:
         link, pair = [a, b, count], (min(a, b), max(a, b))
@@ -34,15 +34,15 @@ def _each_pair_once(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, 
     return mesh
 
 
-Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_each_pair_once)]
+Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_check_mesh)]
 
 
 class IntraNode(Spec):
-    """What joins the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
+    """The links between the GPUs of one node (NVSwitch, PCIe through host memory): one port per GPU and direction.
 
     With `mesh` there are links between pairs instead: [a, b, n] joins GPUs a and b of every node by n links of
-    `bandwidth` each (NVLink without a switch). Pairs that no link joins talk through `host`; without `host` they are an
-    expected-error as soon as both are present.
+    `bandwidth` each (NVLink without a switch). Pairs without a link communicate through host memory, at `host` bytes/s;
+    without `host` such a pair is an expected-error if both GPUs take part.
 
     - `latency`: start-up of one message inside a node.
     """
@@ -53,7 +53,7 @@ class IntraNode(Spec):
     host: BytesPerSecond | None = None
 
     def links(self, placement: Placement) -> Links:
-        """Ports of every place, or the mesh of every node with the ports to the host behind it."""
+        """The ports of every place; or the ports to the host, then the mesh of every node."""
         ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
         return mesh_links(placement, self, ports) if self.mesh else ports
 
@@ -73,8 +73,8 @@ def port_links(placement: Placement, bandwidth: float, latency: float, label: st
     return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
 
 
-def _all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
-    """Raise an expected-error that names the first two GPUs of one node (node, number) that no link joins."""
+def _check_all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, int]]) -> None:
+    """Raise an expected-error that names the first two GPUs (node, number) of one node without a link."""
     ranks = defaultdict[int, list[int]](list)
     for node, rank in sorted(places):
         ranks[node].append(rank)
@@ -84,19 +84,19 @@ def _all_joined(places: Iterable[tuple[int, int]], joined: Container[tuple[int, 
                 raise expected(
                     f"a link between GPUs {a} and {b} of node {node}, or `host`",
                     "neither",
-                    "`host` is the bandwidth through host memory; co-located servers are numbered behind the GPUs",
+                    "`host` is the bandwidth through host memory; co-located servers are numbered after the GPUs",
                 )
 
 
 def mesh_links(placement: Placement, mesh: IntraNode, host: Links) -> Links:
-    """Direct links between pairs of GPUs of each node, each direction out and in; the others go by `host`.
+    """Direct links between pairs of GPUs of each node, out and in for each direction; other pairs use `host`.
 
-    Raises an expected-error where two GPUs of a node have neither a link nor a host to go through.
+    Raises an expected-error if two GPUs of a node have no link and there is no host bandwidth.
     """
     joined = {(a, b): n for first, second, n in mesh.mesh for a, b in ((first, second), (second, first))}
     known = {(int(n), int(r)): p for p, (n, r) in enumerate(zip(placement.node, placement.rank, strict=True))}
     if mesh.host is None:
-        _all_joined(known, joined)
+        _check_all_joined(known, joined)
     base, names = len(host.capacity), list[str]()
     capacity: list[float] = []
     table: dict[tuple[int, int], int] = {}

@@ -11,10 +11,10 @@ from simulator.units import Bytes
 
 
 class SingleSwitch(Fabric, kind="single_switch"):
-    """All nodes on one non-blocking switch: only the NICs and the links inside the nodes can be busy.
+    """All nodes on one non-blocking switch: only NICs and links inside the nodes limit the bandwidth.
 
-    `burst`: depth of the token bucket that shapes every NIC, in bytes of payload, as `tc tbf` and cloud providers have
-    them: it fills at `bandwidth` while the NIC is not busy, and what it holds passes at once, so that a message on an
+    `burst`: depth of the token bucket of every NIC, in bytes of payload, as `tc tbf` and cloud providers use them. The
+    bucket fills at `bandwidth` while the NIC is not busy, and as many bytes as it holds pass at once: a message on an
     idle NIC takes alpha + max(0, S - burst)/B.
     """
 

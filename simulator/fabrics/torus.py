@@ -1,4 +1,4 @@
-"""Nodes joined to their neighbours directly, without switches: tori of any dimensions."""
+"""Nodes with direct links to their neighbours, without switches: tori of any dimensions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from simulator.models.wiring import Links
 from simulator.units import Seconds
 
 _MOST = 2**17
-"""Nodes of a torus: all of its links are laid out, used or not."""
+"""Largest number of nodes of a torus: all of its links are held in memory, used or not."""
 
 
 class Direct(Fabric):
-    """Base of fabrics whose nodes have a direct link to each neighbour and pass on what is meant for others.
+    """Base of fabrics whose nodes have a direct link to each neighbour and forward the messages of others.
 
-    Each link has per direction an end at its sender ("out") and one at its receiver ("in"). A message leaves by the out
-    end of its first hop, shares the out ends of the further hops with the traffic of the nodes there, and arrives by
-    the in end of the last one. With several NICs per node there are as many links between neighbours, side by side; the
-    GPUs of a node take them in turn and stay on theirs. A cap on what one endpoint's software moves caps every end,
-    since that software passes on what is meant for others, too.
+    Each direction of a link has an end at its sender ("out") and an end at its receiver ("in"). A message leaves
+    through the out end of its first hop, shares the out ends of the further hops with the traffic of the nodes there,
+    and arrives through the in end of the last hop. With several NICs per node, neighbours have as many parallel links;
+    the GPUs of a node are assigned to them in turn, and a message stays on the links of its sender. A limit to what the
+    software of one endpoint moves holds for every end, since that software also forwards the messages of others.
 
     - `bandwidth`: of a link per direction.
     - `latency`: start-up of the first hop.
-    - `hop_latency`: start-up of each further hop; none: the same.
+    - `hop_latency`: start-up of each further hop; none: as `latency`.
     """
 
     hop_latency: Seconds | None = None
@@ -38,7 +38,8 @@ class Direct(Fabric):
     def grid(self, placement: Placement, nic: float, shape: tuple[int, ...]) -> Links:
         """Links of a torus of `shape`, nodes numbered with the last dimension fastest."""
         size, count, ways = math.prod(shape), self.nics_per_node, _ways(shape)
-        # Per axis, which of a node's links leads back, and forward. A tie goes forward: a ring of 2 has no way back.
+        # For each axis, the node's link that leads back and the one that leads forward. Ties go forward, so that a
+        # dimension of 2 needs no link back.
         column = {way: number for number, way in enumerate(ways)}
         columns = np.array([[column.get((axis, way), -1) for way in (-1, 1)] for axis in range(len(shape))])
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
@@ -71,38 +72,38 @@ class Direct(Fabric):
 
 
 class Torus(Direct, kind="torus"):
-    """Torus of direct links: a message goes dimension by dimension, the shorter way round each.
+    """Torus of direct links: a message goes one dimension after the other, the shorter way round in each.
 
-    `dimensions` such as [4, 4, 4]; node n stands at its coordinates with the last dimension fastest, and the torus may
-    have more nodes than the job uses. Dimension-ordered routing (Dally and Seitz 1987): the first dimension first, in
-    each the shorter way round, at a tie forward. A node has 2 links per dimension, 1 where the dimension is 2, as the
-    two would join the same nodes; h hops take latency + (h-1) hop_latency seconds. More nodes than the product of the
-    dimensions are an expected-error.
+    `dimensions` such as [4, 4, 4]. Nodes are numbered along the last dimension first, and the torus may have more nodes
+    than the job uses. Dimension-ordered routing (Dally and Seitz 1987): first along the first dimension, in each the
+    shorter way round, and forward if both ways are equally long. A node has 2 links per dimension; only 1 if the
+    dimension is 2, because two links would join the same nodes. h hops have a start-up of latency + (h-1) hop_latency.
+    More nodes than the product of the dimensions are an expected-error.
     """
 
     dimensions: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=8)
 
     @field_validator("dimensions")
     @classmethod
-    def _within_reach(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_size(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if math.prod(value) > _MOST:
-            raise expected(f"dimensions of at most {_MOST} nodes in all", list(value), "their product is the size")
+            raise expected(f"dimensions of at most {_MOST} nodes", list(value), "the number of nodes is their product")
         return value
 
     def across(self, placement: Placement, nic: float) -> Links:
         """The out ends of all direct links, node by node, then their in ends."""
         if placement.nodes > math.prod(self.dimensions):
             fits = f"at most {math.prod(self.dimensions)} nodes on a torus of {' x '.join(map(str, self.dimensions))}"
-            raise expected(fits, f"{placement.nodes} nodes", "raise `dimensions`; dedicated servers take nodes, too")
+            raise expected(fits, f"{placement.nodes} nodes", "raise `dimensions`; dedicated servers are nodes, too")
         return self.grid(placement, nic, self.dimensions)
 
 
 def _ways(shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(dimension, direction) of each link that leaves a node."""
+    """Dimension and direction of each link that leaves a node."""
     return [(axis, way) for axis, length in enumerate(shape) for way in (1, -1) if length > (1 if way > 0 else 2)]
 
 
-@cache_small_results  # a sweep lays the same cluster out again and again
+@cache_small_results  # a sweep asks for the same cluster again and again
 def _names(shape: tuple[int, ...], count: int) -> tuple[str, ...]:
     node = np.arange(math.prod(shape)).reshape(shape)
     towards = [np.roll(node, -way, axis=axis).ravel().tolist() for axis, way in _ways(shape)]

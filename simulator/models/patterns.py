@@ -1,4 +1,4 @@
-"""Message patterns that belong to single methods: rounds from payloads, for `Messages` steps."""
+"""Message patterns: rounds of messages, for the `Messages` steps of single methods and for topologies."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from itertools import groupby
 
 import numpy as np
 
+from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
 from simulator.models.limits import refuse_messages
 
 
+def rotations(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Every worker sends `nbytes` (b, 1) or (b, p) to every other: p-1 rounds, in round t to the worker t places on."""
+    p = layout.workers
+    refuse_messages(p * (p - 1))
+    workers = np.arange(p)
+    around = np.concatenate([workers, workers])  # the receivers of all rounds are windows of one array
+    payload = np.broadcast_to(nbytes, (len(nbytes), p))
+    return [Round(workers, around[t : t + p], payload) for t in range(1, p)]
+
+
 def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Every worker sends `nbytes[0]` to every other: p-1 rounds, in round t to the worker t places on."""
-    refuse_messages(layout.workers * (layout.workers - 1))
-    workers = np.arange(layout.workers)
-    payload = np.full((1, layout.workers), nbytes[0])
-    return [Round(workers, np.roll(workers, -t), payload) for t in range(1, layout.workers)]
+    """Every worker sends `nbytes[0]` to every other, in rotations."""
+    return rotations(np.array([[nbytes[0]]]), layout)
 
 
 def merge_tree(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """Pairs merge upwards in log2 p rounds, `nbytes[0]` each; then worker 0 broadcasts as much back down.
+    """Pairs merge up a tree in log2 p rounds of `nbytes[0]`; then worker 0 broadcasts as many bytes down again.
 
     gTop-k (Shi et al., ICDCS 2019). p must be a power of two.
     """
@@ -33,10 +41,10 @@ def merge_tree(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
 
 
 def ring_rounds(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
-    """In round t everyone sends `nbytes[t]` to the next on one ring of all workers."""
+    """In round t, every worker sends `nbytes[t]` to the next one on a ring of all workers."""
     workers = np.arange(layout.workers)
     following = np.roll(workers, -1)
     return [
-        Round(workers, following, np.full((1, layout.workers), size), len(list(alike)))
-        for size, alike in groupby(nbytes)
+        Round(workers, following, np.full((1, layout.workers), size), len(list(equal)))
+        for size, equal in groupby(nbytes)
     ]

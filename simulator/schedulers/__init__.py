@@ -1,1 +1,1 @@
-"""Schedulers: when gradients travel."""
+"""Schedulers: when gradients travel, and which travel together."""

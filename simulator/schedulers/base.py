@@ -1,4 +1,4 @@
-"""The scheduler family: from tensors to buckets, and when each may travel."""
+"""The scheduler family: how tensors become buckets, and when each bucket may travel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simulator.models.layers import VALUE_BYTES, Layer
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a bucket of so many elements would take in the scenario at hand, in seconds, alone on the network.
+    """Seconds that a bucket of a given number of elements takes in this scenario, alone on the network.
 
-    `exchange`: its communication, software included, by `method` at its `density` (None: it has none); `selection`:
-    the kernels before it, on the compute stream, of one tensor; `by_tensor`: those of a merged bucket are its tensors'
-    in turn. Arguments may be arrays.
+    `exchange`: its communication, software included, with the sparsifier `method` at its own `density` (None: it has
+    none). `selection`: the kernels before the exchange, on the compute stream, of one tensor. `by_tensor`: whether the
+    tensors of a merged bucket are selected from one by one. Arguments may be arrays.
     """
 
     exchange: Callable[[Floats | float], Floats]
@@ -33,7 +33,7 @@ class Costs:
 MAX_SLICES = 100_000
 
 FREE = Costs(np.zeros_like, np.zeros_like)
-"""Nothing costs anything: what a plan is made with where the network is not known."""
+"""All costs are 0: for plans that are made without a network."""
 
 
 class Scheduler(Component, family="scheduler"):
@@ -41,14 +41,14 @@ class Scheduler(Component, family="scheduler"):
 
     `plan` cuts the gradients into buckets in the order in which they become ready (backward order).
 
-    - `overlap`: the exchange of a bucket may run beside the backward pass; otherwise all wait for its end.
-    - `gated`: a layer's next forward pass waits for its own parameters only, so exchange overlaps it too; otherwise
-      all parameters are updated before the next iteration starts.
+    - `overlap`: the exchange of a bucket may run during the backward pass; otherwise all exchanges wait for its end.
+    - `gated`: the next forward pass of a layer waits for its own parameters only, so that exchanges overlap the forward
+      pass, too; otherwise all parameters are updated before the next iteration starts.
     - `by_priority`: of the buckets that are ready, the one that the next forward pass needs first goes first;
       otherwise first in, first out.
-    - `decoupled`: the all-reduce that ends an exchange is cut into a reduce-scatter beside backward and an all-gather
-      beside the next forward pass.
-    - `reads_costs`: `plan` looks at what buckets would cost on this network.
+    - `decoupled`: the all-reduce at the end of an exchange is split into a reduce-scatter during the backward pass and
+      an all-gather during the next forward pass.
+    - `reads_costs`: `plan` uses the costs of buckets on this network.
     """
 
     overlap: ClassVar[bool] = True
@@ -63,12 +63,12 @@ class Scheduler(Component, family="scheduler"):
         return None
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """Buckets of a model whose tensors `layers` are in forward order."""
+        """The buckets of a model with tensors `layers` in forward order."""
         raise NotImplementedError
 
 
 def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list[Bucket]:
-    """One bucket per group of tensor indices; the groups and their members in backward order."""
+    """One bucket per group of tensor indices; groups and their members are in backward order."""
     return [
         Bucket(
             index=index,
@@ -86,7 +86,7 @@ def singles(layers: Sequence[Layer]) -> list[Bucket]:
 
 
 def fuse(layers: Sequence[Layer], limits: Sequence[float]) -> list[list[int]]:
-    """Fill groups in backward order; a group closes when it has reached its limit (the last limit repeats)."""
+    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats)."""
     groups: list[list[int]] = [[]]
     size = 0.0
     for layer in reversed(range(len(layers))):

@@ -1,4 +1,4 @@
-"""Bucketed: tensors are fused, buckets travel as they fill."""
+"""Bucketed: tensors are fused into buckets, which travel when they are full."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MIB = 2.0**20
 
 
 class Bucketed(Scheduler, kind="bucketed"):
-    """Tensor fusion by PyTorch DDP's rule or by Horovod's buffer and cycle.
+    """Tensor fusion by PyTorch DDP's rule, or by Horovod's buffer and cycle time.
 
-    `ddp`: reverse parameter order, a bucket closes once it holds `bucket_size` (25 MiB), the first one at
-    `first_bucket` (1 MiB) (Li et al. 2020). `horovod`: tensors that became ready within the same `cycle_time` share a
-    buffer of at most `bucket_size` (64 MiB by default there; Sergeev and Del Balso 2018).
+    `ddp`: in reverse parameter order, a bucket closes when it holds `bucket_size` (25 MiB), the first bucket when it
+    holds `first_bucket` (1 MiB) (Li et al. 2020). `horovod`: tensors that become ready within the same `cycle_time`
+    share a buffer of at most `bucket_size` (64 MiB by default; Sergeev and Del Balso 2018).
 
-    - `rule`: which of the two.
+    - `rule`: of fusion.
     """
 
     rule: Literal["ddp", "horovod"] = "ddp"

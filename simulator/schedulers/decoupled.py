@@ -1,4 +1,4 @@
-"""Decoupled: one half of the all-reduce beside backward, the other beside the next forward pass."""
+"""Decoupled: one half of the all-reduce overlaps the backward pass, the other half the next forward pass."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from simulator.units import PositiveBytes
 class Decoupled(Scheduler, kind="decoupled"):
     """Decoupled all-reduce (Zhang et al., DeAR, ICDCS 2023): reduce-scatter in backward, all-gather in forward.
 
-    Tensors are fused to `bucket_size`. Once all are reduced, the all-gathers follow in forward order, and a layer's
-    next forward pass waits for its own. An exchange that does not end in an all-reduce (gathered pairs, push and pull)
-    has no second half: it runs beside backward as a whole.
+    Tensors are fused to `bucket_size`. Once all buckets are reduced, the all-gathers follow in forward order, and the
+    next forward pass of a layer waits for its own. An exchange that does not end in an all-reduce (gathered pairs, push
+    and pull) has no second half: the whole exchange runs during the backward pass.
     """
 
     gated: ClassVar[bool] = True

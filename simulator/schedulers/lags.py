@@ -1,4 +1,4 @@
-"""LAGS: every layer as dense as the backward pass can hide."""
+"""LAGS: every layer has the highest density whose exchange the backward pass can hide."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simulator.units import Density
 
 
 class LayerwiseAdaptive(Scheduler, kind="lags"):
-    """Layer-wise adaptive sparsification (Shi et al., LAGS-SGD, ECAI 2020): density follows what overlap can hide.
+    """Layer-wise adaptive sparsification (Shi et al., LAGS-SGD, ECAI 2020): each layer has its own density.
 
     One bucket per tensor. Each gets the largest density, between the sparsifier's own and `highest_density`, at which
-    its exchange ends before the next tensor is ready; where not even the sparsifier's own density fits, that one. The
-    time of an exchange is taken as that of as many selected elements in a bucket of another size. Raises an
-    expected-error for a sparsifier without a density.
+    its exchange ends before the next tensor is ready. If its exchange takes longer at any density, it gets the
+    sparsifier's own. The time at another density is taken from a bucket of another size with as many selected elements.
+    A sparsifier without a density is an expected-error.
     """
 
     reads_costs: ClassVar[bool] = True
@@ -42,12 +42,12 @@ class LayerwiseAdaptive(Scheduler, kind="lags"):
             if bucket.ready_layer:
                 after = layers[bucket.ready_layer - 1]
                 following += after.backward + float(costs.selection(float(after.numel)))
-            density = self._fitting(float(layer.numel), following - start, costs, own)
+            density = self._largest_density(float(layer.numel), following - start, costs, own)
             busy = start + float(costs.exchange(layer.numel * density / own))
             made.append(replace(bucket, density=density))
         return made
 
-    def _fitting(self, numel: float, room: float, costs: Costs, own: float) -> float:
+    def _largest_density(self, numel: float, room: float, costs: Costs, own: float) -> float:
         """The largest density whose exchange takes at most `room`, by bisection on the density's logarithm."""
         low, high = own, max(own, self.highest_density)
         if float(costs.exchange(numel)) >= room:

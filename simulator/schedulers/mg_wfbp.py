@@ -1,4 +1,4 @@
-"""MG-WFBP: tensors are merged where that ends the exchange soonest."""
+"""MG-WFBP: tensors are merged such that the last exchange ends as early as possible."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from simulator.units import Seconds
 class MergedGradient(Scheduler, kind="mg_wfbp"):
     """Wait-free back-propagation with merged gradients (Shi, Chu and Li, INFOCOM 2019): fewer start-ups, some waiting.
 
-    `optimal`: the merge that ends the last exchange soonest, by dynamic programming over where to cut the tensors in
-    backward order: f(j) = min over i of max(f(i), r_j) + t(n_i + ... + n_j), with r_j when tensor j is ready (and
-    selected from) and t what a bucket takes. `greedy`: the authors' rule, one pass: the next tensor joins where the
-    exchange of what there is could not start before it is ready, or less than a start-up before, or while there are
-    fewer than `smallest` elements. t is the scenario's own network, or `startup` + bytes * `per_byte` where both are
-    given (a fit by the user).
+    `optimal`: the merge with which the last exchange ends earliest, by dynamic programming over the cuts between
+    tensors in backward order: f(j) = min over i of max(f(i), r_j) + t(n_i + ... + n_j). Here r_j is when tensor j is
+    ready, selection included, and t the time of a bucket. `greedy`: the rule of the authors, in one pass: the next
+    tensor joins the bucket if it is ready before the exchange of the bucket could start, or less than a start-up after
+    that, or if the bucket has fewer than `smallest` elements. t comes from the scenario's network, or is
+    `startup` + bytes * `per_byte` if both are given (for example from a fit).
 
-    - `rule`: which of the two.
+    - `rule`: of merging.
     """
 
     reads_costs: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     per_byte: Seconds | None = None
 
     @model_validator(mode="after")
-    def _both(self) -> Self:
+    def _both_or_neither(self) -> Self:
         if (self.startup is None) != (self.per_byte is None):
             raise expected("`startup` and `per_byte` together, or neither", "one of them")
         return self
@@ -53,7 +53,7 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
         return buckets_of([order[i:j].tolist() for i, j in cuts], layers)
 
     def _greedy(self, numel: Floats, ready: Floats, costs: Costs) -> list[tuple[int, int]]:
-        """Where to cut by the authors' rule."""
+        """Buckets [i, j) of tensors in backward order, by the rule of the authors."""
         startup = float(costs.exchange(1.0)) if self.startup is None else self.startup
         cuts, first, size, busy = [], 0, float(numel[0]), 0.0
         for j in range(1, len(numel)):
@@ -74,13 +74,13 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
 
 
 def best_cuts(numel: Floats, ready: Floats, costs: Costs) -> list[tuple[int, int]]:
-    """Where to cut tensors in backward order into [i, j) so that the last exchange ends soonest."""
+    """Buckets [i, j) of tensors in backward order with which the last exchange ends earliest."""
     count = len(numel)
     total = np.concatenate([[0.0], np.cumsum(numel)])
     end, cut = np.zeros(count + 1), np.zeros(count + 1, dtype=int)
     for j in range(1, count + 1):
         ends = np.maximum(end[:j], ready[j - 1]) + costs.exchange(total[j] - total[:j])
-        # Of equal ones the finest, which leaves the most room to whatever else is in the way.
+        # Of equally good cuts, the one with the smallest bucket: this leaves the most room for other traffic.
         best = int(np.flatnonzero(ends <= ends.min() * (1 + 1e-12))[-1])
         end[j], cut[j] = ends[best], best
     cuts, j = [], count

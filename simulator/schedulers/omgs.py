@@ -11,12 +11,12 @@ from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 
 
 class OptimalMergedSparse(Scheduler, kind="omgs"):
-    """Merged gradients for sparsified training (Shi et al., OMGS-SGD, INFOCOM 2020): selection counts, too.
+    """Merged gradients with sparsification (Shi et al., OMGS-SGD, INFOCOM 2020): the merge also weighs selection.
 
-    Selection runs on the compute stream after each (merged) tensor. From the last layer on, the group that is being
-    filled takes in the next tensor where what it waits for it is less than what the merge saves:
-    t_w = b_next + s(n + n_next) - s(n) - s(n_next) - (start of the group's exchange - its being ready) against
-    e(n) + e(n_next) - e(n + n_next), with backward b, selection s and exchange e in the scenario at hand.
+    Selection runs on the compute stream after each (merged) tensor. From the last layer on, the open group takes in the
+    next tensor if it then waits for less time than the merge saves:
+    b_next + s(n + n_next) - s(n) - s(n_next) - (start of the group's exchange - time at which the group is ready)
+    < e(n) + e(n_next) - e(n + n_next), with the times of backward b, selection s and exchange e in this scenario.
     """
 
     reads_costs: ClassVar[bool] = True

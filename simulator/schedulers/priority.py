@@ -1,4 +1,4 @@
-"""Priority: what the next forward pass needs first travels first."""
+"""Priority: the gradients that the next forward pass needs first travel first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from simulator.units import Bytes, PositiveBytes
 
 
 class Priority(Scheduler, kind="priority"):
-    """Slices of tensors, those of the first layers first; each layer's next forward pass waits for its own only.
+    """Slices of tensors, those of the first layers first; the next forward pass of a layer waits for its own only.
 
-    `partition` bounds a slice, `credit` the bytes that are handed to the network at once: what has been handed over
-    is sent in that order, so the credit is the price of a full pipe in preemption (at least one slice is under way).
-    P3 (Jayarajan et al., MLSys 2019): 160,000 bytes (40,000 elements), to servers in turn. ByteScheduler (Peng et al.,
-    SOSP 2019): 4 MB and 16 MB in the runs of HKBU-HPML/ddl-benchmarks.
+    `partition`: largest bytes of a slice. `credit`: bytes that are given to the network at once; their order is then
+    fixed. A larger credit keeps the network busy but delays slices that become more urgent. At least one slice is
+    always under way. P3 (Jayarajan et al., MLSys 2019): slices of 160,000 bytes (40,000 elements), sent to the
+    servers in turn. ByteScheduler (Peng et al., SOSP 2019): slices of 4 MB and a credit of 16 MB in the runs of
+    HKBU-HPML/ddl-benchmarks.
     """
 
     gated: ClassVar[bool] = True

@@ -12,10 +12,10 @@ from simulator.units import PositiveBytes
 
 
 class Sequential(Scheduler, kind="sequential"):
-    """Bulk-synchronous: nothing travels before the backward pass has ended.
+    """Bulk-synchronous: no exchange starts before the backward pass has ended.
 
-    All gradients go as one bucket, or in buckets of at least `bucket_size`; `partition` cuts each tensor into slices
-    instead (BytePS).
+    All gradients travel as one bucket, or in buckets of at least `bucket_size`; or `partition` cuts each tensor into
+    slices (BytePS).
     """
 
     overlap: ClassVar[bool] = False
@@ -24,7 +24,7 @@ class Sequential(Scheduler, kind="sequential"):
     partition: PositiveBytes | None = None
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """One bucket, or those that the sizes give."""
+        """One bucket, or buckets or slices of the given size."""
         if self.partition is not None:
             return partition(singles(layers), self.partition)
         limit = self.bucket_size if self.bucket_size is not None else float("inf")

@@ -1,4 +1,4 @@
-"""TicTac: whole tensors, in the order in which the next forward pass uses them."""
+"""TicTac: whole tensors travel in the order in which the next forward pass uses them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from simulator.schedulers.base import FREE, Costs, Scheduler, singles
 class TicTac(Scheduler, kind="tictac"):
     """Transfers in the order of the computation that waits for them (Hashemi, Abdu Jyothi and Campbell, MLSys 2019).
 
-    The authors order transfers by what each lets a dataflow graph compute (timing-aware, TAC) or by how many others it
-    needs (timing-independent, TIC). In a chain of layers every transfer but the next one lets nothing run, so both come
-    out as the layers' forward order, whatever the times. One tensor is under way at a time, whole: nothing is cut.
+    The authors order transfers by the computation in a dataflow graph that each of them makes possible (timing-aware,
+    TAC), or by the number of others that it needs (timing-independent, TIC). In a chain of layers only the next
+    transfer makes computation possible, so that both orders are the forward order, whatever the times. One whole tensor
+    is under way at a time.
     """
 
     gated: ClassVar[bool] = True

@@ -13,7 +13,7 @@ from simulator.units import PositiveBytes
 class WaitFree(Scheduler, kind="wfbp"):
     """Wait-free back-propagation: one bucket per tensor, first in first out (Zhang et al. 2017, Poseidon).
 
-    `partition` cuts large tensors into slices that travel on their own (BytePS: 4,096,000 bytes).
+    `partition` cuts large tensors into slices that travel separately (BytePS: 4,096,000 bytes).
     """
 
     partition: PositiveBytes | None = None

@@ -1,1 +1,1 @@
-"""Sparsifiers: what travels, and what choosing it costs the GPU."""
+"""Sparsifiers: what travels, and the time that the GPU needs to select it."""

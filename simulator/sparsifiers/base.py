@@ -1,4 +1,4 @@
-"""The sparsifier family: selection in closed form, its cost, and the exchange of what was selected."""
+"""The sparsifier family: what is selected, what the selection costs, and how it is exchanged."""
 
 from __future__ import annotations
 
@@ -11,50 +11,69 @@ from pydantic import Field
 from simulator.component import Component, expected
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Phase, PushPull, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap, union_density
+from simulator.sparsifiers.steps import (
+    INDEX_BYTES,
+    LONG_INDEX_BYTES,
+    Style,
+    each_sends,
+    pairs_gathered,
+    per_call,
+    refuse,
+    split_evenly,
+    sum_step,
+)
 from simulator.units import Density
 
-INDEX_BYTES = 4
-"""Bytes of an int32 index."""
-LONG_INDEX_BYTES = 8
-"""Bytes of torch's own int64 index."""
-
-Style = Literal["collective", "push_pull"]
+__all__ = [
+    "INDEX_BYTES",
+    "LONG_INDEX_BYTES",
+    "LocalSelection",
+    "Selective",
+    "Sparsifier",
+    "Style",
+    "each_sends",
+    "pairs_gathered",
+    "per_call",
+    "refuse",
+    "split_evenly",
+    "sum_step",
+]
 
 
 class Sparsifier(Component, family="sparsifier"):
     """Base of all sparsifiers and compressors.
 
-    Two ways lead to a Selection: `select`, the published algorithm on replayed gradients, and `expect`, its closed
-    form. One way leads on: `compute` (kernels before the exchange, on the compute stream) and `exchange`
-    (communication, and the kernels between and after). `style` is the topology's: sums and gathers among peers, or push
-    and pull.
+    A Selection comes from `select`, the published algorithm on replayed gradients, or from `expect`, its closed form.
+    From there on both are treated alike: `compute` gives the kernels before the exchange, on the compute stream, and
+    `exchange` the communication with the kernels between and after it. `style` is that of the topology: sums and
+    gathers among peers, or push and pull.
 
-    A member implements `choose`, which sees u = residual + gradient of every worker and says what each sends; `select`
-    does the error feedback and the counting around it, and checks what comes back.
+    A member implements `choose`: given u = residual + gradient of every worker, it returns what each worker sends. Of
+    equal magnitudes it takes the first ones, so that results do not depend on the processor. `select` does the error
+    feedback and the counting, and checks what `choose` returns.
     """
 
     drops_globally: ClassVar[bool] = False
-    """Whether what a worker selected may be left out of the sum, so that k_i may be above K."""
+    """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
 
     def start(self, block: Block) -> State:
-        """The state before the first iteration: nothing left behind."""
+        """The state before the first iteration: a residual of zeros."""
         return {"residual": np.zeros_like(block.values)}
 
     def accumulate(self, state: State, block: Block) -> Values:
-        """What is selected from: the residual plus this iteration's gradients, (n, m)."""
+        """The values to select from: the residual plus the gradients of this iteration, (n, m)."""
         total: Values = state["residual"] + block.values
         return total
 
     def at(self, iteration: int) -> Self:
-        """The method as it selects in this iteration of training: the same throughout, unless it has a warm-up."""
+        """The method with its parameters in this iteration of training; they differ only during a warm-up."""
         return self
 
     def at_density(self, density: float | None) -> Self:
-        """The method at a bucket's own density, None for the method's. Raises an expected-error if it has none."""
+        """The method at a bucket's own density (None: the method's). Raises an expected-error if it has no density."""
         if density is None:
             return self
         if "density" not in type(self).model_fields:
@@ -62,24 +81,23 @@ class Sparsifier(Component, family="sparsifier"):
         return self.model_copy(update={"density": density})
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """What each worker sends of u (n, m); may write its own entries of `state`, never `residual`."""
+        """What each worker sends of u (n, m). It may change its own entries of `state`, but not `residual`."""
         raise NotImplementedError
 
     def target(self, bucket_numel: int) -> float:
-        """Elements that the method aims to select of a bucket, per worker (or in all, where selection is exclusive)."""
+        """Elements of a bucket that each worker should select (or all workers together, if selection is exclusive)."""
         return float(bucket_numel)
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
-        """Update `residual` once it is known what was sent: what was not stays behind."""
-        # The old residual is used up; writing over it saves fresh pages, the slowest part on long vectors.
+        """Update `residual` after the choice: what was not sent stays in it."""
+        # Overwriting the old residual avoids new memory pages, the slowest part for long vectors.
         state["residual"] = np.subtract(u, choice.sent, out=state["residual"])
 
     def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
         """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
 
-        The state passed in is used up: its arrays may be written over.
-
-        Raises SparsimError if a member returns arrays of wrong shape or values that are not finite.
+        The arrays of the given state may be overwritten. Raises SparsimError if `choose` returns arrays of a wrong
+        shape or values that are not finite.
         """
         state = dict(state)
         u = self.accumulate(state, block)
@@ -90,28 +108,28 @@ class Sparsifier(Component, family="sparsifier"):
         return state, counted(choice, block, self.target(block.numel)), u, choice
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Closed-form selection in one bucket; `concentration` is the overlap law's (infinite: independence)."""
+        """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""
         raise NotImplementedError
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Kernels that select, before anything is sent."""
+        """The kernels of the selection, before anything is sent."""
         raise NotImplementedError
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Communication steps in order, with the kernels between and after them."""
+        """The communication steps in order, with the kernels between and after them."""
         raise NotImplementedError
 
     def needs_whole_model(self) -> bool:
-        """Whether one selection spans all gradients, so that there can be only one bucket."""
+        """Whether elements are selected from all gradients together, so that there can be only one bucket."""
         return False
 
 
 class Selective(Sparsifier):
     """Base of methods that select a share of the elements.
 
-    `density`: the share that is asked for. `warmup`: densities that training starts with, each for `warmup_length`
-    iterations, before `density` holds (DGC: 0.25, 0.0625, 0.015625, 0.004, an epoch each); replay follows it, the
-    closed form is for the time after.
+    `density`: the share to select. `warmup`: densities at the start of the training, each for `warmup_length`
+    iterations, before `density` holds (DGC: 0.25, 0.0625, 0.015625, 0.004, an epoch each). Replay follows the warm-up;
+    the closed form is for the time after it.
     """
 
     density: Density
@@ -119,13 +137,17 @@ class Selective(Sparsifier):
     warmup_length: int = Field(default=100, ge=1)
 
     def at(self, iteration: int) -> Self:
-        """The method as it selects in this iteration of training."""
+        """The method with its density in this iteration of training."""
         step = iteration // self.warmup_length
         return self.model_copy(update={"density": self.warmup[step]}) if step < len(self.warmup) else self
 
+    def target(self, bucket_numel: int) -> float:
+        """density * d."""
+        return self.density * bucket_numel
+
 
 class LocalSelection(Selective):
-    """Base of methods that choose about density * n elements of each unit by themselves.
+    """Base of methods whose workers each select about density * n elements of every unit of n elements.
 
     `granularity`: the unit is each tensor, the whole bucket, or the whole model.
     """
@@ -137,23 +159,23 @@ class LocalSelection(Selective):
         return self.granularity == "model"
 
     def units(self, bucket: Bucket) -> tuple[int, ...]:
-        """Elements of each unit that is selected from on its own."""
+        """Elements of each unit."""
         return bucket.pieces if self.granularity == "layer" else (bucket.numel,)
 
-    def target(self, bucket_numel: int) -> float:
-        """density * d."""
-        return self.density * bucket_numel
+    def unit_sizes(self, bucket: Bucket) -> tuple[float, ...]:
+        """Elements of each unit, as kernels take them."""
+        return tuple(float(n) for n in self.units(bucket))
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit: max(1, round(density * n))."""
         return np.maximum(1.0, np.rint(self.density * np.array(self.units(bucket), dtype=float)))
 
     def held(self, m: int, n: int) -> int:
-        """Elements to select of a unit of n elements of which m are held."""
+        """Number of coordinates to select in a unit of n elements, m of which are held."""
         return held(m, n, max(1, round(self.density * n)))
 
     def top(self, u: Values, block: Block) -> Mask:
-        """The k largest magnitudes of each unit and worker, (n, m)."""
+        """The k largest magnitudes of each unit and worker (n, m); of equal ones the first."""
         return top(u, block, self.granularity, self.density)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
@@ -166,50 +188,10 @@ class LocalSelection(Selective):
         return Selection(alike(workers, k), float(union), k, self.density * bucket.numel)
 
     def topk_kernels(self, bucket: Bucket) -> list[Compute]:
-        """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of what was selected."""
-        units = tuple(float(n) for n in self.units(bucket))
+        """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of the selected elements."""
+        units = self.unit_sizes(bucket)
         return [
             per_call("residual_add", units, 1),
             per_call("topk", units, 0),
             per_call("residual_clear", tuple(self.counts(bucket)), 1),
         ]
-
-
-def per_call(
-    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
-) -> Compute:
-    """One kernel per entry of `elements`, each with `launches` framework calls around it."""
-    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
-
-
-def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: int, style: Style) -> list[Step]:
-    """Exchange of (value, int32 index) pairs: 8 bytes per selected element.
-
-    Among peers, one all-gather of the values and one of the indices, then a scatter-add per worker and unit (n*k
-    elements in all); three framework calls each. With servers, push the pairs and pull the union's pairs, then one
-    scatter-add per unit.
-    """
-    pair = VALUE_BYTES + INDEX_BYTES
-    if style == "push_pull":
-        mean = float(selection.selected.mean())
-        per_unit = (selection.aggregated / units,) * units
-        return [
-            PushPull(pair * mean, pair * selection.aggregated),
-            per_call("scatter_add", per_unit, 3, "combine"),
-        ]
-    per_unit = (selection.largest / units,) * units
-    return [
-        AllGather(each_sends(VALUE_BYTES * selection.selected)),
-        AllGather(each_sends(INDEX_BYTES * selection.selected)),
-        per_call("scatter_add", per_unit, 3, "combine", workers),
-    ]
-
-
-def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
-    """Bytes per worker (p,) as an all-gather takes them: one number where all send alike, which is quicker to price."""
-    return float(nbytes[0]) if (nbytes == nbytes[0]).all() else tuple(nbytes)
-
-
-def refuse(method: str, what: str, hint: str) -> Exception:
-    """The error for an exchange that a method's payload can't take."""
-    return expected(f"an exchange that {method} can use", what, hint)

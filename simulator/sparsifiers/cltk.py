@@ -9,7 +9,7 @@ from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, Pus
 from simulator.models.gradients import Block, Choice, State, Values, largest
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call
+from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, split_evenly
 
 
 class CLTK(LocalSelection, kind="cltk"):
@@ -51,14 +51,14 @@ class CLTK(LocalSelection, kind="cltk"):
         """Top-k of each unit, with error feedback; the filter is one more pass over the residual."""
         kernels = self.topk_kernels(bucket)
         if self.beta != 1:
-            kernels.append(per_call("elementwise", tuple(float(n) for n in self.units(bucket)), 2))
+            kernels.append(per_call("elementwise", self.unit_sizes(bucket), 2))
         return kernels
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Broadcast of the indices, gather, all-reduce of the values, and one write per unit."""
         units = len(self.units(bucket))
         k = selection.aggregated
-        per_unit = (k / units,) * units
+        per_unit = split_evenly(k, units)
         gather = per_call("gather", per_unit, 1, "combine")
         write = per_call("scatter_add", per_unit, 1, "combine")
         nbytes = VALUE_BYTES * k

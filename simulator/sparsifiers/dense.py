@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import Sparsifier, Style
+from simulator.sparsifiers.base import Sparsifier, Style, sum_step
 
 
 class Dense(Sparsifier, kind="dense"):
@@ -33,7 +33,7 @@ class Dense(Sparsifier, kind="dense"):
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One all-reduce, or one push and pull; packed and unpacked where the bucket holds several tensors."""
         nbytes = float(VALUE_BYTES * bucket.numel)
-        travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
+        travel = sum_step(nbytes, style)
         if len(bucket.pieces) == 1:
             return [travel]
         pack = Compute("copy", (float(bucket.numel),), 1, "combine")

@@ -12,7 +12,7 @@ from pydantic import Field
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
 
@@ -115,8 +115,8 @@ class Dgc(EstimatedThreshold, kind="dgc"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Momentum and velocity; top-k of the sample; scans; top-k among the selected; gather and two clears."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
+        units = self.unit_sizes(bucket)
+        selected = split_evenly(selection.largest, len(units))
         sampled = tuple(float(self.sampled(n)) for n in self.units(bucket))
         return [
             per_call("elementwise", units, 2),

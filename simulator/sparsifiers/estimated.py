@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, Values
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
 Search = Callable[[Values, int, int, int], tuple[Mask, float]]
 """What one worker selects of one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
@@ -33,8 +33,8 @@ class EstimatedThreshold(LocalSelection):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
+        units = self.unit_sizes(bucket)
+        selected = split_evenly(selection.largest, len(units))
         return [
             per_call("residual_add", units, 1),
             per_call("statistics", units, 2),

@@ -13,7 +13,7 @@ from simulator.models.gradients import Block, Choice, State, Values, largest_ind
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
+from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse, split_evenly
 
 Sparse = tuple[Ints, Values]
 
@@ -79,8 +79,8 @@ class GTopK(LocalSelection, kind="gtopk"):
             # Each round waits for the merge of the one before, so the merges hold up the messages.
             Compute("host_merge", (k,) * rounds, rounds, "combine"),
             Messages("gtopk", ((VALUE_BYTES + INDEX_BYTES) * k,), merge_tree),
-            per_call("scatter_add", (selection.aggregated / units,) * units, 3, "combine"),
-            per_call("residual_add", (k / units,) * units, 1, "combine"),
+            per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
+            per_call("residual_add", split_evenly(k, units), 1, "combine"),
         ]
 
     def _check(self, workers: int) -> None:

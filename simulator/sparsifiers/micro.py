@@ -30,10 +30,6 @@ class Exclusive(Selective):
         """True for `granularity: model`."""
         return self.granularity == "model"
 
-    def target(self, bucket_numel: int) -> float:
-        """density * d, of all workers together."""
-        return self.density * bucket_numel
-
     def wanted(self, numel: int) -> int:
         """k: the target rounded down, as the released code has it, and at least 1."""
         return max(1, int(self.density * numel))

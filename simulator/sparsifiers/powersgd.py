@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import Style, per_call
+from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
 
 Matrix = tuple[int, int]
@@ -137,7 +137,7 @@ class PowerSGD(Compressor, kind="powersgd"):
 def _summed(nbytes: float, style: Style) -> list[Step]:
     if not nbytes:
         return []
-    return [PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)]
+    return [sum_step(nbytes, style)]
 
 
 @lru_cache(maxsize=4096)

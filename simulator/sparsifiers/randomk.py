@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
 
 
 class RandomK(LocalSelection, kind="randomk"):
@@ -43,7 +43,7 @@ class RandomK(LocalSelection, kind="randomk"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add, index generation (k of each unit), gather of the values."""
-        units, counts = tuple(float(n) for n in self.units(bucket)), tuple(self.counts(bucket))
+        units, counts = self.unit_sizes(bucket), tuple(self.counts(bucket))
         return [
             per_call("residual_add", units, 1),
             per_call("random_indices", counts, 1),
@@ -56,5 +56,4 @@ class RandomK(LocalSelection, kind="randomk"):
         if not self.shared_seed:
             return pairs_gathered(selection, bucket, units, workers, style)
         nbytes = VALUE_BYTES * selection.largest
-        travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
-        return [travel, per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]
+        return [sum_step(nbytes, style), per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]

@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
 
@@ -80,8 +80,8 @@ class Sage(Threshold, kind="sage"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; the sample's mean; two scans, of which the second is the hard threshold's; clear."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
+        units = self.unit_sizes(bucket)
+        selected = split_evenly(selection.largest, len(units))
         sample = (float(self.samples(bucket.numel)),)
         return [
             per_call("residual_add", units, 1),

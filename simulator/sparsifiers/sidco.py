@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
 
@@ -130,8 +130,8 @@ class Sidco(EstimatedThreshold, kind="sidco"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; norm, scaling and fit; the stages' scans with the fits of what lies above; gather and clear."""
-        units = tuple(float(n) for n in self.units(bucket))
-        selected = (selection.largest / len(units),) * len(units)
+        units = self.unit_sizes(bucket)
+        selected = split_evenly(selection.largest, len(units))
         # Sets after the first stage's shrink so fast that the first one stands for their fits.
         staged = tuple(self.first_ratio * min(1.0, selection.passes - 1.0) * n for n in units)
         return [

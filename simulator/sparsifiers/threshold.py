@@ -52,7 +52,7 @@ class Threshold(LocalSelection, kind="threshold"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and clear; per unit absolute value, compare, compaction, and two gathers."""
-        units = tuple(float(n) for n in self.units(bucket))
+        units = self.unit_sizes(bucket)
         return [
             per_call("residual_add", units, 1),
             per_call("threshold_scan", units, 5),

@@ -11,7 +11,7 @@ from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
-from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, pairs_gathered, per_call
+from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
 
 class TopK(LocalSelection, kind="topk"):
@@ -42,13 +42,8 @@ class TopK(LocalSelection, kind="topk"):
         return Choice(chosen, np.where(at, u, 0))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add and clear (two calls per unit), absolute value and top-k."""
-        units = tuple(float(n) for n in self.units(bucket))
-        return [
-            per_call("residual_add", units, 1),
-            per_call("topk", units, 0),
-            per_call("residual_clear", tuple(self.counts(bucket)), 1),
-        ]
+        """Top-k of each unit, with error feedback."""
+        return self.topk_kernels(bucket)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """All-gather of pairs, or of indices followed by an all-reduce at the union; pairs to and from servers."""
@@ -61,5 +56,5 @@ class TopK(LocalSelection, kind="topk"):
             Compute("unique", (total,), 1, "combine"),
             Compute("gather", (union,), 1, "combine"),
             AllReduce(VALUE_BYTES * union),
-            per_call("scatter_add", (union / units,) * units, 3, "combine"),
+            per_call("scatter_add", split_evenly(union, units), 3, "combine"),
         ]

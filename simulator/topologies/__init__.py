@@ -1,1 +1,1 @@
-"""Topologies: how workers pass gradients on."""
+"""Topologies: how the workers pass gradients on."""

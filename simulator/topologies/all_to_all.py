@@ -1,4 +1,4 @@
-"""All to all: everyone sends everyone else its part directly."""
+"""All to all: every worker sends directly to every other."""
 
 from __future__ import annotations
 
@@ -6,42 +6,33 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
-from simulator.models.limits import refuse_messages
+from simulator.models.patterns import rotations
 from simulator.topologies.base import Rounds, Topology
 
 
 class AllToAll(Topology, kind="all_to_all"):
-    """Direct exchange in rotations: in round t of p-1, everyone sends to the worker t places on.
+    """Direct exchange in p-1 rounds: in round t, every worker sends to the worker t places further.
 
-    On an idle, homogeneous fabric: reduce-scatter (p-1)(alpha + S/(pB)), all-gather (p-1)(alpha + max S_i/B),
-    all-reduce both, as on a ring; but every part takes one hop, and on shared links most of them cross (Thakur,
-    Rabenseifner and Gropp 2005, pairwise exchange). Broadcast: worker 0 sends to all at once, alpha + (p-1) S/B.
+    On an idle, homogeneous fabric: reduce-scatter (p-1)(alpha + S/(pB)), all-gather (p-1)(alpha + max S_i/B), and
+    all-reduce the sum of both, as on a ring. But every part takes one hop, and most messages cross the links between
+    nodes (Thakur, Rabenseifner and Gropp 2005, pairwise exchange). Broadcast: worker 0 sends to all at once,
+    alpha + (p-1) S/B.
     """
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Everyone sums its own part of all vectors, then sends the sum to everyone."""
+        """Every worker sums its own part of all vectors, then sends the sum to all others."""
         return 2 * self.reduce_scatter(nbytes, layout)
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """p-1 rounds in which everyone sends another worker that worker's part."""
-        return self._rotations(nbytes[:, None] / layout.workers, layout)
+        """p-1 rounds, in which every worker sends other workers their parts."""
+        return rotations(nbytes[:, None] / layout.workers, layout)
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """p-1 rounds in which everyone sends its own block to another worker."""
-        return self._rotations(nbytes, layout)
+        """p-1 rounds, in which every worker sends its own block to the others."""
+        return rotations(nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """One round, from worker 0 to everyone else."""
+        """One round, from worker 0 to all others."""
         others = np.arange(1, layout.workers)
         payload = np.broadcast_to(nbytes[:, None], (len(nbytes), len(others)))
         return [Round(np.zeros_like(others), others, payload)] if len(others) else []
-
-    @staticmethod
-    def _rotations(nbytes: Floats, layout: Layout) -> Rounds:
-        """Everyone sends `nbytes` (b, 1) or (b, p) to everyone else; all receivers are windows of one array."""
-        p = layout.workers
-        refuse_messages(p * (p - 1))
-        workers = np.arange(p)
-        around = np.concatenate([workers, workers])
-        payload = np.broadcast_to(nbytes, (len(nbytes), p))
-        return [Round(workers, around[t : t + p], payload) for t in range(1, p)]

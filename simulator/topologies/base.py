@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -25,10 +27,10 @@ Rounds = list[Round]
 
 
 class Choice(NamedTuple):
-    """Which payloads a topology carries, a mask (b,), and how: what the result calls it, and its protocol.
+    """The payloads that a topology carries, as a mask (b,), and the name of this choice in the result.
 
-    `efficiency`: share of the bandwidth that the chosen wire protocol leaves to the payload; None where the fabric's
-    own protocols say that.
+    `efficiency`: share of the bandwidth that the chosen protocol leaves to the payload; None: as the fabric's own
+    `protocols` say.
     """
 
     topology: Topology
@@ -40,20 +42,20 @@ class Choice(NamedTuple):
 class Topology(Component, family="topology"):
     """Base of all topologies.
 
-    A primitive takes payloads `nbytes` (b,), b of them side by side, and returns rounds whose `nbytes` are (b, m).
-    `style` says what a sparsifier should ask for: sums and gathers among peers, or push and pull. Where `concurrent`
-    is true, several exchanges are under way at once and share the links; otherwise one follows the other.
+    A primitive takes b payloads at once, `nbytes` (b,), and returns rounds whose `nbytes` are (b, m). `style` tells a
+    sparsifier which steps to use: sums and gathers among peers, or push and pull. If `concurrent` is true, several
+    exchanges are under way at once and share the links; otherwise they follow each other.
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "collective"
     concurrent: ClassVar[bool] = False
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
-        """Who takes part in this topology on a cluster."""
+        """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Which topology carries which payloads, as masks (b,): itself all of them, unless it mixes others."""
+        """Which topology carries which payloads: this one carries all, unless it combines others."""
         return [Choice(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -65,7 +67,7 @@ class Topology(Component, family="topology"):
         raise self._cannot("all-gather")
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads over all workers, each keeping one part."""
+        """Sum payloads over all workers; each worker keeps one part."""
         raise self._cannot("reduce-scatter")
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -73,11 +75,11 @@ class Topology(Component, family="topology"):
         raise self._cannot("broadcast")
 
     def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """Push payloads to the servers and pull the results: phases, each waiting for the one before."""
+        """Push payloads to the servers and pull the results: phases, each of which waits for the one before."""
         raise self._cannot("push and pull")
 
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """The phases of one step; `slot` tells buckets apart where the place of a server depends on it."""
+        """The phases of one step; `slot` is the bucket's number, by which servers may be chosen."""
         one = np.array([0.0])
         match step:
             case AllReduce(nbytes):
@@ -99,26 +101,26 @@ class Topology(Component, family="topology"):
             if getattr(type(self), name) is not getattr(Topology, name)
         ]
         return expected(
-            f"a topology that can do {primitive}",
+            f"a topology with {primitive}",
             self.kind,
-            f"{self.kind} does {', '.join(able) or 'nothing'}",
+            f"{self.kind} has {', '.join(able) or 'no primitive'}",
         )
 
 
 def shift(members: Ints, distance: int = 1) -> Ints:
-    """Who each member sends to on a ring."""
+    """The member that each member sends to on a ring."""
     return np.roll(members, -distance)
 
 
 def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
-    """Everyone sends `nbytes` (b, 1) or (b, m) to the next on a ring of `members`, `repeat` times over."""
+    """Each member sends `nbytes` (b, 1) or (b, m) to the next one on a ring of `members`, `repeat` times."""
     if len(members) < 2 or repeat < 1:
         return []
     return [Round(members, shift(members), np.broadcast_to(nbytes, (len(nbytes), len(members))), repeat)]
 
 
 def ring_gather(members: Ints, sizes: Floats) -> Rounds:
-    """Ring all-gather of unequal blocks `sizes` (b, m): in round t, place i sends the block of place i - t."""
+    """Ring all-gather of blocks of `sizes` (b, m): in round t, member i sends the block of member i - t."""
     if len(members) < 2:
         return []
     if np.all(sizes == sizes[:, :1]):
@@ -128,10 +130,25 @@ def ring_gather(members: Ints, sizes: Floats) -> Rounds:
 
 
 def binomial_levels(members: Ints) -> list[tuple[Ints, Ints]]:
-    """Pairs (parent, child) of a binomial broadcast from the first member, level by level, ceil(log2 m) of them."""
+    """Pairs (parents, children) of a binomial broadcast from the first member: ceil(log2 m) levels."""
     count, levels, have = len(members), [], 1
     while have < count:
         senders = np.arange(min(have, count - have))
         levels.append((members[senders], members[senders + have]))
         have *= 2
     return levels
+
+
+def merge_rounds(groups: Sequence[Rounds]) -> Rounds:
+    """The rounds of several groups that run at the same time; repeats are written out if the groups differ in them."""
+    if len({tuple(item.repeat for item in rounds) for rounds in groups}) > 1:
+        groups = [[replace(item, repeat=1) for item in rounds for _ in range(item.repeat)] for rounds in groups]
+    return [
+        Round(
+            np.concatenate([item.src for item in items]),
+            np.concatenate([item.dst for item in items]),
+            np.concatenate([item.nbytes for item in items], axis=1),
+            items[0].repeat,
+        )
+        for items in zip(*groups, strict=True)
+    ]

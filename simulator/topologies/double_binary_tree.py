@@ -17,27 +17,27 @@ from simulator.units import PositiveBytes
 class DoubleBinaryTree(Topology, kind="double_binary_tree"):
     """Two complementary binary trees over the nodes, each carrying half of the payload, chunk after chunk.
 
-    No node is inner in both trees, so none sends or receives more than 2S for an all-reduce (Sanders, Speck and Traeff
-    2009; NCCL since 2.4). In every round each node passes one chunk of S/2C on, up and down in both trees at once; the
-    root sends a chunk down as soon as it is summed. On an idle, homogeneous fabric with one GPU per node, C chunks and
-    height h = floor(log2 p): at most (C + 2h)(alpha + 2S/(CB)), which tends to 2S/B; broadcast at most
-    (C + h + 1)(alpha + S/(CB)). Every chunk pays its start-up. Inside a node the trees go on as a chain from its first
-    GPU, as in NCCL; there is no tree for gathers and scatters.
+    No node is an inner node of both trees, so that none sends or receives more than 2S for an all-reduce (Sanders,
+    Speck and Traeff 2009; NCCL since 2.4). In every round each node passes on one chunk of S/2C, up and down in both
+    trees at once; the root sends a chunk down as soon as it is summed. On an idle, homogeneous fabric with one GPU per
+    node, C chunks and height h = floor(log2 p): at most (C + 2h)(alpha + 2S/(CB)), which tends to 2S/B; broadcast at
+    most (C + h + 1)(alpha + S/(CB)). Every chunk has its own start-up. Inside a node the trees continue as a chain from
+    its first GPU, as in NCCL. There is no tree for gathers and scatters.
 
-    `chunk`: bytes of one tree's chunk; larger where there would be more than `max_chunks` of them. Their number is a
-    power of two, the same for all payloads priced together.
+    `chunk`: bytes of a chunk of one tree; chunks are larger if there would be more than `max_chunks` of them. The
+    number of chunks is a power of two.
     """
 
     chunk: PositiveBytes = 512 * 2.0**10
     max_chunks: int = Field(default=64, ge=1, le=2**20)
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Itself, for payloads of the same number of chunks at a time."""
+        """One choice for each number of chunks."""
         counts = self._chunks(nbytes)
         return [Choice(self, counts == count, self.kind) for count in np.unique(counts)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Reduce up both trees and broadcast down them, pipelined into each other."""
+        """Reduce up both trees and broadcast down them, as one pipeline."""
         g = layout.gpus_per_node
         wave = _chains(np.arange(layout.nodes), g, np.zeros(layout.nodes, dtype=np.int64)).reversed(g - 2)
         waves = [wave, wave]
@@ -53,12 +53,12 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
         return self._rounds(waves, nbytes)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Worker 0 feeds both roots; the trees are over the other nodes."""
+        """Worker 0 sends to both roots; the trees are over the other nodes."""
         g = layout.gpus_per_node
         own = _chains(np.array([0]), g, np.array([0]))
         waves = [own, own]
         for tree in two_trees(layout.nodes - 1) if layout.nodes > 1 else ():
-            heads, sources = (tree.node + 1) * g, (tree.parent + 1) * g  # above the root stands node 0
+            heads, sources = (tree.node + 1) * g, (tree.parent + 1) * g  # node 0 is the parent of the roots
             waves += [_Wave(sources, heads, tree.depth), _chains(tree.node + 1, g, tree.depth + 1)]
         return self._rounds(waves, nbytes)
 
@@ -70,7 +70,7 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
         return counts
 
     def _rounds(self, waves: list[_Wave], nbytes: Floats) -> Rounds:
-        """Rounds in which the same messages are under way are one round, repeated."""
+        """Rounds of all waves; successive rounds with the same messages are one repeated round."""
         src, dst, start = (np.concatenate(columns) for columns in zip(*waves, strict=True))
         chunks = int(self._chunks(nbytes).max(initial=1))
         payload, rounds = nbytes[:, None] / (2 * chunks), []
@@ -91,22 +91,22 @@ class Tree(NamedTuple):
 
 
 class _Wave(NamedTuple):
-    """Edges (e,) and the round in which each carries its first chunk; it carries one more in each round after."""
+    """Edges (e,), and the round in which each of them carries its first chunk; each later round carries one more."""
 
     src: Ints
     dst: Ints
     start: Ints
 
     def reversed(self, last: int) -> _Wave:
-        """The same edges the other way round, in the opposite order, when the last is to start."""
+        """The edges in the opposite direction and order; the last of them starts in round `last`."""
         return _Wave(self.dst, self.src, last - self.start)
 
 
 def two_trees(nodes: int) -> tuple[Tree, Tree]:
-    """Two binary trees over `nodes` of the same shape, of height floor(log2 nodes); no node is inner in both.
+    """Two binary trees over `nodes` of equal shape and height floor(log2 nodes); no node is an inner node of both.
 
-    The first is the search tree over 1 ... n in which odd numbers are leaves, and a number with i zeros at its end has
-    height i; the second is its mirror image, or, with an odd number of nodes, shifted by one.
+    The first is the search tree over 1 ... n in which odd numbers are leaves and a number with i binary zeros at its
+    end has height i. The second is its mirror image, or, for an odd number of nodes, the first one shifted by one.
     """
     places = np.arange(1, nodes + 1)
     lowest = places & -places
@@ -125,6 +125,6 @@ def two_trees(nodes: int) -> tuple[Tree, Tree]:
 
 
 def _chains(nodes: Ints, gpus: int, start: Ints) -> _Wave:
-    """Along the GPUs of every node from its first, which holds its first chunk before round `start` (n,)."""
+    """Chains over the GPUs of every node from its first GPU, which has the first chunk before round `start` (n,)."""
     heads, hops = np.meshgrid(nodes * gpus, np.arange(gpus - 1), indexing="ij")
     return _Wave((heads + hops).ravel(), (heads + hops + 1).ravel(), (start[:, None] + hops).ravel())

@@ -1,4 +1,4 @@
-"""Halving and doubling: few start-ups, and as few bytes as the ring sends."""
+"""Halving and doubling: few start-ups, and no more bytes than on a ring."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from simulator.topologies.base import Rounds, Topology, binomial_levels
 class HalvingDoubling(Topology, kind="halving_doubling"):
     """Pairs exchange halves: reduce-scatter by recursive halving, all-gather by recursive doubling.
 
-    On an idle, homogeneous fabric with one GPU per node and p = 2^m: all-reduce 2 log2(p) alpha + 2 (p-1)/p S/B, each
-    half of it half as much, broadcast (scatter, then all-gather: van de Geijn 1994) as the all-reduce. The largest
-    parts go to the nearest worker. Elsewhere the r = p - 2^m workers too many hand their whole vector to a neighbour
-    first and receive the result last: 2 (alpha + S/B) more (Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005).
+    On an idle, homogeneous fabric with one GPU per node and p = 2^m: all-reduce 2 log2(p) alpha + 2 (p-1)/p S/B;
+    reduce-scatter and all-gather half of it; broadcast (scatter, then all-gather: van de Geijn 1994) as much as the
+    all-reduce. The largest parts go to the nearest worker. For other p, the r = p - 2^m extra workers first send their
+    whole vector to a neighbour and receive the result at the end: 2 (alpha + S/B) more (Rabenseifner 2004; Thakur,
+    Rabenseifner and Gropp 2005).
     """
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Halve, then double; workers too many hand in their vector before and receive the sum after."""
-        members, extras = paired(layout.workers)
+        """Halve, then double; extra workers send their vector before and receive the sum after."""
+        members, extras = split_into_pairs(layout.workers)
         whole = nbytes[:, None]
         share = whole / len(members)
         core = halving(members, share) + doubling(members, share)
         return [*hand_in(members, extras, whole), *core, *hand_out(members, extras, whole)]
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Halve; those with a partner too many sum two parts and send one of them on."""
-        members, extras = paired(layout.workers)
+        """Halve; partners of extra workers sum two parts and send one of them on."""
+        members, extras = split_into_pairs(layout.workers)
         whole = nbytes[:, None]
         part = whole / layout.workers
         parts = part * np.where(np.arange(len(members)) < len(extras), 2, 1) if len(extras) else part
@@ -39,8 +40,8 @@ class HalvingDoubling(Topology, kind="halving_doubling"):
         ]
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Double, whatever the blocks' sizes; workers too many receive all but their own block at the end."""
-        members, extras = paired(layout.workers)
+        """Double, whatever the sizes of the blocks; extra workers receive all other blocks at the end."""
+        members, extras = split_into_pairs(layout.workers)
         own, held = nbytes[:, extras], nbytes[:, members]
         held[:, : len(extras)] += own
         if not len(extras) and np.all(nbytes == nbytes[:, :1]):
@@ -49,18 +50,18 @@ class HalvingDoubling(Topology, kind="halving_doubling"):
         return [*hand_in(members, extras, own), *doubling(members, held), *hand_out(members, extras, others)]
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Worker 0 scatters parts down a binomial tree, then all gather them by doubling."""
-        members, extras = paired(layout.workers)
+        """Worker 0 scatters parts down a binomial tree, then all workers gather them by doubling."""
+        members, extras = split_into_pairs(layout.workers)
         whole, scatter = nbytes[:, None], []
         for level, (parents, children) in enumerate(binomial_levels(members)):
             scatter.append(Round(parents, children, _each(whole / 2 ** (level + 1), parents)))
         return [*scatter, *doubling(members, whole / len(members)), *hand_out(members, extras, whole)]
 
 
-def paired(workers: int) -> tuple[Ints, Ints]:
-    """The 2^m workers that halve and double, and those too many; the i-th of these belongs to the i-th of those.
+def split_into_pairs(workers: int) -> tuple[Ints, Ints]:
+    """The 2^m members, which halve and double, and the extra workers; the i-th extra worker is paired with member i.
 
-    Partners are neighbours, so that they stand on the same node where they can; worker 0 is no worker too many.
+    Partners are neighbours, so that they are on the same node if possible. Worker 0 is never an extra worker.
     """
     many = workers - (1 << (workers.bit_length() - 1))
     members = np.concatenate([np.arange(0, 2 * many, 2), np.arange(2 * many, workers)])
@@ -68,7 +69,7 @@ def paired(workers: int) -> tuple[Ints, Ints]:
 
 
 def doubling(members: Ints, held: Floats) -> Rounds:
-    """All-gather among 2^m members that hold `held` bytes, (b, m), or (b, 1) for all alike; the farthest first."""
+    """All-gather among 2^m members that hold `held` bytes, (b, m) or (b, 1), with the farthest partner first."""
     rounds, distance = [], len(members) // 2
     while distance:
         partner = np.arange(len(members)) ^ distance
@@ -79,17 +80,17 @@ def doubling(members: Ints, held: Floats) -> Rounds:
 
 
 def halving(members: Ints, parts: Floats) -> Rounds:
-    """Reduce-scatter among 2^m members that keep `parts` bytes, (b, m) or (b, 1): the all-gather backwards."""
+    """Reduce-scatter among 2^m members that keep `parts` bytes, (b, m) or (b, 1): the all-gather in reverse."""
     return [Round(item.dst, item.src, item.nbytes) for item in reversed(doubling(members, parts))]
 
 
 def hand_in(members: Ints, extras: Ints, nbytes: Floats) -> Rounds:
-    """Workers too many send `nbytes` (b, 1) or (b, r) to their partners; nothing where there are none."""
+    """Extra workers send `nbytes` (b, 1) or (b, r) to their partners; no round without extra workers."""
     return [Round(extras, members[: len(extras)], _each(nbytes, extras))] if len(extras) else []
 
 
 def hand_out(members: Ints, extras: Ints, nbytes: Floats) -> Rounds:
-    """Workers too many receive `nbytes` (b, 1) or (b, r) from their partners; nothing where there are none."""
+    """Extra workers receive `nbytes` (b, 1) or (b, r) from their partners; no round without extra workers."""
     return [Round(members[: len(extras)], extras, _each(nbytes, extras))] if len(extras) else []
 
 

@@ -1,4 +1,4 @@
-"""Hierarchical: inside the nodes first, so that each NIC carries every byte once."""
+"""Hierarchical: first inside the nodes, so that each NIC carries every byte once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
-from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass
+from simulator.topologies.base import Rounds, Topology, merge_rounds, ring_gather, ring_pass
 from simulator.topologies.halving_doubling import HalvingDoubling
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree
@@ -21,9 +21,10 @@ _INTER: dict[str, type[Topology]] = {"ring": Ring, "halving_doubling": HalvingDo
 class Hierarchical(Topology, kind="hierarchical"):
     """Rings inside the nodes, and another topology between the GPUs of equal rank across the nodes.
 
-    All-reduce = reduce-scatter inside, all-reduce of the parts across, all-gather inside: with g GPUs on each of N
-    nodes, 2(g-1)(alpha_l + S/(gB_l)) + 2(N-1)(alpha + S/(NB)) (Cho et al., BlueConnect 2019). `inter`: what runs across
-    the nodes; halving and doubling takes 2 log2(N) start-ups instead of 2(N-1), a tree as many and log2(N) times S.
+    All-reduce = reduce-scatter inside, all-reduce of the parts across the nodes, all-gather inside. With g GPUs on each
+    of N nodes: 2(g-1)(alpha_l + S/(gB_l)) + 2(N-1)(alpha + S/(NB)) (Cho et al., BlueConnect 2019). `inter` is the
+    topology across the nodes; halving and doubling has 2 log2(N) start-ups instead of 2(N-1), a tree has as many and
+    moves log2(N) times S.
     """
 
     inter: Literal["ring", "halving_doubling", "tree"] = "ring"
@@ -41,12 +42,12 @@ class Hierarchical(Topology, kind="hierarchical"):
         ]
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """All-gather across the nodes among equal ranks, then inside of what each rank holds."""
+        """All-gather across the nodes among equal ranks, then all-gather inside of what each rank holds."""
         g, nodes = layout.gpus_per_node, layout.nodes
         blocks = nbytes.reshape(len(nbytes), nodes, g)
         across = self._across("all_gather", [blocks[:, :, rank] for rank in range(g)], layout)
         held = blocks.sum(axis=1)
-        inside = _together([ring_gather(self._node(node, layout), held) for node in range(nodes)])
+        inside = merge_rounds([ring_gather(self._node(node, layout), held) for node in range(nodes)])
         return across + inside
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -60,12 +61,12 @@ class Hierarchical(Topology, kind="hierarchical"):
     def _inside(self, nbytes: Floats, layout: Layout) -> Rounds:
         g = layout.gpus_per_node
         rings = [ring_pass(self._node(n, layout), nbytes[:, None] / g, g - 1) for n in range(layout.nodes)]
-        return _together(rings)
+        return merge_rounds(rings)
 
     def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
-        """A primitive among the GPUs of rank 0, 1, ... of all nodes, one payload each, side by side."""
+        """A primitive among the GPUs of rank 0 of all nodes, of rank 1, ..., one payload for each rank, at once."""
         inter, nodes, g = _INTER[self.inter](), Layout(layout.nodes, 1), layout.gpus_per_node
-        return _together(
+        return merge_rounds(
             [
                 [
                     replace(item, src=item.src * g + rank, dst=item.dst * g + rank)
@@ -77,24 +78,9 @@ class Hierarchical(Topology, kind="hierarchical"):
 
     @staticmethod
     def _shares(nbytes: Floats, layout: Layout) -> list[Floats]:
-        """What each rank of a node holds after the reduce-scatter inside."""
+        """Bytes that each rank of a node holds after the reduce-scatter inside."""
         return [nbytes / layout.gpus_per_node] * layout.gpus_per_node
 
     @staticmethod
     def _node(node: int, layout: Layout) -> Ints:
         return np.arange(layout.gpus_per_node) + node * layout.gpus_per_node
-
-
-def _together(groups: Sequence[Rounds]) -> Rounds:
-    """Rounds of several groups that run side by side; repeats are written out where only some groups have them."""
-    if len({tuple(item.repeat for item in rounds) for rounds in groups}) > 1:
-        groups = [[replace(item, repeat=1) for item in rounds for _ in range(item.repeat)] for rounds in groups]
-    return [
-        Round(
-            np.concatenate([item.src for item in items]),
-            np.concatenate([item.dst for item in items]),
-            np.concatenate([item.nbytes for item in items], axis=1),
-            items[0].repeat,
-        )
-        for items in zip(*groups, strict=True)
-    ]

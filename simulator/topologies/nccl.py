@@ -1,4 +1,4 @@
-"""NCCL's own mixture: a tree for tiny payloads, the ring for the rest, or what its tuning chooses."""
+"""NCCL: a tree for small payloads and a ring for the others, or what NCCL's tuning chooses."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from simulator.units import Bytes
 
 
 class Nccl(Topology, kind="nccl"):
-    """All-reduce by tree up to `tree_up_to` bytes, by ring above; gathers and scatters are always rings.
+    """All-reduce by tree up to `tree_up_to` bytes and by ring above; gathers and scatters are always rings.
 
-    The default is where NCCL 2.6.4 changes over on 32 ranks on 8 nodes over sockets: 8 KiB still take half of what the
-    ring's start-up would (dexhunter/allreduce-experiments, 2020). NCCL has no tree for gathers.
+    The default is where NCCL 2.6.4 changes from tree to ring with 32 ranks on 8 nodes over sockets: 8 KiB still take
+    half as long as the start-up of the ring (dexhunter/allreduce-experiments, 2020). NCCL has no tree for gathers.
 
-    With `tuning`, algorithm and protocol are the fastest by NCCL's own model of every payload. Rows of a `tuner`
-    plug-in, written out or in a .csv file, come before it: the first that fits a payload decides. Trees are double
-    binary trees then. LL leaves half of the bandwidth, LL128 120 of 128 bytes, Simple all of it (NVIDIA/nccl,
-    src/graph/tuning.cc, v2.30.7, 2025); the start-up of a message stays the fabric's.
+    With `tuning`, each payload takes the algorithm and protocol that are fastest by NCCL's own model. Rows of a `tuner`
+    plug-in, written out or in a .csv file, take precedence: the first row that fits a payload decides. Trees are then
+    double binary trees. LL leaves half of the bandwidth, LL128 120 of 128 bytes, Simple all of it (NVIDIA/nccl,
+    src/graph/tuning.cc, v2.30.7, 2025). The start-up of a message is still the fabric's.
     """
 
     tree_up_to: Bytes = 8 * 2.0**10
@@ -38,13 +38,13 @@ class Nccl(Topology, kind="nccl"):
     ] = ()
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Tree and ring, each with the payloads that it carries; by protocol too, where that is chosen."""
+        """Tree and ring with the payloads that each carries; one choice per protocol if protocols are chosen."""
         small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
         if self.tuning is None and not self.tuner:
             return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
-        picked, made = self._picked(primitive, nbytes, layout), []
-        for number in np.unique(picked):
-            mask = picked == number
+        chosen, made = self._chosen_numbers(primitive, nbytes, layout), []
+        for number in np.unique(chosen):
+            mask = chosen == number
             if number < 0:
                 made += [Choice(Tree(), mask & small, "tree"), Choice(Ring(), mask & ~small, "ring")]
                 continue
@@ -55,32 +55,32 @@ class Nccl(Topology, kind="nccl"):
             made += [Choice(part.topology, part.mask & mask, label, efficiency) for part in parts]
         return made
 
-    def _picked(self, primitive: str, nbytes: Floats, layout: Layout) -> Ints:
-        """The number of the chosen (algorithm, protocol) of each payload (b,); -1 where nothing chooses."""
-        picked = np.full(len(nbytes), -1, dtype=np.int64)
+    def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout) -> Ints:
+        """The number of the chosen pair of algorithm and protocol for each payload (b,); -1 if nothing chooses."""
+        chosen = np.full(len(nbytes), -1, dtype=np.int64)
         if self.tuning is not None:
             time = self.tuning.seconds(primitive, nbytes, layout)
-            picked = time.reshape(-1, len(nbytes)).argmin(axis=0)
+            chosen = time.reshape(-1, len(nbytes)).argmin(axis=0)
         protocols = [name.lower() for name in PROTOCOLS]
-        for row in reversed(self.tuner):  # the first row that fits comes last, and stands
-            chosen = ALGORITHMS.index(row.algorithm) * len(PROTOCOLS) + protocols.index(row.protocol)
-            picked[row.matches(primitive, nbytes, layout)] = chosen
-        return picked
+        for row in reversed(self.tuner):  # the first row that fits overwrites the others
+            number = ALGORITHMS.index(row.algorithm) * len(PROTOCOLS) + protocols.index(row.protocol)
+            chosen[row.matches(primitive, nbytes, layout)] = number
+        return chosen
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of payloads that all go the same way: that of the largest."""
+        """The rounds of the topology that carries the largest payload."""
         largest = np.array([nbytes.max(initial=0.0)])
-        chosen = [choice.topology for choice in self.choices("all_reduce", largest, layout) if choice.mask.all()]
-        return chosen[0].all_reduce(nbytes, layout)
+        topologies = [choice.topology for choice in self.choices("all_reduce", largest, layout) if choice.mask.all()]
+        return topologies[0].all_reduce(nbytes, layout)
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The ring's."""
+        """As on a ring."""
         return Ring().all_gather(nbytes, layout)
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The ring's."""
+        """As on a ring."""
         return Ring().reduce_scatter(nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The ring's."""
+        """As on a ring."""
         return Ring().broadcast(nbytes, layout)

@@ -1,4 +1,4 @@
-"""Rows of an NCCL tuner plug-in: which algorithm and protocol for which collective, size and cluster."""
+"""Rows of an NCCL tuner plug-in: the algorithm and protocol for a collective, a size and a cluster."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _WHOLE = re.compile(r"-?[0-9]{1,30}")
 
 
 class TunerRow(Spec):
-    """One row: sizes from `min_bytes` to `max_bytes` go by `algorithm` and `protocol`; -1 is any.
+    """One row: sizes from `min_bytes` to `max_bytes` take `algorithm` and `protocol`; -1 stands for any value.
 
     Columns and meaning are those of NCCL's example tuner plug-in (NVIDIA/nccl, plugins/tuner/example, v2.30.7, 2025).
-    `channels` changes no price here. A row for more than one operation in a group (`pipe_ops`) or for registered
-    buffers (`registered: 1`) never applies.
+    `channels` changes no time here. A row for several operations in a group (`pipe_ops`) or for registered buffers
+    (`registered: 1`) never applies.
 
-    - `collective`: that the row is about.
+    - `collective`: to which the row applies.
     - `nodes`: of the job.
     - `ranks`: workers of the job.
     - `registered`: of registered buffers.
@@ -63,7 +63,7 @@ class TunerRow(Spec):
         return self
 
     def matches(self, primitive: str, nbytes: Floats, layout: Layout) -> npt.NDArray[np.bool_]:
-        """Which payloads (b,) the row decides. NCCL has trees for all-reduce only, and passes other such rows over."""
+        """The payloads (b,) to which the row applies. NCCL has trees for all-reduce only."""
         fits = (
             self.collective == primitive.replace("_", "")
             and (self.algorithm == "ring" or self.collective == "allreduce")
@@ -76,7 +76,7 @@ class TunerRow(Spec):
 
 
 def read_tuner(path: Path) -> tuple[TunerRow, ...]:
-    """Rows of a tuner plug-in's file: 5 to 10 columns; blank lines, # comments and a line of headings are passed over.
+    """Rows of a tuner plug-in's file with 5 to 10 columns; blank lines, # comments and a heading are skipped.
 
     Raises InputError that names file, line and column.
     """
@@ -86,17 +86,17 @@ def read_tuner(path: Path) -> tuple[TunerRow, ...]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file)
-            for written in reader:
-                cells = [cell.strip().lower() for cell in written]
+            for line in reader:
+                cells = [cell.strip().lower() for cell in line]
                 if not any(cells) or cells[0].startswith("#") or cells[0] == "collective_type":
                     continue
                 count += 1
                 if count > MAX_ROWS:
                     raise InputError(Problem(f"{path}:{reader.line_num}", f"at most {MAX_ROWS} rows", "more"))
-                wrong = list(_wrong(cells, f"{path}:{reader.line_num}"))
-                if not wrong:
+                found = _find_problems(cells, f"{path}:{reader.line_num}")
+                if not found:
                     rows.append(_row(cells))
-                problems += wrong
+                problems += found
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(Problem(str(path), "a readable CSV file", format_value(str(error)))) from None
     if problems:
@@ -105,20 +105,20 @@ def read_tuner(path: Path) -> tuple[TunerRow, ...]:
 
 
 def rows_of(value: Any, info: ValidationInfo) -> Any:
-    """Rows as they are, or those of the `.csv` file that is named, beside the file that names it."""
+    """The rows, or those of the `.csv` file of this name, in the folder of the file that names it."""
     if not isinstance(value, str):
         return value
     path = ((info.context or {}).get("near") or Path()) / value
     if not value.endswith(".csv") or not os.path.isfile(path):
-        raise expected("rows, or the name of a .csv file beside this one", format_value(value))
+        raise expected("rows, or the name of a .csv file in the folder of this file", format_value(value))
     try:
         return read_tuner(path)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
 
 
-def _wrong(cells: list[str], where: str) -> list[Problem]:
-    """What is wrong with one line."""
+def _find_problems(cells: list[str], where: str) -> list[Problem]:
+    """The problems of one line."""
     if not _NEEDED <= len(cells) <= len(_COLUMNS):
         columns = f"{_NEEDED} to {len(_COLUMNS)} columns"
         return [Problem(where, columns, str(len(cells)), f"in this order: {', '.join(_COLUMNS)}")]
@@ -139,7 +139,7 @@ def _wrong(cells: list[str], where: str) -> list[Problem]:
 
 
 def _row(cells: list[str]) -> TunerRow:
-    """A row of cells that are all right."""
+    """The row of cells without problems."""
     values: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=False))
     numbers = {column: int(text) for column, text in values.items() if column not in _WORDS}
     sizes = {column: min(float(numbers[column]), MOST_BYTES) for column in ("min_bytes", "max_bytes")}

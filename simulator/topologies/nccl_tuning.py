@@ -1,4 +1,4 @@
-"""NCCL's own model of its time, by which it chooses an algorithm and a protocol."""
+"""NCCL's own model of the time of a collective, by which it chooses algorithm and protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.units import BytesPerSecond, Seconds
 ALGORITHMS = ("tree", "ring")
 PROTOCOLS = ("LL", "LL128", "Simple")
 EFFICIENCY = {"LL": 0.5, "LL128": 120 / 128, "Simple": 1.0}
-"""Share of the wire that carries payload: LL sends a flag with every 4 bytes, LL128 one with every 120."""
+"""Share of the bandwidth that carries payload: LL sends a flag with every 4 bytes, LL128 one with every 120."""
 
 # All constants: NVIDIA/nccl, src/graph/tuning.cc, v2.30.7, 2025. Rows: tree, ring; columns: LL, LL128, Simple.
 _BASE = np.array([(6.8, 14.0, 8.4), (6.6, 14.0, 8.4)]) * 1e-6
@@ -24,12 +24,12 @@ _HOP = {
     "pci": np.array([(1.0, 1.9, 4.0), (1.0, 2.5, 5.7)]) * 1e-6,
     "net": np.array([(5.0, 8.5, 14.0), (2.7, 4.0, 14.0)]) * 1e-6,
 }
-_POST = {"intel": 1e-6, "amd": 2e-6}  # what posting one message to the network takes; three times as much for Simple
+_POST = {"intel": 1e-6, "amd": 2e-6}  # seconds to post one message to the network; three times as much for Simple
 
-# The most that LL carries over all channels, in bytes per second: on one node; on two nodes, and on more.
+# Highest rate of LL over all channels, in bytes per second: on one node; on two nodes, and on more.
 _LL_MOST_INSIDE = {"volta": 39.0e9, "ampere": 87.7e9, "hopper": 141.0e9, "blackwell": 282.0e9}
 _LL_MOST_ACROSS = {"intel": (39.0e9, 20.4e9), "amd": (22.5e9, 19.0e9)}
-# The most that one channel carries, in bytes per second: on one node, on two, and on more.
+# Highest rate of one channel, in bytes per second: on one node, on two, and on more.
 _RING_LL128 = {"volta": 20.0e9, "ampere": 20.0e9, "hopper": 36.7e9, "blackwell": 40.0e9}
 _TREE_LL128 = {
     "volta": (20.0e9, 20.0e9, 20.0e9),
@@ -57,17 +57,17 @@ _TREE_LEFT = np.array(
 
 
 class NcclTuning(Spec):
-    """What NCCL knows of the machines when it chooses: time = latency + bytes / bandwidth, the least of them wins.
+    """What NCCL knows about the machines when it chooses the smallest time = latency + bytes / bandwidth.
 
-    `channels` as NCCL opens them; `intra_bandwidth` is what all of them together carry inside a node (NCCL takes it for
-    two nodes as well), `inter_bandwidth` across nodes (default: as much). `net_latency` is the network's own start-up,
-    on top of NCCL's constants. `ll128`: NCCL has it on over NVLink, with GPUs of one kind and NICs near them; say so
-    where it is off. The constants are NVIDIA/nccl's, src/graph/tuning.cc, v2.30.7, 2025. NVLS, CollNet and PAT are not
-    among the candidates.
+    `channels`: number that NCCL opens. `intra_bandwidth`: what all channels together carry inside a node (NCCL uses it
+    for two nodes as well); `inter_bandwidth`: across nodes (default: the same). `net_latency`: start-up of the network,
+    added to NCCL's constants. `ll128`: set it to false if NCCL does not use LL128; it does over NVLink, with GPUs of
+    one kind and NICs near them. The constants are those of NVIDIA/nccl, src/graph/tuning.cc, v2.30.7, 2025. NVLS,
+    CollNet and PAT are not among the candidates.
 
-    - `gpu`: generation.
-    - `cpu`: vendor.
-    - `intra`: what joins the GPUs of a node.
+    - `gpu`: generation of the GPUs.
+    - `cpu`: vendor of the CPUs.
+    - `intra`: links between the GPUs of a node.
     """
 
     gpu: Literal["volta", "ampere", "hopper", "blackwell"]
@@ -80,7 +80,7 @@ class NcclTuning(Spec):
     ll128: bool = True
 
     def seconds(self, primitive: str, nbytes: Floats, layout: Layout) -> Floats:
-        """Predicted seconds (2, 3, b) by algorithm, protocol and payload; infinite for what NCCL does not have."""
+        """Predicted seconds (2, 3, b) by algorithm, protocol and payload; infinite for pairs that NCCL lacks."""
         latency = np.repeat(self._latency(primitive, layout)[:, :, None], len(nbytes), axis=2)
         bandwidth = np.repeat(self._bandwidth(primitive, layout)[:, :, None], len(nbytes), axis=2)
         power = np.floor(np.log2(np.maximum(nbytes, 1.0) / 64)).astype(np.int64)
@@ -97,10 +97,10 @@ class NcclTuning(Spec):
         return time
 
     def _latency(self, primitive: str, layout: Layout) -> Floats:
-        """Start-up of the whole collective, (2, 3)."""
+        """Start-up of the whole collective (2, 3)."""
         nodes, each = layout.nodes, layout.gpus_per_node
         inside = _HOP[self.intra]
-        # With one GPU per node nothing hides a ring's hops, and NCCL takes the tree's.
+        # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
         across = _HOP["net"][[0, 0]] if each == 1 else _HOP["net"]
         across = across + self.net_latency * np.array([1, 1, 2])
         tree = 2 * ((each - 1) * inside[0] + (nodes.bit_length() - 1) * across[0])

@@ -14,16 +14,16 @@ from simulator.topologies.base import Rounds, Topology, ring_pass
 
 
 class ParameterServer(Topology, kind="parameter_server"):
-    """Servers sum what the workers push; dedicated machines or co-located with the nodes.
+    """Servers sum what the workers push; servers are machines of their own, or run on the workers' nodes.
 
-    `placement: sharded` splits every payload evenly over the servers: 2(alpha + nS/(sB)) for n pushers, S each, s
-    servers (Li et al. 2014). `round_robin` sends whole buckets to the servers in turn, so a few large tensors load them
-    unevenly. With `local_aggregation` the GPUs of a node sum among themselves first and the node pushes once (BytePS
-    2020); `servers: 0` means one per node.
+    `placement: sharded` splits every payload evenly over the servers: 2(alpha + nS/(sB)) for n pushers of S bytes and s
+    servers (Li et al. 2014). `round_robin` sends whole buckets to the servers in turn, so that a few large tensors load
+    them unevenly. With `local_aggregation` the GPUs of a node first sum their gradients, and the node pushes once
+    (BytePS 2020).
 
-    - `servers`: how many.
-    - `colocated`: whether they share the nodes, and their NICs, with the workers.
-    - `placement`: which of the two.
+    - `servers`: number of servers; 0: one per node.
+    - `colocated`: whether servers share the nodes and their NICs with the workers.
+    - `placement`: how payloads are placed on the servers.
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "push_pull"
@@ -35,11 +35,11 @@ class ParameterServer(Topology, kind="parameter_server"):
     local_aggregation: bool = True
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
-        """Workers, and the servers behind them."""
+        """The workers, then the servers."""
         return Layout(nodes, gpus_per_node, self.servers or nodes, self.colocated)
 
     def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """Sum inside the node, push, pull, spread inside the node: empty phases are left out."""
+        """Reduce-scatter inside the nodes, push, pull, all-gather inside the nodes; empty phases are left out."""
         g = layout.gpus_per_node if self.local_aggregation else 1
         pushers = np.arange(layout.workers)
         servers = layout.workers + self._servers(layout, slot)
@@ -63,7 +63,7 @@ class ParameterServer(Topology, kind="parameter_server"):
 
     @staticmethod
     def _inside(nbytes: Floats, layout: Layout) -> Rounds:
-        """A ring pass inside every node: reduce-scatter before the push, all-gather after the pull."""
+        """A ring inside every node: the reduce-scatter before the push, or the all-gather after the pull."""
         g, workers = layout.gpus_per_node, np.arange(layout.workers)
         following = workers - workers % g + (workers + 1) % g
         (inside,) = ring_pass(np.arange(g), nbytes[:, None] / g, g - 1)

@@ -1,4 +1,4 @@
-"""Recursive doubling: the fewest start-ups, the whole payload every time."""
+"""Recursive doubling: the fewest start-ups, with the whole payload in every round."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
 from simulator.topologies.base import Rounds, Topology
-from simulator.topologies.halving_doubling import HalvingDoubling, hand_in, hand_out, paired
+from simulator.topologies.halving_doubling import HalvingDoubling, hand_in, hand_out, split_into_pairs
 from simulator.topologies.tree import Tree
 
 
@@ -16,14 +16,14 @@ class RecursiveDoubling(Topology, kind="recursive_doubling"):
 
     On an idle, homogeneous fabric with one GPU per node and p = 2^m: all-reduce log2(p) (alpha + S/B), all-gather
     log2(p) alpha + (p-1)/p T/B for T bytes in all, broadcast (binomial) log2(p) (alpha + S/B). Doubling cannot
-    scatter, so reduce-scatter halves: log2(p) alpha + (p-1)/p S/B. Elsewhere the p - 2^m workers too many hand in
-    their payload first and receive the result last, 2 (alpha + S/B) more for the all-reduce (Thakur, Rabenseifner and
-    Gropp 2005).
+    scatter, so that reduce-scatter is by halving: log2(p) alpha + (p-1)/p S/B. For other p, the p - 2^m extra workers
+    first send their payload to a neighbour and receive the result at the end: 2 (alpha + S/B) more for the all-reduce
+    (Thakur, Rabenseifner and Gropp 2005).
     """
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Everyone exchanges the whole sum so far with its partner, log2(2^m) times."""
-        members, extras = paired(layout.workers)
+        """Every member exchanges the sum that it has so far with its partner, m times."""
+        members, extras = split_into_pairs(layout.workers)
         whole, core, distance = nbytes[:, None], [], 1
         everyone = np.broadcast_to(whole, (len(nbytes), len(members)))
         while distance < len(members):
@@ -32,7 +32,7 @@ class RecursiveDoubling(Topology, kind="recursive_doubling"):
         return [*hand_in(members, extras, whole), *core, *hand_out(members, extras, whole)]
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """By doubling, whatever the blocks' sizes."""
+        """By doubling, whatever the sizes of the blocks."""
         return HalvingDoubling().all_gather(nbytes, layout)
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -40,5 +40,5 @@ class RecursiveDoubling(Topology, kind="recursive_doubling"):
         return HalvingDoubling().reduce_scatter(nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Binomial, as the tree does it: each level doubles those who have the payload."""
+        """The binomial tree: each level doubles the number of workers that have the payload."""
         return Tree().broadcast(nbytes, layout)

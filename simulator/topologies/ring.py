@@ -1,4 +1,4 @@
-"""Ring: bandwidth-optimal, start-up grows with the number of workers."""
+"""Ring: optimal in bandwidth; the start-up grows with the number of workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
 from simulator.models.wiring import Rings
-from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass
+from simulator.topologies.base import Rounds, Topology, merge_rounds, ring_gather, ring_pass
 
 
 class Ring(Topology, kind="ring"):
@@ -28,17 +28,17 @@ class Ring(Topology, kind="ring"):
         return ring_pass(np.arange(p), nbytes[:, None] / p, p - 1)
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """p-1 rounds in which the blocks go round."""
+        """p-1 rounds, in which everyone passes on the block that it received last."""
         return ring_gather(np.arange(layout.workers), nbytes)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """p-1 hops along the chain, unpipelined."""
+        """p-1 hops along the chain, without pipelining."""
         return [Round(np.array([i]), np.array([i + 1]), nbytes[:, None]) for i in range(layout.workers - 1)]
 
     def over(self, rings: Rings, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
-        """A primitive whose payloads are split over several `rings` by what these carry, all under way together.
+        """A primitive whose payloads are split over several `rings`, in proportion to their shares, at the same time.
 
-        What goes over one link in one round is one message. A broadcast goes along the first ring's chain.
+        Bytes over one link in one round are one message. A broadcast goes along the chain of the first ring.
         """
         if primitive == "broadcast":
             chain = np.array(rings[0][0])
@@ -52,13 +52,12 @@ class Ring(Topology, kind="ring"):
             else:
                 passes = (2 if primitive == "all_reduce" else 1) * (layout.workers - 1)
                 parts.append(ring_pass(members, share / whole * nbytes[:, None] / layout.workers, passes))
-        return [_together(items, layout.workers) for items in zip(*parts, strict=True)]
+        return [_one_message_per_pair(item, layout.workers) for item in merge_rounds(parts)]
 
 
-def _together(rounds: tuple[Round, ...], workers: int) -> Round:
-    """One round of several, with one message for each pair of sender and receiver."""
-    keys = np.concatenate([item.src * workers + item.dst for item in rounds])
-    pairs, place = np.unique(keys, return_inverse=True)
-    nbytes = np.zeros((len(rounds[0].nbytes), len(pairs)))
-    np.add.at(nbytes.T, place, np.concatenate([item.nbytes for item in rounds], axis=1).T)
-    return Round(pairs // workers, pairs % workers, nbytes, rounds[0].repeat)
+def _one_message_per_pair(item: Round, workers: int) -> Round:
+    """The round with one message for each pair of sender and receiver, which carries the sum of their bytes."""
+    pairs, position = np.unique(item.src * workers + item.dst, return_inverse=True)
+    nbytes = np.zeros((len(item.nbytes), len(pairs)))
+    np.add.at(nbytes.T, position, item.nbytes.T)
+    return Round(pairs // workers, pairs % workers, nbytes, item.repeat)

@@ -203,7 +203,7 @@ def test_a_fabric_or_algorithm_that_cannot_be_is_an_input_error(tmp_path):
     assert (result.exit_code, "expected one node on fabric nvswitch, got 2 nodes" in result.stderr) == (2, True)
     gathered = write(tmp_path / "y.log", nccl_log(times, hosts=("a", "b"), each=1, program="all_gather"))
     result = attempt(gathered, "--algorithm", "all_gather=double_binary_tree", "--out", tmp_path / "net.yaml")
-    assert (result.exit_code, "expected a topology that can do all-gather" in result.stderr) == (2, True)
+    assert (result.exit_code, "expected a topology with all-gather" in result.stderr) == (2, True)
     for option, value in (("--fit", "speed"), ("--fabric", "absent"), ("--law-from", "5"), ("--algorithm", "x=y")):
         result = attempt(log, option, value, "--out", tmp_path / "net.yaml")
         assert (result.exit_code, result.stderr.startswith(f"{option}: expected ")) == (2, True)

@@ -332,7 +332,7 @@ def test_a_mesh_that_can_not_be(mesh, said):
 def test_a_pair_without_a_link_needs_the_host():
     said = (
         "expected a link between GPUs 0 and 5 of node {}, or `host`, got neither: "
-        "`host` is the bandwidth through host memory; co-located servers are numbered behind the GPUs"
+        "`host` is the bandwidth through host memory; co-located servers are numbered after the GPUs"
     )
     assert refusal(NvlinkMesh(bandwidth=B, links=DGX1).wire, Layout(1, 8)) == said.format(0)
     within = SingleSwitch(bandwidth=B, intra_node=IntraNode(bandwidth=B, mesh=DGX1))
@@ -341,24 +341,27 @@ def test_a_pair_without_a_link_needs_the_host():
     assert "GPUs 0 and 2 of node 0" in refusal(beside.wire, Layout(1, 2, servers=1, colocated=True))
 
 
+OTHER_FABRIC = "for several nodes, choose a fabric between nodes and describe this one as its `intra_node`"
+
+
 @pytest.mark.parametrize(
     ("said", "make", "values"),
     [
         (
-            "expected one node on fabric nvswitch, got 2 nodes: on a fabric between nodes give it as `intra_node`; "
-            "dedicated parameter servers take nodes, co-located ones don't",
+            f"expected one node on fabric nvswitch, got 2 nodes: {OTHER_FABRIC}; "
+            "dedicated parameter servers are nodes too, co-located ones are not",
             NvSwitch(bandwidth=B).wire,
             {"layout": Layout(2, 4)},
         ),
         (
-            "expected one node on fabric nvlink_mesh, got 3 nodes: on a fabric between nodes give it as `intra_node`; "
-            "dedicated parameter servers take nodes, co-located ones don't",
+            f"expected one node on fabric nvlink_mesh, got 3 nodes: {OTHER_FABRIC}; "
+            "dedicated parameter servers are nodes too, co-located ones are not",
             NvlinkMesh(bandwidth=B).wire,
             {"layout": Layout(1, 4, servers=2)},
         ),
         (
             "expected no `intra_node`, got one: "
-            "nvswitch is the inside of the node itself: `bandwidth` and `latency` are its own",
+            "nvswitch is the inside of a node: its `bandwidth` and `latency` are those between the GPUs",
             NvSwitch,
             {"bandwidth": B, "intra_node": {"bandwidth": B}},
         ),
@@ -381,12 +384,12 @@ def test_a_pair_without_a_link_needs_the_host():
         ),
         (
             "expected at most 6 nodes on a torus of 2 x 3, got 7 nodes: "
-            "raise `dimensions`; dedicated servers take nodes, too",
+            "raise `dimensions`; dedicated servers are nodes, too",
             Torus(bandwidth=B, dimensions=(2, 3)).wire,
             {"layout": Layout(6, 1, servers=1)},
         ),
         (
-            "expected dimensions of at most 131072 nodes in all, got [512, 512]: their product is the size",
+            "expected dimensions of at most 131072 nodes, got [512, 512]: the number of nodes is their product",
             Torus,
             {"bandwidth": B, "dimensions": (512, 512)},
         ),

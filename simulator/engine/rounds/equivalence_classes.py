@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
+from simulator.models.hashing import Hashes, splitmix64
 
-Colours = npt.NDArray[np.uint64]
 Key = tuple[int, int]
 
-_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _ODD = np.random.default_rng(0).integers(1, 2**63, 12, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
@@ -104,21 +102,21 @@ def classify(
     made = _Messages(structures, route)
     places, links = _first_colours(place_colours), _first_colours(link_colours)
     pairs = np.zeros(made.pairs, dtype=np.uint64)
-    start = _mix(made.initial)
+    start = splitmix64(made.initial)
     message, count = start, -1
     while True:
         message = start + places[made.src] * _ODD[0] + places[made.dst] * _ODD[1] + pairs[made.pair] * _ODD[9]
         for column, on in enumerate(made.ways.T):
             message = message + np.where(on >= 0, links[on], np.uint64(0)) * _column(column)
-        message = _mix(message)
-        links = _mix(links * _ODD[2] + _sum_on_links(made.ways, message, len(links)))
+        message = splitmix64(message)
+        links = splitmix64(links * _ODD[2] + _sum_on_links(made.ways, message, len(links)))
         places = places * _ODD[3]
-        np.add.at(places, made.src, _mix(message * _ODD[4]))
-        np.add.at(places, made.dst, _mix(message * _ODD[5]))
-        places = _mix(places)
+        np.add.at(places, made.src, splitmix64(message * _ODD[4]))
+        np.add.at(places, made.dst, splitmix64(message * _ODD[5]))
+        places = splitmix64(places)
         pairs = pairs * _ODD[10]
-        np.add.at(pairs, made.pair, _mix(message * _ODD[11]))
-        pairs = _mix(pairs)
+        np.add.at(pairs, made.pair, splitmix64(message * _ODD[11]))
+        pairs = splitmix64(pairs)
         now = sum(len(np.unique(colours)) for colours in (message, links, places))
         if now == count:
             break
@@ -150,15 +148,8 @@ class _Messages:
         )
 
 
-def _first_colours(values: Floats) -> Colours:
-    return _mix(np.unique(values, return_inverse=True)[1].astype(np.uint64) + np.uint64(1))
-
-
-def _mix(value: Colours) -> Colours:
-    """SplitMix64's finaliser (Steele, Lea and Flood 2014), which is one-to-one: different colours stay different."""
-    value = (value ^ (value >> np.uint64(30))) * _MIX[0]
-    value = (value ^ (value >> np.uint64(27))) * _MIX[1]
-    return value ^ (value >> np.uint64(31))
+def _first_colours(values: Floats) -> Hashes:
+    return splitmix64(np.unique(values, return_inverse=True)[1].astype(np.uint64) + np.uint64(1))
 
 
 def _column(number: int) -> np.uint64:
@@ -166,17 +157,17 @@ def _column(number: int) -> np.uint64:
     return np.uint64((0x9E3779B97F4A7C15 * (2 * number + 1)) % 2**64)
 
 
-def _sum_on_links(ways: Ints, message: Colours, links: int) -> Colours:
+def _sum_on_links(ways: Ints, message: Hashes, links: int) -> Hashes:
     """A sum over the messages on each link, which does not depend on their order."""
     total = np.zeros(links, dtype=np.uint64)
     for column, on in enumerate(ways.T):
         known = on >= 0
-        np.add.at(total, on[known], _mix(message[known] * _column(column)))
+        np.add.at(total, on[known], splitmix64(message[known] * _column(column)))
     return total
 
 
 def _quotient(
-    structures: Sequence[Structure], made: _Messages, message: Colours, others: tuple[Colours, Colours, Colours]
+    structures: Sequence[Structure], made: _Messages, message: Hashes, others: tuple[Hashes, Hashes, Hashes]
 ) -> Classes:
     one_place, of_place = np.unique(others[0], return_index=True, return_inverse=True)[1:]
     of_link, of_pair = (np.unique(colours, return_inverse=True)[1] for colours in others[1:])

@@ -285,7 +285,7 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
     text = page_of(tmp_path / "page.html", out, out).text
     assert "Failed: 1 point" in text
     place = text.index("topology double_binary_tree, cluster.nodes 4")
-    assert "expected a topology that can do all-gather, got double_binary_tree" in text[place + 1]
+    assert "expected a topology with all-gather, got double_binary_tree" in text[place + 1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""What is known of the collective library on a fabric: its wire protocols, and collectives that were measured."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from simulator.component import Spec
+from simulator.models.curves import Piecewise, rising
+from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
+
+
+class Protocol(Spec):
+    """A protocol of the collective library, used as long as the payload per worker is small enough.
+
+    NCCL's LL sends 4 bytes of data with a 4-byte flag: it reaches half of the bandwidth, at a low latency.
+
+    - `name`: of the protocol.
+    - `up_to_per_worker`: largest payload per worker that it carries.
+    - `efficiency`: share of the bandwidth that it leaves to the payload.
+    """
+
+    name: str
+    up_to_per_worker: PositiveBytes
+    efficiency: Density = 1.0
+
+
+class MeasuredCollective(Spec):
+    """A collective that was measured with one number of workers: seconds by bytes of payload.
+
+    `bandwidth` and `latency` are those of the fabric that was measured; the curve applies to no other fabric.
+
+    - `primitive`: the collective.
+    - `topology`: kind whose time the curve replaces.
+    - `workers`: number of workers of the measurement; the curve applies to this number only.
+    - `gpus_per_node`: of the cluster that was measured.
+    - `points`: pairs of payload and seconds, payloads rising.
+    - `held_out_mape`: mean absolute relative error on points that were left out.
+    - `source`: where the measurement was published.
+    """
+
+    primitive: Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+    topology: str
+    workers: int = Field(ge=2)
+    gpus_per_node: int = Field(ge=1)
+    bandwidth: BytesPerSecond
+    latency: Seconds
+    points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)
+    held_out_mape: Fraction | None = None
+    source: str
+
+    _checked = field_validator("points")(rising)
+
+    @cached_property
+    def curve(self) -> Piecewise:
+        """The points as a curve, straight on log-log axes between them."""
+        return Piecewise(points=self.points)
+
+    @property
+    def id(self) -> str:
+        """Name of the curve in a result's `calibration`."""
+        return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"

@@ -1,0 +1,65 @@
+"""Steps that many methods have in common: kernels, and exchanges of values and indices."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from simulator.component import expected
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.layers import VALUE_BYTES
+
+INDEX_BYTES = 4
+"""Bytes of an int32 index."""
+LONG_INDEX_BYTES = 8
+"""Bytes of torch's own int64 index."""
+
+Style = Literal["collective", "push_pull"]
+
+
+def per_call(
+    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
+) -> Compute:
+    """One kernel per entry of `elements`, each with `launches` framework calls."""
+    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
+
+
+def split_evenly(total: float, parts: int) -> tuple[float, ...]:
+    """The sizes of `parts` equal parts of `total` elements."""
+    return (total / parts,) * parts
+
+
+def sum_step(nbytes: float, style: Style) -> Step:
+    """The sum of equally long payloads: an all-reduce, or push and pull with servers."""
+    return PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
+
+
+def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: int, style: Style) -> list[Step]:
+    """Exchange of pairs of a value and an int32 index: 8 bytes per selected element.
+
+    Among peers: one all-gather of the values and one of the indices, then a scatter-add per worker and unit (p k
+    elements in all) with three framework calls each. With servers: push the pairs, pull the pairs of the union, then
+    one scatter-add per unit.
+    """
+    pair = VALUE_BYTES + INDEX_BYTES
+    if style == "push_pull":
+        mean = float(selection.selected.mean())
+        return [
+            PushPull(pair * mean, pair * selection.aggregated),
+            per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
+        ]
+    return [
+        AllGather(each_sends(VALUE_BYTES * selection.selected)),
+        AllGather(each_sends(INDEX_BYTES * selection.selected)),
+        per_call("scatter_add", split_evenly(selection.largest, units), 3, "combine", workers),
+    ]
+
+
+def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
+    """Bytes per worker (p,) for an all-gather: one number if all are equal, since that is priced faster."""
+    return float(nbytes[0]) if (nbytes == nbytes[0]).all() else tuple(nbytes)
+
+
+def refuse(method: str, what: str, hint: str) -> Exception:
+    """The error for an exchange that a method cannot use."""
+    return expected(f"an exchange that {method} can use", what, hint)
