@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -161,11 +161,3 @@ def _prepared(name: str, elements: int, rank: int, world: int, device: str) -> t
     if name == "all_gather":
         return lambda: gather(whole, part), whole, ranks.repeat_interleave(share)
     return lambda: scatter(part, whole), part, torch.full_like(part, total)
-
-
-def checked_collectives(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of collectives. Raises InputError for others."""
-    unknown = sorted(set(names) - set(COLLECTIVES))
-    if unknown:
-        raise InputError(Problem("--collectives", f"some of {', '.join(COLLECTIVES)}", ", ".join(unknown)))
-    return tuple(names)

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def need_torch(command: str) -> None:
     if importlib.util.find_spec("torch") is None:
         hint = 'it comes with the extra: pip install "sparsim[torch]"'
         raise InputError(Problem(f"sparsim record {command}", "PyTorch", "no module named torch", hint))
+
+
+def check_names(option: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The names that an option lists. Raises InputError for any that is not known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise InputError(Problem(option, f"some of {', '.join(known)}", ", ".join(unknown)))
+    return tuple(names)
 
 
 def device_of(name: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
-from simulator.record.environment import Environment, cache_bytes, free_bytes
+from simulator.record.environment import Environment, cache_bytes, check_names, free_bytes
 from simulator.record.inputs import Inputs
 from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
 from simulator.record.rows import RowFile
@@ -69,13 +69,10 @@ def grid(
     sizes: Sequence[int], dtypes: Sequence[str], kernels: Sequence[str] = tuple(KERNELS), quick: bool = False
 ) -> list[Point]:
     """Every point to measure, small sizes first. Raises InputError for a kernel that is not known."""
-    unknown = sorted(set(kernels) - set(KERNELS))
-    if unknown:
-        raise InputError(Problem("--kernels", f"some of {', '.join(KERNELS)}", ", ".join(unknown)))
     points = {
         Point(kernel, dtype, n, *rest): None
         for n in sizes
-        for kernel in kernels
+        for kernel in check_names("--kernels", kernels, KERNELS)
         for dtype in (("int64",) if kernel in INDEX_KERNELS else dtypes)
         for rest in _parameters(kernel, n, quick)
     }

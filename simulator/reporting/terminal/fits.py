@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.calibration.fits.accuracy import Drawn
+from simulator.calibration.fits.accuracy import FittedLine
 from simulator.units import show_bytes, show_time
 
 _FIGURES = ("n", "MAPE", "median", "p95", "max", "bias")
 _KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
 
 
-def fit_figure(lines: Sequence[Drawn], path: Path, size_label: str) -> None:
+def fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -> None:
     """Measured (dots) and fitted (lines) over the size, and the relative error beside it; format by the file's name.
 
     Raises InputError where the file can't be written.

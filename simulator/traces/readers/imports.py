@@ -85,7 +85,7 @@ def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
     made = Imported(problems=list(read.problems))
     _some(read.tables, file, made)
     if workers is None:
-        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not say it"))
+        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not state it"))
     rows = (
         (table.primitive, table.payload(row.nbytes, workers), workers, table.version, row.seconds)
         for table in read.tables

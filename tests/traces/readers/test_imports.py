@@ -69,7 +69,7 @@ def test_osu_tables_and_tuning_lines(tmp_path):
     osu = write(tmp_path / "o.txt", "# OSU MPI Allgather Latency Test v5.6\n# Size  Avg Latency(us)\n1024  12.5\n")
     assert (run("osu", osu, "--out", tmp_path / "o").exit_code, run("osu", osu, "--out", tmp_path / "o").stderr) == (
         2,
-        "--workers: expected the number of ranks, got nothing: o.txt does not say it\n",
+        "--workers: expected the number of ranks, got nothing: o.txt does not state it\n",
     )
     assert run("osu", osu, "--out", tmp_path / "o", "--workers", 4).exit_code == 0
     (row,) = table(tmp_path / "o" / "collectives.csv")
