@@ -88,7 +88,7 @@ def _layers(name: str, folder: Path, document: Document) -> tuple[Layer, ...]:
     path = folder / name
     if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
-        raise InputError(Problem(where, "a CSV file beside this one", repr(name)))
+        raise InputError(Problem(where, "a CSV file next to this one", repr(name)))
     return read_layers(path, times_needed=True)[0]
 
 
@@ -118,7 +118,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):
-            raise expected("layers in a CSV file beside this one", format_value(value["layers"]))
+            raise expected("layers in a CSV file next to this one", format_value(value["layers"]))
         return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
     return value
 
