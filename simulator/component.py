@@ -1,4 +1,4 @@
-"""Specs and plug-in families: a subclass registers itself, and one mapping in YAML becomes one component."""
+"""Specs and plug-in families: subclasses register themselves, and a mapping in YAML becomes a component."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ ENTRY_POINT_GROUP = "simulator.plugins"
 
 
 class Spec(BaseModel):
-    """What a person writes: frozen, finite, no unknown keys; the same constructor in YAML and in Python."""
+    """Base of everything that a user writes, in YAML or in Python: immutable, finite numbers, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some fields replaced; what was computed from the old ones is left behind."""
+        """A copy with some fields replaced, without values that were computed from the old fields."""
         copy = super().model_copy(update=update, deep=deep)
         for name in [name for name in copy.__dict__ if name not in type(self).model_fields]:
             del copy.__dict__[name]
@@ -41,23 +41,25 @@ class Spec(BaseModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over every field: equal specs have equal fingerprints, in any process."""
+        """SHA-256 of all fields: equal specs have equal fingerprints, in any process."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         return hashlib.sha256(f"{kind} {self.model_dump_json()}".encode()).hexdigest()
 
     @model_validator(mode="wrap")
     @classmethod
-    def _name_the_nearest_key(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _suggest_nearest_key(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         try:
             return handler(value)
         except ValidationError as error:
             details = error.errors(include_url=False)
             if not any(item["type"] == "extra_forbidden" and len(item["loc"]) == 1 for item in details):
                 raise
-            raise ValidationError.from_exception_data(cls.__name__, [cls._hinted(item) for item in details]) from None
+            raise ValidationError.from_exception_data(
+                cls.__name__, [cls._hinted_error(item) for item in details]
+            ) from None
 
     @classmethod
-    def _hinted(cls, item: Any) -> InitErrorDetails:
+    def _hinted_error(cls, item: Any) -> InitErrorDetails:
         context, kind = dict(item.get("ctx") or {}), item["type"]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
             key = str(item["loc"][0])
@@ -93,16 +95,16 @@ class Component(Spec):
 
     @classmethod
     def summary(cls) -> str:
-        """First line of the docstring: what `sparsim list` prints."""
+        """First line of the docstring, which `sparsim list` prints."""
         return (cls.__doc__ or "").strip().splitlines()[0] if cls.__doc__ else ""
 
     def described(self, mode: str = "python") -> dict[str, Any]:
-        """The component as a mapping that builds it again; quantities carry units in mode `json`."""
+        """The component as a mapping from which it can be built; in mode `json` quantities have units."""
         return {"kind": self.kind, **self.model_dump(mode=mode)}
 
 
 def discover(base: type[Component]) -> dict[str, type[Component]]:
-    """Every kind of a family, sorted: its folder's modules and the installed plug-ins are imported first."""
+    """All members of a family by kind, sorted; imports the modules of its folder and installed plug-ins first."""
     _import_members(base.__module__.rpartition(".")[0])
     return dict(sorted(base.registry.items()))
 
@@ -119,7 +121,8 @@ def _import_members(package_name: str) -> None:
 def build(base: type[Component], value: Any, context: Any = None) -> Component:
     """Make a member of `base` from a kind name or a mapping with `kind`.
 
-    Raises PydanticCustomError for an unknown kind (the nearest one is named), ValidationError for bad parameters.
+    Raises PydanticCustomError for an unknown kind, with the nearest one as a hint, and ValidationError for invalid
+    parameters.
     """
     if isinstance(value, base):
         return value
@@ -136,7 +139,7 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
-    """An error in the form that every message takes: expected, got, hint; without `what`, `got` says what is wrong."""
+    """A validation error in the form of all messages: expected, got, hint; without `what`, `got` says what is wrong."""
     context = _context(what, got if isinstance(got, str) else format_value(got), hint)
     return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
 

@@ -1,4 +1,4 @@
-"""Errors for people: one line per problem, `where: expected ..., got ...: hint`."""
+"""Error messages: one line per problem, `where: expected ..., got ...: hint`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 MAX_LISTED = 50
-"""Problems that the text of an error lists; of the others it says how many."""
+"""Most problems that the text of an error lists; it states the number of the others."""
 MAX_PART = 500
-"""Characters of a part of a message, but for paths."""
+"""Most characters of a part of a message, except paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        what = f"expected {_line(self.expected)}, got {_line(self.got)}" if self.expected else _line(self.got)
-        return ": ".join(part for part in (_line(self.where, 10 * MAX_PART), what, _line(self.hint)) if part)
+        what = f"expected {_clean(self.expected)}, got {_clean(self.got)}" if self.expected else _clean(self.got)
+        return ": ".join(part for part in (_clean(self.where, 10 * MAX_PART), what, _clean(self.hint)) if part)
 
 
-def _line(text: str, limit: int = MAX_PART) -> str:
-    """The text on one line, cut when long; what a terminal would obey rather than print is escaped.
+def _clean(text: str, limit: int = MAX_PART) -> str:
+    """The text on one line, shortened if it is long, with control characters escaped.
 
-    >>> _line("a\\nb\\x1b[2J")
+    >>> _clean("a\\nb\\x1b[2J")
     'a\\\\nb\\\\x1b[2J'
     """
-    held = text[: limit + 1]
-    if not held.isprintable():
-        held = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in held)
-    return held if len(held) <= limit else held[: limit - 3] + "..."
+    start = text[: limit + 1]
+    if not start.isprintable():
+        start = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in start)
+    return start if len(start) <= limit else start[: limit - 3] + "..."
 
 
 class SparsimError(Exception):
@@ -50,7 +50,7 @@ class SparsimError(Exception):
 
 
 class InputError(SparsimError):
-    """Bad input; carries every problem found, so that all can be mended at once."""
+    """Invalid input; carries every problem that was found, so that all can be corrected at once."""
 
     def __init__(self, problems: Problem | Iterable[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
@@ -69,7 +69,7 @@ def collect_problems(problems: list[Problem]) -> Iterator[None]:
 
 
 def format_value(value: object, limit: int = 60) -> str:
-    """The value as it goes into a message: on one line, cut when long.
+    """The value as text for a message: on one line, shortened if it is long.
 
     >>> format_value("a" * 100, limit=8)
     "'aaaa..."
@@ -79,7 +79,7 @@ def format_value(value: object, limit: int = 60) -> str:
 
 
 def _repr(value: object, room: int) -> str:
-    """`repr`, but of a large value only what fits into `room` characters, and a little more."""
+    """`repr`, but of a large value little more than the first `room` characters."""
     if isinstance(value, str | bytes):
         return repr(value[: room + 1])
     if isinstance(value, int) and not isinstance(value, bool):
@@ -99,7 +99,7 @@ def _repr(value: object, room: int) -> str:
 
 
 def suggest_nearest(word: str, words: Iterable[str]) -> str:
-    """A hint that names the closest valid word, or all of them where none is close.
+    """A hint that names the closest valid word, or all valid words where none is close.
 
     >>> suggest_nearest("topkk", ["topk", "dense"])
     "did you mean 'topk'?"
@@ -112,9 +112,9 @@ def suggest_nearest(word: str, words: Iterable[str]) -> str:
 
 
 EXIT_CODES = {
-    0: "done",
+    0: "success",
     1: "a run, some points of a sweep, a measurement or a validation bar failed",
-    2: "bad input: one line per problem on stderr, `where: expected ..., got ...: hint`",
-    130: "interrupted; what is finished is on disk",
+    2: "invalid input: one line per problem on stderr, `where: expected ..., got ...: hint`",
+    130: "interrupted; finished results are stored",
 }
-"""What the commands' exit codes mean."""
+"""The exit codes of all commands."""

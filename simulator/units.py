@@ -1,7 +1,7 @@
-"""Quantities at the border: text with a unit becomes a float in SI, once, here.
+"""Quantities: text with a unit becomes a float in SI, here and nowhere else.
 
-Inside the package everything is in seconds, bytes, bytes per second and element counts. In YAML a number without its
-unit is an error (0 excepted); in Python a float means SI.
+Inside the package everything is in seconds, bytes, bytes per second and numbers of elements. In YAML a number without
+its unit is an error (except 0); in Python a float is in SI.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXAMPLES = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fracti
 SI = {"time": "s", "size": "B", "bandwidth": "B/s", "fraction": ""}
 """Unit of each dimension inside the package, in Python and in results."""
 _LONGEST = 400
-"""Characters of a quantity: matching takes the square of their number."""
+"""Most characters of a quantity: the time of matching grows with their square."""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([^\d\s].*)?")
 
@@ -35,7 +35,7 @@ def parse(text: str, dimension: str) -> float:
     >>> parse("10 Gbit/s", "bandwidth"), parse("25 MiB", "size"), parse("2 %", "fraction")
     (1250000000.0, 26214400.0, 0.02)
 
-    Raises ValueError for a missing, unknown or foreign unit.
+    Raises ValueError for a missing or unknown unit, and for one of another dimension.
     """
     table = TABLES[dimension]
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST else None
@@ -51,7 +51,7 @@ def parse(text: str, dimension: str) -> float:
     return number * table[unit]
 
 
-_HUGE = 10**300  # a whole number above it may not even be infinite as a float: it is an error
+_HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity
 
 
 def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) -> BeforeValidator:
@@ -93,12 +93,12 @@ def _schema(dimension: str) -> WithJsonSchema:
 
 
 def _with_unit(unit: str) -> PlainSerializer:
-    """Quantities leave with their SI unit, so that what `check` prints can be read again."""
+    """Quantities are written with their SI unit, so that the output of `check` can be read again."""
     return PlainSerializer(lambda value: f"{value!r} {unit}" if value else 0, when_used="json")
 
 
 _MOST = 1e6
-_LEAST = 1e-3  # below it, bytes per second end in times that no float holds
+_LEAST = 1e-3  # smaller rates give times beyond the range of a float
 Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
 Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
 PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
@@ -109,7 +109,7 @@ Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("frac
 
 
 def count_of(count: int, noun: str) -> str:
-    """How many of something, in words.
+    """A number with its noun, in the singular or plural.
 
     >>> count_of(1, "worker"), count_of(32, "worker")
     ('1 worker', '32 workers')
@@ -118,7 +118,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def show_time(seconds: float) -> str:
-    """Seconds as a person reads them.
+    """Seconds as text, in a suitable unit.
 
     >>> show_time(0.00042), show_time(0.4005), show_time(2.5), show_time(11834.2)
     ('420 us', '400.5 ms', '2.5 s', '11830 s')
@@ -130,7 +130,7 @@ def show_time(seconds: float) -> str:
 
 
 def show_bytes(nbytes: float) -> str:
-    """Bytes as a person reads them, in decimal units.
+    """Bytes as text, in a suitable decimal unit.
 
     >>> show_bytes(102_228_128)
     '102.2 MB'

@@ -1,1 +1,1 @@
-"""Measured timings to curves and constants, with held-out error and provenance."""
+"""Calibration: curves, link laws and configs from measured timings, each with its held-out error and source."""

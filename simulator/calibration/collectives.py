@@ -1,4 +1,4 @@
-"""Measured collectives from whatever they were written down in, gathered into series."""
+"""Measured collectives from logs and tables of several tools, gathered into series."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulator.calibration.fits.selection import Repeats
-from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_rows
+from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto import read_kineto
@@ -30,7 +30,7 @@ _MOST_BYTES = 1e15
 
 
 class Key(NamedTuple):
-    """What one series is of: a collective, by which topology, over how many workers on how many GPUs per node."""
+    """What a series measures: a collective by a topology, over a number of workers with so many GPUs per node."""
 
     primitive: str
     topology: str
@@ -39,13 +39,13 @@ class Key(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a curve's id in a result."""
+        """The id of the curve in a result."""
         return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One timing of a collective: bytes of the whole payload, seconds, and under which setting it was taken."""
+    """One timing of a collective: bytes of the whole payload, seconds, and the setting it was taken under."""
 
     key: Key
     nbytes: float
@@ -57,7 +57,7 @@ class Sample:
 
 @dataclass(slots=True)
 class Measured:
-    """All samples of some files, the lines that could not be read, and the files' digests."""
+    """All timings of some files, the lines that could not be read, and the digests of the files."""
 
     samples: list[Sample] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -66,16 +66,16 @@ class Measured:
 
     @property
     def devices(self) -> list[str]:
-        """Devices that were named, once each."""
+        """Names of devices, each once."""
         return list(dict.fromkeys(item.device for item in self.samples if item.device))
 
     @property
     def settings(self) -> list[str]:
-        """Settings, once each."""
+        """Settings, each once."""
         return list(dict.fromkeys(item.setting for item in self.samples if item.setting))
 
     def series(self) -> dict[Key, Repeats]:
-        """Timings by what they are of. Raises InputError where one series would mix settings."""
+        """Timings by key. Raises InputError where a series would mix settings."""
         found = defaultdict[Key, list[Sample]](list)
         for item in self.samples:
             found[item.key].append(item)
@@ -83,7 +83,7 @@ class Measured:
         for key, items in found.items():
             settings = list(dict.fromkeys(item.setting for item in items))
             if len(settings) > 1:
-                hint = "choose with --where, or name fewer files"
+                hint = "choose one with --where, or name fewer files"
                 problems.append(Problem(key.text, "one setting", f"{len(settings)}: {'; '.join(settings)}", hint))
         if problems:
             raise InputError(problems)
@@ -95,7 +95,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read what files do not say: rows to take, and workers and GPUs per node where a file has none."""
+    """Which rows to take, and the workers, GPUs per node and topology of files that do not state them."""
 
     wanted: Wanted = field(default_factory=Wanted)
     workers: int | None = None
@@ -106,15 +106,15 @@ class Reading:
 def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
     """Read logs of nccl-tests, output of OSU benchmarks, traces of torch.profiler and CSV files, in any mixture.
 
-    Raises InputError where nothing usable is in them; damaged lines are in `problems` otherwise.
+    Raises InputError where no timing can be used; otherwise damaged lines are in `problems`.
     """
     measured = Measured()
     for path in paths:
         with open_text(path) as file:
             start = file.read(_START)
         empty, refused = 0, set[Key]()
-        for item in _READERS[_kind(start)](path, how, measured):
-            problem = _refusal(item)
+        for item in _READERS[_detect_format(start)](path, how, measured):
+            problem = _find_problem(item)
             if item.nbytes <= 0:
                 empty += 1
             elif problem is None:
@@ -131,8 +131,8 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
     return measured
 
 
-def _refusal(item: Sample) -> Problem | None:
-    """Why nothing can be made of a timing; named once for each series of a file."""
+def _find_problem(item: Sample) -> Problem | None:
+    """What makes a timing impossible to use, or None; reported once for each series of a file."""
     workers, each = item.key.workers, item.key.gpus_per_node
     if not 2 <= workers <= MAX_WORKERS or workers % each:
         what = f"2 to {MAX_WORKERS} workers, evenly on nodes"
@@ -143,8 +143,8 @@ def _refusal(item: Sample) -> Problem | None:
     return None
 
 
-def _kind(start: str) -> str:
-    """What a file is, from its beginning."""
+def _detect_format(start: str) -> str:
+    """The format of a file, from its beginning."""
     first = start.lstrip().split("\n", 1)[0]
     if "# OSU " in start:
         return "osu"
@@ -162,7 +162,7 @@ def _from_nccl(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]
             continue
         workers = test.ranks or how.workers
         if not workers:
-            hint = "say --workers and --gpus-per-node"
+            hint = "give --workers and --gpus-per-node"
             measured.problems.append(Problem(f"{path}:{test.line}", "the list of ranks", "none", hint))
             continue
         each = workers // test.nodes if test.nodes else how.gpus_per_node or 1
@@ -179,7 +179,7 @@ def _from_osu(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
     file = read_osu(path)
     measured.problems.extend(file.problems)
     if how.workers is None:
-        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{path.name} does not say it"))
+        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{path.name} does not state it"))
     for table in file.tables:
         if table.primitive not in PRIMITIVES:
             measured.notes.append(f"{path.name}:{table.line}: {table.test} is left out")
@@ -206,7 +206,7 @@ def _from_kineto(path: Path, how: Reading, measured: Measured) -> Iterator[Sampl
 
 
 def _from_csv(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
-    for row in read_rows(path, (BYTES, WORKERS, COLLECTIVE), how.wanted, measured.problems):
+    for row in read_timed_rows(path, (BYTES, WORKERS, COLLECTIVE), how.wanted, measured.problems):
         try:
             nbytes, workers, nodes = row.whole(BYTES, 0), row.whole(WORKERS, 0), row.whole(NODES, 1)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a calibration found, as the text of a config: with its evidence, and where it comes from."""
+"""The text of a config from the result of a calibration, with errors and source."""
 
 from __future__ import annotations
 
@@ -8,16 +8,24 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from simulator.calibration.fits.accuracy import Errors
-from simulator.calibration.fits.families import points_of
+from simulator.calibration.fits.families import piecewise_points
 from simulator.calibration.kernels import KernelFit
 from simulator.calibration.network import NetworkFit
-from simulator.calibration.yaml_text import bytes_text, flow, folded, percent, rate_text, scalar, time_text
+from simulator.calibration.yaml_text import (
+    bytes_text,
+    flow_text,
+    folded_lines,
+    percent_text,
+    rate_text,
+    scalar_text,
+    time_text,
+)
 from simulator.models.curves import Affine
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What goes above the numbers: a name, where the data come from in words, and the files' SHA-256 by name."""
+    """What a config says about its numbers: a name, the source of the data in words, and the SHA-256 of each file."""
 
     name: str
     source: str
@@ -30,7 +38,7 @@ class About:
     command: str = "calibrate"
 
     def comment(self) -> list[str]:
-        """Comment lines: tool and version, date, and each file with its digest."""
+        """The comment lines: tool and version, date, and each file with its digest."""
         today = datetime.date.today().isoformat()
         lines = [f"# Written by `sparsim {self.command}` {version('sparsim')} on {today}. SHA-256 of the data:"]
         lines += [f"# {digest}  {name}" for name, digest in self.digests.items()]
@@ -43,25 +51,29 @@ class About:
 def network_config(fit: NetworkFit, about: About) -> str:
     """A network config: the base with fitted links, and a measured curve for each series of a worker count.
 
-    `held_out_mape` of the whole is the law's, at worker counts left out or beyond the sizes fitted; that of a curve its
-    own, at sizes left out.
+    `held_out_mape` of the network is that of the link law, at worker counts left out or at sizes beyond those fitted;
+    that of a curve is its own, at sizes left out.
     """
     fabric = fit.fabric
     base = fabric.described("json")
     lines = ["# yaml-language-server: $schema=../schema/network.json", *about.comment()]
-    lines += [f"kind: {fabric.kind}", f"name: {scalar(about.name)}", *folded("source", _said(fit, about))]
+    lines += [
+        f"kind: {fabric.kind}",
+        f"name: {scalar_text(about.name)}",
+        *folded_lines("source", _source_text(fit, about)),
+    ]
     lines += [f"bandwidth: {rate_text(fabric.bandwidth)}", f"latency: {time_text(fabric.latency)}"]
     if fit.law_mape is not None:
-        lines.append(f"held_out_mape: {percent(fit.law_mape)}")
+        lines.append(f"held_out_mape: {percent_text(fit.law_mape)}")
     if fabric.intra_node is not None:
         inner = {"bandwidth": rate_text(fabric.intra_node.bandwidth), "latency": time_text(fabric.intra_node.latency)}
         kept = {key: value for key, value in base["intra_node"].items() if value and key not in inner}
-        lines.append(f"intra_node: {flow(inner | kept)}")
+        lines.append(f"intra_node: {flow_text(inner | kept)}")
     given = ("kind", "name", "source", "bandwidth", "latency", "held_out_mape", "intra_node", "measured")
     usual = type(fabric).model_fields
     for key, value in base.items():
         if key not in given and getattr(fabric, key) != usual[key].default:
-            lines.append(f"{key}: {flow(value)}")
+            lines.append(f"{key}: {flow_text(value)}")
     lines.append("measured:")
     for measured, curve in fit.curves.items():
         sizes = curve.measured.sizes
@@ -74,27 +86,29 @@ def network_config(fit: NetworkFit, about: About) -> str:
             f"    latency: {time_text(fabric.latency)}",
         ]
         if curve.interpolation is not None:
-            lines.append(f"    held_out_mape: {percent(curve.interpolation.mape)}  # {curve.interpolation.n} sizes")
+            lines.append(
+                f"    held_out_mape: {percent_text(curve.interpolation.mape)}  # {curve.interpolation.n} sizes"
+            )
         spread = curve.measured.spread
         words = f"{len(sizes)} sizes, {curve.chosen.family} on log axes" + (
-            f"; repeats of a size spread by {percent(spread)} (median)" if spread is not None else ""
+            f"; repeats of a size spread by {percent_text(spread)} (median)" if spread is not None else ""
         )
-        lines += [f"    source: {scalar(words)}", "    points:"]
-        points = points_of(curve.chosen.predict, sizes, _tolerance(curve.interpolation))
+        lines += [f"    source: {scalar_text(words)}", "    points:"]
+        points = piecewise_points(curve.chosen.predict, sizes, _tolerance(curve.interpolation))
         lines += [f"      - [{bytes_text(size)}, {time_text(time)}]" for size, time in points]
     return "\n".join(lines) + "\n"
 
 
 def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
     """A GPU config: one curve for each kernel, with its range, spread and held-out error."""
-    lines = ["# yaml-language-server: $schema=../schema/gpu.json", *about.comment(), f"name: {scalar(about.name)}"]
+    lines = ["# yaml-language-server: $schema=../schema/gpu.json", *about.comment(), f"name: {scalar_text(about.name)}"]
     if about.device:
-        lines.append(f"device: {scalar(about.device)}")
+        lines.append(f"device: {scalar_text(about.device)}")
     if about.software:
-        lines.append(f"software: {scalar(about.software)}")
+        lines.append(f"software: {scalar_text(about.software)}")
     if about.memory_bandwidth:
         lines.append(f"memory_bandwidth: {rate_text(about.memory_bandwidth)}  # vendor data sheet")
-    lines += [*folded("source", about.source), "kernels:"]
+    lines += [*folded_lines("source", about.source), "kernels:"]
     for name, fit in fits.items():
         low, high = float(fit.sizes[0]), float(fit.sizes[-1])
         lines.append(f"  {name}:")
@@ -104,25 +118,27 @@ def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
             lines += [f"    curve: {curve.curve}", f"    intercept: {time_text(curve.intercept)}"]
             lines.append(f"    {factor[0]}: {time_text(factor[1])}")
         else:
-            points = points_of(fit.predict, fit.sizes, _tolerance(Errors.of(fit.held_errors)))
+            points = piecewise_points(fit.predict, fit.sizes, _tolerance(Errors.of(fit.held_errors)))
             lines += ["    curve: piecewise", "    points:"]
             lines += [f"      - [{size:.10g}, {time_text(time)}]" for size, time in points]
         lines.append(f"    range: [{low:.10g}, {high:.10g}]")
         if fit.spread > 0:
-            lines.append(f"    spread: {percent(fit.spread)}")
+            lines.append(f"    spread: {percent_text(fit.spread)}")
         if fit.held_out_mape is not None:
-            lines.append(f"    held_out_mape: {percent(fit.held_out_mape)}")
+            lines.append(f"    held_out_mape: {percent_text(fit.held_out_mape)}")
         words = f"{fit.count} timings, {fit.family}" + (f" over size and {fit.axis}" if fit.axis else "")
-        lines.append(f"    source: {scalar(words)}")
+        lines.append(f"    source: {scalar_text(words)}")
     return "\n".join(lines) + "\n"
 
 
-def _said(fit: NetworkFit, about: About) -> str:
-    """The source in words, with what the law rests on."""
+def _source_text(fit: NetworkFit, about: About) -> str:
+    """The source in words, with the measurements that the link law is fitted to."""
     law = fit.laws[0]
     parts = [about.source.rstrip("."), f"Link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
     if law.chosen.left_out:
-        errors = [f"{percent(float(abs(found).mean()))} at {count}" for count, found in law.chosen.left_out.items()]
+        errors = [
+            f"{percent_text(float(abs(found).mean()))} at {count}" for count, found in law.chosen.left_out.items()
+        ]
         parts.append(f"Its error at worker counts left out: {', '.join(errors)}")
     if law.chosen.law.unseen:
         parts.append(f"These data say nothing about {', '.join(law.chosen.law.unseen)}")
@@ -130,5 +146,5 @@ def _said(fit: NetworkFit, about: About) -> str:
 
 
 def _tolerance(held: Errors | None) -> float:
-    """How far points may be off the curve: a fifth of what it is off itself, from 0.2 to 1 %."""
+    """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
     return min(1e-2, max(2e-3, held.mape / 5)) if held else 2e-3

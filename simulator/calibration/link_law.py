@@ -1,4 +1,4 @@
-"""The link law: bandwidth and start-up of links, from whole collectives, by folding them over a fabric."""
+"""The link law: bandwidth and start-up of links, fitted to whole collectives that are folded over a fabric."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.accuracy import relative
+from simulator.calibration.fits.accuracy import relative_errors
 from simulator.calibration.fits.robust import robust_log_fit
 from simulator.calibration.fits.selection import Repeats
 from simulator.component import build
@@ -23,11 +23,11 @@ from simulator.models.exchange import Layout
 from simulator.topologies.base import Rounds, Topology, ring_pass
 
 FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
-"""What can be fitted of a fabric."""
-BESIDE = FREE[-2:]
-"""What a collective takes beside the wires: told apart from the links only by several worker counts."""
+"""Terms of a fabric that can be fitted."""
+CALL_TERMS = FREE[-2:]
+"""What each call of a collective takes besides the links; only several worker counts can separate the two."""
 IN_SWITCH = "in_switch"
-"""An algorithm that the simulator has no topology for: the switch adds up (NVLink SHARP, NCCL's NVLS)."""
+"""Algorithm without a topology in the simulator: the switch computes the sum (NVLink SHARP, NCCL's NVLS)."""
 MOST_SIZES = 40
 _SLIGHT = 0.05
 _UNSEEN = 0.01
@@ -37,9 +37,9 @@ _FARTHEST = 12.0
 
 @dataclass(frozen=True, slots=True)
 class LinkLaw:
-    """Seconds of a collective: what it takes beside the wires, and the fold of its rounds over `fabric`.
+    """Seconds of a collective: the cost of the call, and the fold of its rounds over `fabric`.
 
-    `unseen` are terms that the data say nothing about.
+    `unseen`: terms that the measurements do not determine.
     """
 
     fabric: Fabric
@@ -51,7 +51,7 @@ class LinkLaw:
         return self.fabric.beside(nbytes) + self.folded(key, nbytes)
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
-        """Seconds on the wires, all workers ready at once."""
+        """Seconds on the links, with all workers ready at once."""
         layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
         wiring = self.fabric.wire(layout)
         rounds = self._rounds(key, nbytes, layout)
@@ -61,7 +61,7 @@ class LinkLaw:
 
     def _rounds(self, key: Key, nbytes: Floats, layout: Layout) -> Rounds:
         if self.algorithm == IN_SWITCH:
-            # Reduced reads send all and get a part, multicast writes send a part and get the rest: S (1 + 1/p).
+            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
             return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
         payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
         return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, layout)
@@ -72,8 +72,8 @@ def _topology(kind: str) -> Topology:
     return cast(Topology, build(Topology, kind))
 
 
-def changed(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
-    """The fabric with other numbers under names from `FREE`."""
+def with_terms(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
+    """The fabric with other values of the terms named, each one of `FREE`."""
     own: dict[str, Any] = {
         name: value if value < math.inf else None for name, value in values.items() if "." not in name
     }
@@ -86,48 +86,48 @@ def changed(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
 def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
     """Fit the terms `free` of `base` to series, on relative error, robustly.
 
-    Every series counts with up to 40 sizes, evenly apart on the log axis. Where the data can't tell a start-up from
-    a latency, or memory from wires (one worker count), `collective_start_up` and the wires get it: a slight pull, 5 %
-    of the time that the other one would take, decides no more than that.
+    Every series counts with up to 40 sizes, evenly spaced on the log axis. With one worker count the data do not
+    separate the start-up of a call from latency, nor copies from links. A weak penalty then attributes the time to
+    `collective_start_up` and to the links: 5 % of the share of time that latency and copies would take.
     """
-    thin = {key: _thinned(item) for key, item in series.items()}
-    start = _start(thin, base, free)
+    thin = {key: _thin_out(item) for key, item in series.items()}
+    start = _start_values(thin, base, free)
     names, origin = list(start), np.log(np.array(list(start.values())))
     measured = [np.log(item.seconds) for item in thin.values()]
 
     def law(parameters: Floats) -> LinkLaw:
         held = np.exp(np.clip(parameters, origin - _FARTHEST, origin + _FARTHEST))
-        return LinkLaw(changed(base, dict(zip(names, held.tolist(), strict=True))), algorithm)
+        return LinkLaw(with_terms(base, dict(zip(names, held.tolist(), strict=True))), algorithm)
 
     def residuals(parameters: Floats) -> Floats:
         made = law(parameters)
         rows = [
             np.log(made.time(key, item.sizes)) - logs for (key, item), logs in zip(thin.items(), measured, strict=True)
         ]
-        pulls = _pulls(made, thin) if set(BESIDE) <= set(names) else np.zeros(0)
+        pulls = _pull_residuals(made, thin) if set(CALL_TERMS) <= set(names) else np.zeros(0)
         return np.concatenate([*rows, _PULL * (parameters - origin), pulls])
 
     found = robust_log_fit(residuals, origin)
-    return _without_unseen(law, found, base, names, thin)
+    return _settle_unseen_terms(law, found, base, names, thin)
 
 
 def law_errors(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
     """Signed relative errors of a law at every size of the series."""
-    return np.concatenate([relative(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
+    return np.concatenate([relative_errors(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
 
 
-def _pulls(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
-    """Shares of the time that latency takes of the smallest, and memory of the largest payload."""
+def _pull_residuals(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
+    """The penalties: the share of latency in the smallest payload's time, and of copies in the largest payload's."""
     key, item = max(series.items(), key=lambda pair: pair[0].workers)
     ends = item.sizes[[0, -1]]
     whole, wires = law.time(key, ends), law.folded(key, ends)
-    bare = LinkLaw(changed(law.fabric, {"latency": 0.0}), law.algorithm).folded(key, ends)
+    bare = LinkLaw(with_terms(law.fabric, {"latency": 0.0}), law.algorithm).folded(key, ends)
     copied = whole[1] - wires[1] - law.fabric.collective_start_up
     return _SLIGHT * np.array([(wires[0] - bare[0]) / whole[0], copied / whole[1]])
 
 
-def _start(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
-    """Where the search starts: the fastest bus bandwidth seen, and the smallest payload's time as start-ups."""
+def _start_values(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:
+    """Starting values: the highest bus bandwidth seen, and start-ups from the time of the smallest payload."""
     rates, hops = [], []
     for key, item in series.items():
         passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
@@ -140,16 +140,16 @@ def _start(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> 
         "collective_start_up": 0.3 * min(float(item.seconds.min()) for item in series.values()),
         "copy_bandwidth": 10 / float(np.median(slopes)),
     }
-    inner = {name: term(base, name) for name in free if "." in name}
+    inner = {name: term_of(base, name) for name in free if "." in name}
     return {name: inner.get(name) or guess[name.rpartition(".")[2]] for name in free}
 
 
-def _without_unseen(
+def _settle_unseen_terms(
     law: Callable[[Floats], LinkLaw], found: Floats, base: Fabric, names: Sequence[str], series: Mapping[Key, Repeats]
 ) -> LinkLaw:
-    """The law at `found`; terms that change no prediction by 1 % when halved or doubled are unseen.
+    """The law at `found`; terms that change no prediction by 1 % when halved or doubled are marked as unseen.
 
-    An unseen start-up or copy keeps the value of `base`: a made-up one would be paid where nothing hides it.
+    An unseen start-up or copy bandwidth keeps its value in `base`: an arbitrary one would add time elsewhere.
     """
     whole = law(found)
     usual = np.concatenate([whole.time(key, item.sizes) for key, item in series.items()])
@@ -163,20 +163,20 @@ def _without_unseen(
             most = max(most, float(np.abs(np.concatenate(times) / usual - 1).max()))
         if most < _UNSEEN:
             unseen.append(name)
-    kept = [name for name in unseen if not name.endswith("bandwidth") or name in BESIDE]
-    fabric = changed(whole.fabric, {name: term(base, name) for name in kept})
+    kept = [name for name in unseen if not name.endswith("bandwidth") or name in CALL_TERMS]
+    fabric = with_terms(whole.fabric, {name: term_of(base, name) for name in kept})
     return LinkLaw(fabric, whole.algorithm, tuple(unseen))
 
 
-def term(fabric: Fabric, name: str) -> float:
-    """The fabric's number under a name from `FREE`; infinite for a copy that takes no time."""
+def term_of(fabric: Fabric, name: str) -> float:
+    """The value of a term of `FREE`; infinite for a copy bandwidth that is not set."""
     owner, _, own = name.rpartition(".")
     value = getattr(getattr(fabric, owner) if owner else fabric, own)
     return math.inf if value is None else float(value)
 
 
-def _thinned(item: Repeats) -> Repeats:
-    """Up to 40 of the sizes, evenly apart on the log axis."""
+def _thin_out(item: Repeats) -> Repeats:
+    """Up to 40 of the sizes, evenly spaced on the log axis."""
     if len(item.sizes) <= MOST_SIZES:
         return item
     logs = np.log(item.sizes)

@@ -11,10 +11,10 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import Key, Measured
-from simulator.calibration.fits.accuracy import Drawn, Errors, described
-from simulator.calibration.fits.families import transfers
+from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_dict
+from simulator.calibration.fits.families import transfer_families
 from simulator.calibration.fits.selection import CurveFit, Repeats, fit_curve
-from simulator.calibration.link_law import BESIDE, LinkLaw, fit_law, law_errors, term
+from simulator.calibration.link_law import CALL_TERMS, LinkLaw, fit_law, law_errors, term_of
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
@@ -26,10 +26,10 @@ _UPPER = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One law fitted to all series of an algorithm, and what it gets wrong where it was fitted to less.
+    """One law fitted to all series of an algorithm, and its errors on measurements left out of the fit.
 
-    `left_out`: errors at each worker count of the law fitted to the other counts, where these counts show the bandwidth
-    that is asked for; `beyond`: errors in the upper quarter of the sizes (log axis) of the law fitted below.
+    `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
+    `beyond`: errors in the upper quarter of the sizes (log axis) of the law fitted to the rest.
     """
 
     law: LinkLaw
@@ -44,16 +44,16 @@ class Fit:
 
     @property
     def held(self) -> Floats:
-        """Errors at worker counts left out, or else at sizes beyond those fitted."""
+        """Errors at worker counts left out, or where there are none, at sizes beyond those fitted."""
         return self.worker_errors if self.left_out else self.beyond
 
 
 @dataclass(frozen=True, slots=True)
 class LawFit:
-    """The link law of one algorithm: the links alone, and with what a collective takes beside them.
+    """The link law of one algorithm: `links` has terms of the links only, `beside` also the cost of a call.
 
-    Only several worker counts tell the two apart, so with one there is no second; it is `chosen` where it is the closer
-    one at counts left out.
+    One worker count cannot separate these, so `beside` needs several; it is chosen where it has the smaller error at
+    worker counts left out.
     """
 
     algorithm: str
@@ -63,7 +63,7 @@ class LawFit:
 
     @property
     def chosen(self) -> Fit:
-        """The law that a config carries."""
+        """The law that goes into the config."""
         if self.beside is None or not (self.beside.left_out and self.links.left_out):
             return self.links
         closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
@@ -72,7 +72,7 @@ class LawFit:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFit:
-    """What `calibrate network` found: curves by key, and a law per algorithm; the first one is the config's."""
+    """The result of `calibrate network`: curves by key, and a law per algorithm, of which the config gets the first."""
 
     base: Fabric
     measured: Measured
@@ -81,34 +81,34 @@ class NetworkFit:
 
     @property
     def fabric(self) -> Fabric:
-        """The base with the fitted terms."""
+        """The base fabric with the fitted terms."""
         return self.laws[0].chosen.law.fabric
 
     @property
     def law_mape(self) -> float | None:
-        """Held-out error of the config's law."""
+        """Held-out error of the law in the config."""
         errors = Errors.of(self.laws[0].chosen.held)
         return errors.mape if errors else None
 
     @property
-    def drawn(self) -> list[Drawn]:
-        """A line for each curve."""
+    def lines(self) -> list[FittedLine]:
+        """A line of the figure for each curve."""
         return [
-            Drawn(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
+            FittedLine(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
             for key, fit in self.curves.items()
         ]
 
-    def described(self) -> dict[str, Any]:
-        """As one document: laws, curves, pooled errors, and what could not be read."""
+    def as_dict(self) -> dict[str, Any]:
+        """The result document: laws, curves, pooled errors, and what could not be read."""
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
         return {
-            "laws": [_described_law(law) for law in self.laws],
-            "curves": [_described_curve(key, fit) for key, fit in self.curves.items()],
-            "interpolation": described(held),
-            "interpolation_from_1_mib": described(held[sizes >= LARGE]),
-            "size_extrapolation": described(np.concatenate([law.chosen.beyond for law in self.laws])),
-            "worker_extrapolation": described(np.concatenate([law.chosen.worker_errors for law in self.laws])),
+            "laws": [_law_as_dict(law) for law in self.laws],
+            "curves": [_curve_as_dict(key, fit) for key, fit in self.curves.items()],
+            "interpolation": errors_as_dict(held),
+            "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
+            "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
+            "worker_extrapolation": errors_as_dict(np.concatenate([law.chosen.worker_errors for law in self.laws])),
             "problems": [str(problem) for problem in self.measured.problems],
             "notes": self.measured.notes,
             "digests": self.measured.digests,
@@ -125,26 +125,26 @@ def calibrate_network(
 ) -> NetworkFit:
     """Fit curves to every series of two sizes or more, and link laws to those of payloads of at least `law_from` bytes.
 
-    `algorithms` says by which topology each primitive travels (default: the one that the log forced, else ring). Where
-    some series of an algorithm were forced and others were NCCL's own choice, the law rests on the forced ones alone.
+    `algorithms`: the topology of each primitive (default: the one that the log forced, otherwise ring). Where some
+    series of an algorithm were forced and others were the choice of NCCL, the law is fitted to the forced ones only.
     Raises InputError where no series has enough sizes for a law.
     """
     series = measured.series()
     alone = [key for key, item in series.items() if len(item.sizes) < 2]
-    measured.notes.extend(f"{key.text} is left out: all of one size" for key in alone)
+    measured.notes.extend(f"{key.text} is left out: it has one size only" for key in alone)
     series = {key: item for key, item in series.items() if key not in alone}
-    curves = {key: fit_curve(item, transfers) for key, item in series.items()}
+    curves = {key: fit_curve(item, transfer_families) for key, item in series.items()}
     groups: dict[str, dict[Key, Repeats]] = {}
     for key, item in series.items():
         name = (algorithms or {}).get(key.primitive) or ("ring" if key.topology == "nccl" else key.topology)
         groups.setdefault(name, {})[key] = item
     laws = []
     for name, members in sorted(groups.items(), key=lambda pair: pair[0] != "ring"):
-        used = _enough(_forced(members), law_from)
+        used = _select_large_sizes(_prefer_forced(members), law_from)
         if used:
-            _can_be(used, LinkLaw(base, name))
+            _check_feasible(used, LinkLaw(base, name))
             several = len({key.workers for key in used}) > 1
-            beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *BESIDE)))) if several else None
+            beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *CALL_TERMS)))) if several else None
             laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
@@ -152,8 +152,8 @@ def calibrate_network(
     return NetworkFit(base, measured, curves, tuple(laws))
 
 
-def _can_be(series: Mapping[Key, Repeats], law: LinkLaw) -> None:
-    """Raises InputError where a fabric can't hold the workers of a series, or an algorithm not its primitive."""
+def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw) -> None:
+    """Raises InputError where the fabric is too small for a series, or the algorithm has no such primitive."""
     for key, item in series.items():
         try:
             law.time(key, item.sizes[:1])
@@ -170,7 +170,7 @@ def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tupl
     for count in counts if len(counts) > 1 else ():
         others = {key: item for key, item in series.items() if key.workers != count}
         law = fit_law(others, base, algorithm, free)
-        if not any(name.endswith("bandwidth") and name not in BESIDE for name in law.unseen):
+        if not any(name.endswith("bandwidth") and name not in CALL_TERMS for name in law.unseen):
             held = {key: item for key, item in series.items() if key.workers == count}
             left_out[count] = law_errors(law, held)
     lower, upper = {}, {}
@@ -184,14 +184,14 @@ def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tupl
     return Fit(fit_law(series, base, algorithm, free), free, left_out, beyond)
 
 
-def _forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
+def _prefer_forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
     """The series whose algorithm was forced, where there are any."""
     forced = {key: item for key, item in series.items() if key.topology != "nccl"}
     return forced or dict(series)
 
 
-def _enough(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:
-    """Sizes from `law_from` on, or all of a series that has too few of them."""
+def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:
+    """Sizes from `law_from` on, or all sizes of a series that has too few such."""
     made = {}
     for key, item in series.items():
         large = item.sizes >= law_from
@@ -201,36 +201,36 @@ def _enough(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats
     return made
 
 
-def _described_law(law: LawFit) -> dict[str, Any]:
+def _law_as_dict(law: LawFit) -> dict[str, Any]:
     return {
         "algorithm": law.algorithm,
         "series": [key.text for key in law.series],
         "chosen": "links" if law.chosen is law.links else "beside",
-        "links": _described_fit(law.links, law.series),
-        "beside": _described_fit(law.beside, law.series) if law.beside else None,
+        "links": _fit_as_dict(law.links, law.series),
+        "beside": _fit_as_dict(law.beside, law.series) if law.beside else None,
     }
 
 
-def _described_fit(fit: Fit, series: Mapping[Key, Repeats]) -> dict[str, Any]:
-    terms = {name: term(fit.law.fabric, name) for name in fit.free}
+def _fit_as_dict(fit: Fit, series: Mapping[Key, Repeats]) -> dict[str, Any]:
+    terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
     return {
         "terms": {name: value if value < math.inf else None for name, value in terms.items()},
         "unseen": list(fit.law.unseen),
-        "fitted": described(law_errors(fit.law, series)),
-        "size_extrapolation": described(fit.beyond),
-        "worker_extrapolation": {str(count): described(errors) for count, errors in fit.left_out.items()},
+        "fitted": errors_as_dict(law_errors(fit.law, series)),
+        "size_extrapolation": errors_as_dict(fit.beyond),
+        "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.left_out.items()},
     }
 
 
-def _described_curve(key: Key, fit: CurveFit) -> dict[str, Any]:
+def _curve_as_dict(key: Key, fit: CurveFit) -> dict[str, Any]:
     sizes = fit.measured.sizes
     return {
         "id": key.text,
         "sizes": len(sizes),
         "range": [float(sizes[0]), float(sizes[-1])],
         "family": fit.chosen.family,
-        "interpolation": described(fit.held_errors),
-        "interpolation_from_1_mib": described(fit.held_errors[fit.held_sizes >= LARGE]),
-        "fitted": fit.fitted.described() if fit.fitted else None,
+        "interpolation": errors_as_dict(fit.held_errors),
+        "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
+        "fitted": fit.fitted.as_dict() if fit.fitted else None,
         "repeat_spread": fit.measured.spread,
     }

@@ -1,4 +1,4 @@
-"""Tidy CSV files of timings, plain or gzip: columns by their names or what others call them."""
+"""CSV files of timings, plain or gzip, whose columns may have the names that other tools use."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from simulator.traces.readers.streams import numbered_lines
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MOST_TIME = 3600.0
-"""Seconds: no call of a kernel or collective takes an hour."""
+"""Seconds: no call of a kernel or collective takes longer than an hour."""
 LEAST_TIME = 1e-12
-"""Seconds: rates of what takes less are no finite numbers."""
+"""Seconds: shorter times would give rates that are not finite."""
 _MOST = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row: its cells by column, the seconds under each of its time columns, and where it stands."""
+    """One row: its cells by column, the seconds in each of its time columns, and its file and line."""
 
     cells: Mapping[str, str]
     seconds: tuple[float, ...]
     where: str
 
     def text(self, names: Sequence[str], default: str = "") -> str:
-        """The cell under the first of `names` that there is."""
+        """The cell of the first column in `names` that exists."""
         return next((self.cells[name].strip() for name in names if name in self.cells), default)
 
     def whole(self, names: Sequence[str], default: int) -> int:
-        """The same as a whole number from 0 to 1e15. Raises ValueError where it is something else."""
+        """The same as a whole number from 0 to 1e15. Raises ValueError for anything else."""
         text = self.text(names, str(default))
         value = float(text)
         if not (value.is_integer() and 0 <= value <= _MOST):
@@ -45,12 +45,12 @@ class Row:
 
 @dataclass(slots=True)
 class Wanted:
-    """Which rows of a table are taken: those with these cells, by column; how often each was found is counted."""
+    """Which rows of a table are used: those with these cells, by column."""
 
     cells: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parsed(cls, texts: Sequence[str]) -> Wanted:
+    def parse(cls, texts: Sequence[str]) -> Wanted:
         """From `column=value` texts. Raises InputError where there is no `=`."""
         pairs = [text.partition("=") for text in texts]
         wrong = [
@@ -65,7 +65,9 @@ class Wanted:
         return all(cells.get(column, "").strip() == value for column, value in self.cells.items())
 
 
-def read_rows(path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, problems: list[Problem]) -> Iterator[Row]:
+def read_timed_rows(
+    path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, problems: list[Problem]
+) -> Iterator[Row]:
     """Rows of a CSV file that has one column of each group in `needed`, and at least one of times.
 
     A time column is `seconds`, or starts with time, median, mean, latency or avg_latency and ends in _s, _ms, _us or

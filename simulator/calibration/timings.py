@@ -1,4 +1,4 @@
-"""Timings of kernels from tidy CSV files."""
+"""Timings of kernels from CSV files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulator.calibration.tables import Row, Wanted, digest, read_rows
+from simulator.calibration.tables import Row, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.models.hardware import KERNEL_TRAFFIC
 
@@ -18,17 +18,17 @@ _DEVICE = ("device", "gpu")
 _SOFTWARE = ("software", "algorithm")
 _VERSIONS = {"pytorch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
 UNPRICED = ("nonzero", "masked_select", "pack")
-"""Kernels that `sparsim record` times and that predictions do not price one by one."""
+"""Kernels that `sparsim record` times and predictions do not use separately."""
 COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels that are priced by the indices that they are given (k times contributions), not by the tensor's elements."""
+"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One timing of a kernel: `size` as the simulator prices it, seconds, and what else was varied.
+    """One timing of a kernel: its size as the simulator counts it, seconds, and what else was varied.
 
-    `k` elements wanted (0: no such parameter), `slices` of `size` elements side by side, `elements` of the tensor.
-    `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation; 0: not known.
+    `k`: elements that are selected (0: no such parameter). `slices`: how many slices of `size` elements one call
+    handles. `elements`: of the tensor. `spread`: (p95 - p5) / 3.29 / median, a relative standard deviation; 0: unknown.
     """
 
     device: str
@@ -45,40 +45,40 @@ class Timing:
 
 @dataclass(slots=True)
 class Timings:
-    """All timings of some files, the lines that could not be read, and the files' digests."""
+    """All timings of some files, the lines that could not be read, and the digests of the files."""
 
     samples: list[Timing] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
     unpriced: Counter[str] = field(default_factory=Counter)
-    alone: Counter[str] = field(default_factory=Counter)
+    single_size: Counter[str] = field(default_factory=Counter)
     digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def notes(self) -> list[str]:
-        """What was left out on purpose."""
-        why = {"it is not priced": self.unpriced, "all of one size": self.alone}
+        """What was left out on purpose, and why."""
+        why = {"predictions do not use it": self.unpriced, "it has one size only": self.single_size}
         return [
             f"{count} timings of {kernel} are left out: {reason}"
             for reason, counts in why.items()
             for kernel, count in counts.items()
         ]
 
-    def only(self) -> tuple[str, str]:
-        """The device and software of all samples. Raises InputError where there are several: a config is of one."""
+    def device_and_software(self) -> tuple[str, str]:
+        """The device and software of all timings. Raises InputError where there are several: a config describes one."""
         found = list(dict.fromkeys((item.device, item.software) for item in self.samples))
         if len(found) > 1:
             names = "; ".join(", ".join(part for part in pair if part) for pair in found)
-            hint = "choose with --where COLUMN=VALUE"
+            hint = "choose one with --where COLUMN=VALUE"
             raise InputError(Problem("calibrate kernels", "one device and software", f"{len(found)}: {names}", hint))
         return found[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TimingRows:
-    """Which rows to take: cells they must have, type of the numbers, order of indices, and sizes.
+    """Which rows to use: by their cells, type of numbers, order of indices, and sizes.
 
-    `kernel`: what the simulator calls all of them, where the file calls them otherwise.
+    `kernel`: the simulator's name for the kernel of all rows, where the file has another.
     """
 
     wanted: Wanted = field(default_factory=Wanted)
@@ -92,15 +92,14 @@ class TimingRows:
 def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     """Read timings of kernels; columns as in `sparsim calibrate kernels --help`.
 
-    Rows of another dtype (kernels of indices have one only) or another order of indices are left alone. A row that
-    failed its check is a problem, and so is a kernel that the simulator does not price. Raises InputError where a
-    column is missing or nothing is left.
+    Rows of another dtype (kernels of indices have only one) or another order of indices are skipped. A row that failed
+    its check is a problem, and so is an unknown kernel. Raises InputError where a column is missing or no row is left.
     """
     timings = Timings()
     for path in paths:
-        for row in read_rows(path, (ELEMENTS, *(() if how.kernel else (KERNEL,))), how.wanted, timings.problems):
+        for row in read_timed_rows(path, (ELEMENTS, *(() if how.kernel else (KERNEL,))), how.wanted, timings.problems):
             try:
-                timings.samples.extend(_timings(row, how, timings))
+                timings.samples.extend(_row_timings(row, how, timings))
             except ValueError as error:
                 what = "whole numbers of elements, k, slices and contributions"
                 timings.problems.append(Problem(row.where, what, format_value(str(error))))
@@ -114,7 +113,7 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     return timings
 
 
-def _timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
+def _row_timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
     dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
     same = {"float32": "fp32", "float": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     if same.get(dtype, dtype) not in (how.dtype, "int64") or order not in ("", how.order):
@@ -128,7 +127,7 @@ def _timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
         return
     if kernel not in KERNEL_TRAFFIC:
         problems.append(
-            Problem(row.where, "a kernel that is priced", format_value(kernel), suggest_nearest(kernel, KERNEL_TRAFFIC))
+            Problem(row.where, "a known kernel", format_value(kernel), suggest_nearest(kernel, KERNEL_TRAFFIC))
         )
         return
     elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)

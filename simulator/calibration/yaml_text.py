@@ -1,4 +1,4 @@
-"""Text of configs as a person would write them: quantities with units, folded sources."""
+"""YAML text of configs as a person would write it: quantities with units, long texts folded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
 
 
 def time_text(seconds: float) -> str:
-    """Seconds with five digits and a unit, as configs are written.
+    """Seconds with five digits and a unit.
 
     >>> time_text(0.00111734), time_text(1.443e-11), time_text(0)
     ('1.1173 ms', '14.43 ps', '0 s')
     """
-    return _scaled(seconds, _UNITS) if seconds > 0 else "0 s"
+    return _scaled_text(seconds, _UNITS) if seconds > 0 else "0 s"
 
 
 def rate_text(rate: float) -> str:
@@ -30,7 +30,7 @@ def rate_text(rate: float) -> str:
     >>> rate_text(1174300000.0)
     '1.1743 GB/s'
     """
-    return _scaled(rate, _RATES)
+    return _scaled_text(rate, _RATES)
 
 
 def bytes_text(nbytes: float) -> str:
@@ -50,40 +50,40 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) (s|B|B/s)")
 _SHOWN = {"s": time_text, "B": bytes_text, "B/s": rate_text}
 
 
-def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+def _scaled_text(value: float, units: Sequence[tuple[float, str]]) -> str:
     factor, unit = next((pair for pair in units if value >= pair[0] * (1 - 1e-12)), units[-1])
     digits = f"{value / factor:.5g}"
     return f"{float(digits):.10g} {unit}" if math.isfinite(value) else f"{digits} {unit}"
 
 
-def percent(fraction: float) -> str:
-    """Two digits below 10 %, three above, at most 100 %: what a config takes as a fraction."""
+def percent_text(fraction: float) -> str:
+    """A fraction in percent, with two digits below 10 % and three above; at most 100 %."""
     return f"{100 * fraction:.2g} %" if fraction < 0.1 else f"{min(100.0, 100 * fraction):.3g} %"
 
 
-def folded(key: str, text: str, indent: int = 0) -> list[str]:
-    """A key with folded text under it."""
+def folded_lines(key: str, text: str, indent: int = 0) -> list[str]:
+    """The lines of a key with folded text."""
     pad = " " * indent
     body = textwrap.wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False)
     return [f"{pad}{key}: >-", *(f"{pad}  {line}" for line in body or [""])]
 
 
-def flow(value: Any) -> str:
-    """A value on one line."""
-    text: str = yaml.safe_dump(_tidy(value), default_flow_style=True, width=10**6, sort_keys=False)
+def flow_text(value: Any) -> str:
+    """A value as YAML on one line."""
+    text: str = yaml.safe_dump(_tidy_quantities(value), default_flow_style=True, width=10**6, sort_keys=False)
     return text.strip().removesuffix("...").strip()
 
 
-def _tidy(value: Any) -> Any:
-    """Quantities as a person writes them, wherever they stand."""
+def _tidy_quantities(value: Any) -> Any:
+    """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):
-        return {key: _tidy(item) for key, item in value.items()}
+        return {key: _tidy_quantities(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_tidy(item) for item in value]
+        return [_tidy_quantities(item) for item in value]
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return _SHOWN[match[2]](float(match[1])) if match else value
 
 
-def scalar(text: str) -> str:
+def scalar_text(text: str) -> str:
     """Text with quotes where YAML needs them."""
-    return flow(text)
+    return flow_text(text)

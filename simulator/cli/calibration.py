@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulator.cli.root import AS_JSON, main, show
+from simulator.cli.arguments import AS_JSON, FILE, parse_quantity
+from simulator.cli.root import main, print_document, print_json
 
 if TYPE_CHECKING:
-    from simulator.calibration.fits.accuracy import Drawn
+    from simulator.calibration.fits.accuracy import FittedLine
     from simulator.errors import Problem
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
-MEASURED = click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=_FILE)
-CONFIG = click.option("--out", required=True, type=_FILE, help="Config that is written, with its figures beside it.")
-NAME = click.option("--name", default="", help="What the config calls itself.  [default: from --out]")
-SOURCE = click.option("--source", default="", help="Where the measurements come from, in words, for the config.")
+MEASURED = click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=FILE)
+OUT = click.option("--out", required=True, type=FILE, help="Config to write; figures get the same name.")
+NAME = click.option("--name", default="", help="Name in the config.  [default: from --out]")
+SOURCE = click.option("--source", default="", help="Origin of the measurements, in words, for the config.")
 FIGURE = click.option(
-    "--figure/--no-figure", default=True, help="Measured against fitted, as PNG and PDF.  [default: yes]"
+    "--figure/--no-figure", default=True, help="Draw measured against fitted times, as PNG and PDF.  [default: yes]"
 )
 WHERE = click.option(
-    "--where", multiple=True, metavar="COLUMN=VALUE", help="Take only these rows of CSV files; may be repeated."
+    "--where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of CSV files; may be repeated."
 )
 
 
 @main.group()
 def calibrate() -> None:
-    """Fit constants to measurements, with their error on measurements left out."""
+    """Fit constants to measurements.
+
+    Every fit states its error on measurements that were left out of it.
+    """
 
 
 @calibrate.command(
@@ -41,17 +43,29 @@ def calibrate() -> None:
 """,
 )
 @MEASURED
-@CONFIG
+@OUT
 @NAME
 @SOURCE
 @WHERE
-@click.option("--kernel", help="What all rows time, whatever the file calls it.")
-@click.option("--dtype", default="fp32", show_default=True, help="Rows of this type of number.")
-@click.option("--order", default="random", show_default=True, type=click.Choice(["random", "sorted"]))
-@click.option("--density", default=0.001, show_default=True, type=click.FloatRange(0, 1, min_open=True))
-@click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out sizes below.")
-@click.option("--largest", type=click.IntRange(1), help="Leave out sizes above.")
-@click.option("--memory-bandwidth", default="", help="The data sheet's, such as 760 GB/s, for kernels without a curve.")
+@click.option("--kernel", help="Kernel that all rows time, whatever the file calls it.")
+@click.option("--dtype", default="fp32", show_default=True, help="Use rows of this type of number.")
+@click.option(
+    "--order",
+    default="random",
+    show_default=True,
+    type=click.Choice(["random", "sorted"]),
+    help="Use rows with this order of indices.",
+)
+@click.option(
+    "--density",
+    default=0.001,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of the elements at which a kernel that was timed at several k is fitted.",
+)
+@click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out smaller sizes.")
+@click.option("--largest", type=click.IntRange(1), help="Leave out larger sizes.")
+@click.option("--memory-bandwidth", default="", help="From the data sheet, such as 760 GB/s; for kernels not measured.")
 @FIGURE
 @AS_JSON
 def calibrate_kernels(
@@ -61,34 +75,27 @@ def calibrate_kernels(
     name: str,
     source: str,
     where: tuple[str, ...],
-    kernel: str | None,
-    dtype: str,
-    order: str,
-    density: float,
-    smallest: int,
-    largest: int | None,
     memory_bandwidth: str,
+    density: float,
     figure: bool,
     as_json: bool,
+    **rows: Any,
 ) -> None:
-    """Fit a GPU's kernels to CSV tables of timings, such as those of `sparsim record kernels`.
+    """Fit a GPU's kernels to timings.
 
     \b
-    Columns: elements (or elements_per_row), kernel (or operation), one or more of times with a unit
-    (seconds, median_s, time_ms, latency_us, ...), and where they were varied k, contributions, slices (or
-    rows_batch), dtype, order; device, software, pytorch, cuda, driver and date name the config.
-
-    Where k varied, the curve is that of k = DENSITY * elements.
+    MEASURED are CSV tables such as those of `sparsim record kernels`. Columns: elements (or elements_per_row),
+    kernel (or operation), and one or more times with a unit (seconds, median_s, time_ms, latency_us, ...); where
+    they were varied also k, contributions, slices (or rows_batch), dtype and order. The columns device, software,
+    pytorch, cuda, driver and date go into the description of the config.
     """
-    from simulator.calibration.bases import quantity
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.tables import Wanted
     from simulator.calibration.timings import TimingRows, read_timings
 
-    how = TimingRows(Wanted.parsed(where), dtype, order, kernel, smallest, largest)
-    timings = read_timings(measured, how)
-    device, software = timings.only()
+    timings = read_timings(measured, TimingRows(Wanted.parse(where), **rows))
+    device, software = timings.device_and_software()
     fits = fit_kernels(timings, density)
     about = About(
         name=name or out.stem,
@@ -97,20 +104,22 @@ def calibrate_kernels(
         device=device,
         software=software,
         measured_on=", ".join(timings.dates),
-        memory_bandwidth=quantity("--memory-bandwidth", memory_bandwidth, "bandwidth") if memory_bandwidth else None,
+        memory_bandwidth=parse_quantity("--memory-bandwidth", memory_bandwidth, "bandwidth")
+        if memory_bandwidth
+        else None,
         command="calibrate kernels",
     )
     document = {
-        "kernels": [fit.described() for fit in fits.values()],
+        "kernels": [fit.as_dict() for fit in fits.values()],
         "device": device,
         "software": software,
         "problems": [str(problem) for problem in timings.problems],
         "notes": timings.notes,
         "digests": timings.digests,
     }
-    lines = [line for fit in fits.values() for line in fit.drawn] if figure else None
-    _put(out, gpu_config(fits, about), lines, "elements")
-    _answer(document, timings.problems, as_json, "print_kernel_fits")
+    lines = [line for fit in fits.values() for line in fit.lines] if figure else None
+    _write_config(out, gpu_config(fits, about), lines, "elements")
+    _print_fits(document, timings.problems, as_json, "print_kernel_fits")
 
 
 @calibrate.command(
@@ -121,19 +130,23 @@ def calibrate_kernels(
 """,
 )
 @MEASURED
-@CONFIG
+@OUT
 @NAME
 @SOURCE
 @WHERE
-@click.option("--fabric", help="Network to start from: its kind and what is known of it.  [default: one switch]")
+@click.option("--fabric", help="Network config to start from, for its kind and known terms.  [default: one switch]")
 @click.option("--fit", "terms", multiple=True, help="Term to fit; may be repeated.  [default: bandwidth and latency]")
-@click.option("--workers", type=click.IntRange(2), help="Workers, where a file does not say how many.")
-@click.option("--gpus-per-node", type=click.IntRange(1), help="GPUs per node, where a file does not say how many.")
+@click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
+@click.option("--gpus-per-node", type=click.IntRange(1), help="GPUs per node, for files that do not state it.")
+@click.option("--topology", help="Topology of all curves.  [default: the one that was forced in the log, or nccl]")
 @click.option(
-    "--topology", help="Topology under which all curves are written.  [default: as forced in the log, or nccl]"
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="PRIMITIVE=ALGORITHM",
+    help="Algorithm by which a collective travels, for the link law; may be repeated.",
 )
-@click.option("--algorithm", "algorithms", multiple=True, metavar="PRIMITIVE=ALGORITHM", help="What a law rests on.")
-@click.option("--law-from", default="1 MiB", show_default=True, help="Smallest payload that the law rests on.")
+@click.option("--law-from", default="1 MiB", show_default=True, help="Smallest payload that the link law is fitted to.")
 @FIGURE
 @AS_JSON
 def calibrate_network(
@@ -145,33 +158,31 @@ def calibrate_network(
     where: tuple[str, ...],
     fabric: str | None,
     terms: tuple[str, ...],
-    workers: int | None,
-    gpus_per_node: int | None,
-    topology: str | None,
     algorithms: tuple[str, ...],
     law_from: str,
     figure: bool,
     as_json: bool,
+    **setting: Any,
 ) -> None:
-    """Fit a network to collectives: a link law, and a curve for each worker count.
+    """Fit a network to timed collectives.
 
-    MEASURED are logs of nccl-tests, output of OSU benchmarks, traces of torch.profiler, and CSV tables such as those of
-    `sparsim record collectives`, in any mixture.
+    The result is a link law, and a curve for each number of workers. MEASURED are logs of nccl-tests, output of OSU
+    benchmarks, traces of torch.profiler, and CSV tables such as those of `sparsim record collectives`, in any mixture.
     """
-    from simulator.calibration import bases
+    from simulator.calibration import network_options
     from simulator.calibration.collectives import Reading, read_collectives
     from simulator.calibration.configs import About, network_config
     from simulator.calibration.network import calibrate_network as fit_network
     from simulator.calibration.tables import Wanted
 
-    collectives = read_collectives(measured, Reading(Wanted.parsed(where), workers, gpus_per_node, topology))
-    base = bases.base_fabric(fabric, collectives)
+    collectives = read_collectives(measured, Reading(Wanted.parse(where), **setting))
+    base = network_options.base_fabric(fabric, collectives)
     fit = fit_network(
         collectives,
         base,
-        free=bases.free_terms(terms, base),
-        algorithms=bases.algorithms(algorithms),
-        law_from=bases.quantity("--law-from", law_from, "size"),
+        free=network_options.free_terms(terms, base),
+        algorithms=network_options.parse_algorithms(algorithms),
+        law_from=parse_quantity("--law-from", law_from, "size"),
     )
     about = About(
         name=name or out.stem,
@@ -180,8 +191,8 @@ def calibrate_network(
         setting="; ".join((*collectives.devices, *collectives.settings)),
         command="calibrate network",
     )
-    _put(out, network_config(fit, about), fit.drawn if figure else None, "payload (bytes)")
-    _answer(fit.described(), collectives.problems, as_json, "print_network_fit")
+    _write_config(out, network_config(fit, about), fit.lines if figure else None, "payload (bytes)")
+    _print_fits(fit.as_dict(), collectives.problems, as_json, "print_network_fit")
 
 
 @calibrate.command(
@@ -194,7 +205,10 @@ def calibrate_network(
 @click.option("--term", "terms", multiple=True, required=True, help="Runtime term to fit; may be repeated.")
 @AS_JSON
 def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
-    """Fit runtime terms to whole iterations, using the rows marked `used_in_fit` only."""
+    """Fit runtime terms to measured iterations.
+
+    Only scenarios marked `used_in_fit` are fitted.
+    """
     from simulator.scenario.reading import load
     from simulator.studies.validate.runtime_fit import fit_runtime
     from simulator.studies.validate.validation import scenario_files
@@ -202,20 +216,19 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
     if as_json:
         document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}
-        document |= {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape}
-        click.echo(json.dumps(document, indent=2))
+        print_json(document | {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape})
         return
     for term, value in fit.terms.items():
         click.echo(f"{term}: {value:.6g} (SI)")
     for name, error in fit.errors.items():
-        left_out = f", {100 * fit.held_out[name]:+.1f} % where it was left out" if name in fit.held_out else ""
+        left_out = f", {100 * fit.held_out[name]:+.1f} % when it was left out" if name in fit.held_out else ""
         click.echo(f"  {100 * error:+.1f} %{left_out}  {name}")
     if fit.held_out_mape is not None:
         click.echo(f"held-out error: {100 * fit.held_out_mape:.1f} %")
 
 
-def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -> None:
-    """The config, and its figures beside it."""
+def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
+    """Write the config, and its figures unless there are no lines to draw."""
     from simulator.reporting.figures.fit_figure import write_fit_figure
     from simulator.studies.storage.files import write_text
 
@@ -224,8 +237,8 @@ def _put(out: Path, text: str, lines: Sequence[Drawn] | None, size_label: str) -
         write_fit_figure(lines or (), out.with_suffix(suffix), size_label)
 
 
-def _answer(document: dict[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
-    """Damaged lines on stderr, then the document."""
+def _print_fits(document: dict[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
+    """Print damaged lines to stderr, then the document."""
     for problem in problems:
         click.echo(str(problem), err=True)
-    show(document, as_json, printer, "fits")
+    print_document(document, as_json, printer, "fits")

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from simulator.cli.root import FOLDER, main
+from simulator.cli.arguments import FILE, FOLDER, OUT_FOLDER, parse_quantity
+from simulator.cli.root import main
 
-TABLE = click.option(
-    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="CSV table that is written."
-)
+OUT_TABLE = click.option("--out", required=True, type=FILE, help="CSV table to write.")
 DEVICE = click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:N, or auto.")
-SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-RESUME = click.option("--resume", is_flag=True, help="Go on with a table that is there; its rows are kept.")
-THREADS = click.option("--threads", type=click.IntRange(1), help="Threads of PyTorch on the processor.")
-BATCH_SIZE = click.option("--batch-size", type=click.IntRange(1), help="Samples of a batch, for networks of ours.")
-MODEL_HELP = """MODEL is one of mlp, cnn, resnet50, vgg16, bert-base, gpt2, or MODULE:FUNCTION, a function that returns
-(model, inputs, loss function): inputs are a batch or an iterator of batches, and loss(model, batch) is one number."""
+SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers.")
+RESUME = click.option("--resume", is_flag=True, help="Continue an existing table; its rows are kept.")
+THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads that PyTorch uses.")
+BATCH_SIZE = click.option("--batch-size", type=click.IntRange(1), help="Samples in a batch, for built-in models.")
+MODEL_HELP = """MODEL is a built-in model (mlp, cnn, resnet50, vgg16, bert-base or gpt2), or MODULE:FUNCTION: a function
+that returns (model, inputs, loss function). The inputs are a batch or an iterator of batches, and loss(model, batch)
+returns one number."""
 
 
 @main.group()
 def record() -> None:
-    """Measure on this machine with PyTorch: kernels, a model's layers, its gradients, collectives.
+    """Measure on this machine with PyTorch.
 
-    Needs the extra: pip install "sparsim[torch]"
+    Kernels, the layers of a model, its gradients, and collectives. Needs the extra: pip install "sparsim[torch]"
     """
 
 
@@ -35,14 +36,16 @@ def record() -> None:
     sparsim record kernels --device cuda --dtypes fp32,fp16 --out kernels.csv --resume
 """,
 )
-@TABLE
-@click.option("--quick", is_flag=True, help="Three sizes and few parameters, fp32 unless --dtypes says otherwise.")
-@click.option("--dtypes", help="Comma-separated, of fp32, fp16, bf16.  [default: all]")
-@click.option("--kernels", "names", help="Comma-separated names.  [default: all]")
-@click.option("--max-elements", type=click.IntRange(1024), help="Largest size.  [default: what memory allows]")
-@click.option("--budget", type=click.FloatRange(0), help="Seconds of repeats per point.  [default: 0.2; quick: 0.02]")
-@click.option("--rotate", help="Bytes of inputs to go through, such as 256 MiB.  [default: twice the cache]")
-@click.option("--clock-policy", default="", help="How the clocks are set, in words, for the table.")
+@OUT_TABLE
+@click.option("--quick", is_flag=True, help="Only three sizes, few parameters, and fp32 unless --dtypes is given.")
+@click.option("--dtypes", help="Of fp32, fp16 and bf16, separated by commas.  [default: all]")
+@click.option("--kernels", "names", help="Names of kernels, separated by commas.  [default: all]")
+@click.option("--max-elements", type=click.IntRange(1024), help="Largest size.  [default: as memory allows]")
+@click.option(
+    "--budget", type=click.FloatRange(0), help="Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"
+)
+@click.option("--rotate", help="Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]")
+@click.option("--clock-policy", default="", help="How the clocks of the device are set, in words, for the table.")
 @DEVICE
 @THREADS
 @SEED
@@ -62,18 +65,18 @@ def record_kernels(
     seed: int,
     resume: bool,
 ) -> None:
-    """Time the kernels of selection and exchange over sizes, each result checked, into a CSV table."""
-    device = _device("kernels", device, threads)
+    """Time the kernels of selection and exchange.
+
+    Times each kernel over sizes, checks its results, and writes a CSV table.
+    """
+    device = _prepare_torch("kernels", device, threads)
     from dataclasses import replace
 
-    from simulator.errors import InputError, Problem
     from simulator.record import sweep
-    from simulator.record.environment import environment
+    from simulator.record.environment import check_names, environment
     from simulator.record.kernels import DTYPES, KERNELS
 
-    types = tuple((dtypes or ("fp32" if quick else ",".join(DTYPES))).split(","))
-    if not set(types) <= set(DTYPES):
-        raise InputError(Problem("--dtypes", f"some of {', '.join(DTYPES)}", repr(dtypes)))
+    types = check_names("--dtypes", (dtypes or ("fp32" if quick else ",".join(DTYPES))).split(","), DTYPES)
     effort = sweep.QUICK if quick else sweep.Effort()
     sizes = sweep.sizes_up_to(max_elements or sweep.largest_elements(device), quick)
     done = sweep.record_kernels(
@@ -82,7 +85,7 @@ def record_kernels(
         device,
         environment(device, clock_policy),
         effort=effort if budget is None else replace(effort, budget=budget),
-        rotate=None if rotate is None else _bytes("--rotate", rotate),
+        rotate=None if rotate is None else _parse_bytes("--rotate", rotate),
         seed=seed,
         resume=resume,
         report=lambda text: click.echo(text, err=True),
@@ -102,11 +105,11 @@ def record_kernels(
 """,
 )
 @click.argument("model")
-@FOLDER
-@click.option("--name", help="Of the workload and its files.  [default: the model's]")
+@OUT_FOLDER
+@click.option("--name", help="Name of the workload and its files.  [default: that of the model]")
 @BATCH_SIZE
-@click.option("--repeats", type=click.IntRange(1), default=30, show_default=True, help="Steps that are timed.")
-@click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="Steps before.")
+@click.option("--repeats", type=click.IntRange(1), default=30, show_default=True, help="Iterations to time.")
+@click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="Iterations before those.")
 @DEVICE
 @THREADS
 @SEED
@@ -122,8 +125,11 @@ def record_layers(
     threads: int | None,
     seed: int,
 ) -> None:
-    """Time MODEL's tensors, forward and backward, and write a workload: NAME.yaml and NAME.layers.csv."""
-    device = _device("layers", device, threads)
+    """Time the layers of a model and write a workload.
+
+    Writes NAME.yaml and NAME.layers.csv with the forward and backward time of each tensor.
+    """
+    device = _prepare_torch("layers", device, threads)
     from simulator.record.environment import environment
     from simulator.record.layers import profile, write_workload
     from simulator.record.tasks import task_of
@@ -144,55 +150,44 @@ def record_layers(
 """,
 )
 @click.argument("model")
-@FOLDER
+@OUT_FOLDER
 @BATCH_SIZE
-@click.option("--workers", type=click.IntRange(1, 4096), default=4, show_default=True, help="Trained in this process.")
-@click.option("--iterations", type=click.IntRange(1), default=32, show_default=True)
-@click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Of so many iterations ...")
-@click.option("--block", type=click.IntRange(1), default=1, show_default=True, help="... record the first so many.")
-@click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, show_default=True)
-@click.option("--learning-rate", type=click.FloatRange(0), default=0.01, show_default=True)
-@click.option("--layers", type=click.Path(dir_okay=False, path_type=Path), help="layers.csv whose times to take over.")
+@click.option(
+    "--workers", type=click.IntRange(1, 4096), default=4, show_default=True, help="Workers to train, in this process."
+)
+@click.option("--iterations", type=click.IntRange(1), default=32, show_default=True, help="Iterations to train.")
+@click.option(
+    "--every", type=click.IntRange(1), default=1, show_default=True, help="Record the first iterations of so many."
+)
+@click.option(
+    "--block", type=click.IntRange(1), default=1, show_default=True, help="How many to record of each --every."
+)
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Share of the elements of each tensor to record.",
+)
+@click.option("--learning-rate", type=click.FloatRange(0), default=0.01, show_default=True, help="For SGD.")
+@click.option("--layers", type=FILE, help="layers.csv with the times of this model, to copy into the trace.")
 @DEVICE
 @THREADS
 @SEED
 def record_gradients(
-    *,
-    model: str,
-    out: Path,
-    batch_size: int | None,
-    workers: int,
-    iterations: int,
-    every: int,
-    block: int,
-    sample: float,
-    learning_rate: float,
-    layers: Path | None,
-    device: str,
-    threads: int | None,
-    seed: int,
+    *, model: str, out: Path, batch_size: int | None, device: str, threads: int | None, seed: int, **training: Any
 ) -> None:
-    """Train MODEL data-parallel in this process and write its gradients as a trace.
+    """Train a model and record its gradients as a trace.
 
-    Networks of ours learn random labels. For gradients of your own training, use GradientRecorder in it.
+    Trains data-parallel in this process. Built-in models learn random labels; for gradients of your own training, use
+    GradientRecorder in its code.
     """
-    device = _device("gradients", device, threads)
+    device = _prepare_torch("gradients", device, threads)
     from simulator.record.gradients import record_training
     from simulator.record.tasks import task_of
 
-    recorded = record_training(
-        task_of(model, device, batch_size, seed),
-        out,
-        workers=workers,
-        iterations=iterations,
-        every=every,
-        block=block,
-        sample=sample,
-        learning_rate=learning_rate,
-        layers=layers,
-        seed=seed,
-    )
-    click.echo(f"{out}: {workers} workers, {recorded} iterations")
+    recorded = record_training(task_of(model, device, batch_size, seed), out, seed=seed, **training)
+    click.echo(f"{out}: {training['workers']} workers, {recorded} iterations")
 
 
 @record.command(
@@ -201,10 +196,13 @@ def record_gradients(
     sparsim record merge traces/mine
 """,
 )
-@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder written.  [default: FOLDER]")
+@click.argument("folder", type=FOLDER)
+@click.option("--out", type=FOLDER, help="Folder to write.  [default: FOLDER]")
 def record_merge(folder: Path, out: Path | None) -> None:
-    """Merge the traces that ranks wrote to FOLDER/rank-00000, ... into one; theirs stay."""
+    """Merge the traces of several ranks into one.
+
+    The ranks wrote them to FOLDER/rank-00000 and so on; they are kept.
+    """
     from simulator.record.merging import merge
 
     workers, iterations = merge(folder, out)
@@ -218,12 +216,18 @@ def record_merge(folder: Path, out: Path | None) -> None:
     torchrun --nnodes 2 --nproc-per-node 8 -m simulator record collectives --out collectives.csv
 """,
 )
-@TABLE
-@click.option("--processes", type=click.IntRange(1, 64), help="Start so many here, instead of running under torchrun.")
-@click.option("--sizes", help="Comma-separated, such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, times four]")
-@click.option("--collectives", "names", help="Comma-separated.  [default: all four]")
-@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--backend", type=click.Choice(["auto", "nccl", "gloo"]), default="auto", show_default=True)
+@OUT_TABLE
+@click.option("--processes", type=click.IntRange(1, 64), help="Processes to start here, instead of using torchrun.")
+@click.option("--sizes", help="Sizes such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, each four times the last]")
+@click.option("--collectives", "names", help="Names of collectives, separated by commas.  [default: all four]")
+@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True, help="Calls to time at each size.")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "nccl", "gloo"]),
+    default="auto",
+    show_default=True,
+    help="Backend of torch.distributed; auto is nccl on GPUs and gloo on processors.",
+)
 @DEVICE
 @RESUME
 def record_collectives(
@@ -232,33 +236,32 @@ def record_collectives(
     processes: int | None,
     sizes: str | None,
     names: str | None,
-    repeats: int,
-    backend: str,
-    device: str,
-    resume: bool,
+    **settings: Any,
 ) -> None:
-    """Time all-reduce, all-gather, reduce-scatter and broadcast of torch.distributed, into a CSV table."""
-    _device("collectives", "cpu", None)
+    """Time the collectives of torch.distributed.
+
+    Writes a CSV table with all-reduce, all-gather, reduce-scatter and broadcast.
+    """
+    _prepare_torch("collectives", "cpu", None)
     import os
 
     from simulator.record import collectives
+    from simulator.record.environment import check_names
 
-    settings = collectives.Settings(
+    known = collectives.COLLECTIVES
+    chosen = collectives.Settings(
         out=out,
-        sizes=tuple(_bytes("--sizes", text) for text in sizes.split(",")) if sizes else collectives.SIZES,
-        collectives=collectives.checked_collectives(names.split(",") if names else collectives.COLLECTIVES),
-        repeats=repeats,
-        backend=backend,
-        device=device,
-        resume=resume,
+        sizes=tuple(_parse_bytes("--sizes", text) for text in sizes.split(",")) if sizes else collectives.SIZES,
+        collectives=check_names("--collectives", names.split(",") if names else known, known),
+        **settings,
     )
-    collectives.record_collectives(settings, processes)
+    collectives.record_collectives(chosen, processes)
     if processes is not None or os.environ.get("RANK") == "0":
         click.echo(f"{out}: written")
 
 
-def _device(command: str, name: str, threads: int | None) -> str:
-    """PyTorch's device, once it is clear that there is a PyTorch."""
+def _prepare_torch(command: str, device: str, threads: int | None) -> str:
+    """PyTorch's name of the device, with the number of threads set. Raises InputError where PyTorch is missing."""
     from simulator.record.environment import device_of, need_torch
 
     need_torch(command)
@@ -266,15 +269,8 @@ def _device(command: str, name: str, threads: int | None) -> str:
         import torch
 
         torch.set_num_threads(threads)
-    return device_of(name)
+    return device_of(device)
 
 
-def _bytes(option: str, text: str) -> int:
-    """A size with its unit. Raises InputError for anything else."""
-    from simulator.errors import InputError, Problem
-    from simulator.units import parse
-
-    try:
-        return max(1, round(parse(text, "size")))
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), repr(text))) from None
+def _parse_bytes(option: str, text: str) -> int:
+    return max(1, round(parse_quantity(option, text, "size")))

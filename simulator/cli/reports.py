@@ -1,4 +1,4 @@
-"""`sparsim report`: results as one HTML file."""
+"""`sparsim report`, `figure` and `timeline`: results as an HTML file, as one figure, and as a timeline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.root import OVERRIDE, main
+from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET
+from simulator.cli.root import main, print_json
 
 
 @main.command(
@@ -17,15 +18,16 @@ from simulator.cli.root import OVERRIDE, main
 """
 )
 @click.argument("results", metavar="RESULTS")
-@click.option(
-    "-o", "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="FILE.html that is written."
-)
-@OVERRIDE
+@click.option("-o", "--out", required=True, type=FILE, metavar="FILE.html", help="File to write.")
+@SET
 def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
-    """Write results as one HTML file that needs no network: drawings with values at the pointer, sortable tables.
+    """Write results as one HTML file.
 
-    RESULTS: what `sparsim run --out`, `sweep --out`, `validate --json`, `trace build-up` or `calibrate` wrote, `-` for
-    JSON on standard input, or a scenario, which is run.
+    The file loads nothing from the network. It has drawings that show values at the pointer, and tables that can be
+    sorted.
+
+    RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `trace build-up` or `calibrate` wrote, `-`
+    for JSON on standard input, or a scenario, which is run first.
     """
     from simulator.reporting.page.making import page_of, write_page
     from simulator.reporting.page.opening import open_results
@@ -33,3 +35,136 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     with open_results(results, overrides) as source:
         write_page(page_of(source), out)
     click.echo(str(out))
+
+
+@main.command(
+    examples="""
+    sparsim figure --list
+    sparsim figure iteration_breakdown results/before -o breakdown.svg
+    sparsim figure break_even_map out/map -o map.png
+"""
+)
+@click.argument("kind", required=False)
+@click.argument("sources", nargs=-1, metavar="SOURCE...")
+@click.option("-o", "--out", type=FILE, help="FILE.png, FILE.svg or FILE.pdf.")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Use only these rows of a sweep; may be repeated.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a parameter of the figure.")
+@click.option("--list", "listed", is_flag=True, help="List the figures, what they show, and what they are drawn from.")
+@AS_JSON
+def figure(
+    kind: str | None,
+    sources: tuple[str, ...],
+    *,
+    out: Path | None,
+    where: tuple[str, ...],
+    settings: tuple[str, ...],
+    listed: bool,
+    as_json: bool,
+) -> None:
+    """Draw one figure from results.
+
+    A CSV file of the same name holds the numbers that the figure shows.
+    """
+    if listed:
+        _list_figures(as_json)
+        return
+    if kind is None or not sources or out is None:
+        raise click.UsageError("expected KIND SOURCE -o FILE, or --list")
+    from simulator.reporting.figures.base import figure_of
+    from simulator.reporting.figures.data.selecting import select_rows
+    from simulator.reporting.figures.data.sources import open_sources, parse_settings
+    from simulator.reporting.figures.making import write_figure
+
+    member = figure_of(kind, parse_settings(settings))
+    source = select_rows(open_sources(sources), parse_settings(where))
+    picture, table = write_figure(member, source, out)
+    click.echo(f"{picture}, {table}")
+
+
+def _list_figures(as_json: bool) -> None:
+    from simulator.reporting.figures.base import figures
+    from simulator.reporting.figures.data.sources import KINDS
+
+    if as_json:
+        rows = [
+            {"kind": k, "title": f.title, "question": f.question, "takes": list(f.takes), "columns": f.columns}
+            for k, f in figures().items()
+        ]
+        print_json({"figures": rows})
+        return
+    for kind, member in figures().items():
+        click.echo(f"{kind}: {member.question}")
+        for source in member.takes:
+            click.echo(f"    from {KINDS[source]}")
+
+
+@main.command(
+    examples="""
+    sparsim timeline quickstart -o quickstart.json.gz
+    sparsim timeline mixed_gpus -o mixed.json.gz --workers 0,12 --iterations 0
+"""
+)
+@click.argument("scenario", type=SCENARIO)
+@SET
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    type=FILE,
+    metavar="FILE.json.gz",
+    help="File to write; without .gz it is not compressed.",
+)
+@click.option(
+    "--workers",
+    metavar="0,3|all",
+    help="Workers to draw.  [default: worker 0, and the first and the last to finish their own computation]",
+)
+@click.option("--iterations", metavar="0,19|all", help="Counted iterations to draw.  [default: the first and the last]")
+@click.option(
+    "--links", type=click.IntRange(0), default=8, show_default=True, help="How many links to draw, the busiest first."
+)
+def timeline(
+    scenario: str, *, overrides: tuple[str, ...], out: Path, workers: str | None, iterations: str | None, links: int
+) -> None:
+    """Write what happens when, for https://ui.perfetto.dev
+
+    The file is a Chrome trace. It has a track for each worker and stream, arrows from the gradient of a bucket to its
+    collective, and counters of link utilisation, bytes in flight and density. The slices of the compute streams are the
+    terms of the breakdown.
+    """
+    from simulator.errors import InputError, Problem
+    from simulator.scenario.reading import load
+
+    if not out.name.endswith((".json", ".json.gz")):
+        raise InputError(Problem("--out", "a name that ends in .json.gz or .json", repr(out.name)))
+    loaded = load(scenario, overrides)
+    chosen = _parse_numbers("--workers", workers, loaded.cluster.workers)
+    drawn = _parse_numbers("--iterations", iterations, loaded.iterations)
+
+    from simulator.reporting.timeline.chrome_trace import trace_bytes
+    from simulator.reporting.timeline.timeline import timeline as study
+    from simulator.studies.storage.files import write_bytes
+
+    made = study(loaded, chosen, drawn, links)
+    content = trace_bytes(made, out.name.endswith(".gz"))
+    write_bytes(out, content)
+    counts = (len(made.about["workers_drawn"]), made.about["workers"], len(made.about["iterations_drawn_s"]))
+    slices = sum(len(track.slices) for track in made.tracks)
+    click.echo(
+        f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
+        f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
+    )
+
+
+def _parse_numbers(option: str, text: str | None, count: int) -> list[int] | None:
+    """`0,3` as numbers, `all` as those below `count`. Raises InputError for anything else."""
+    from simulator.errors import InputError, Problem
+
+    if text is None:
+        return None
+    if text == "all":
+        return list(range(count))
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and len(part) < 10 for part in parts):
+        raise InputError(Problem(option, "numbers such as 0,3, or all", repr(text)))
+    return [int(part) for part in parts]

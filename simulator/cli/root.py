@@ -1,4 +1,4 @@
-"""The command `sparsim`: its options, its errors, and how a document is shown."""
+"""The command `sparsim`: examples in `--help`, errors and exit codes, and how a document is printed."""
 
 from __future__ import annotations
 
@@ -6,35 +6,47 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulator.cli.examples import ExampleGroup
-from simulator.cli.names import KEY_VALUE
-
 if TYPE_CHECKING:
     from rich.console import Console
 
-OVERRIDE = click.option(
-    "--set",
-    "overrides",
-    type=KEY_VALUE,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Override a dotted key; may be repeated.",
-)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document alone on stdout.")
-FOLDER = click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder that is written."
-)
+
+class _WithExamples(click.Command):
+    """A command with `examples`: command lines that `--help` shows below the options, and that the tests run."""
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(line.strip() for line in examples.strip().splitlines())
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, as they are typed, then the rest of the text below the options."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    # A command line is to be copied: never wrapped.
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+        super().format_epilog(ctx, formatter)
 
 
-class _Group(ExampleGroup):
-    """Turns the package's own errors into one line each and the contract's exit codes."""
+class _ExampleCommand(_WithExamples):
+    """A command with examples."""
+
+
+class _ExampleGroup(_WithExamples, click.Group):
+    """A group of commands with examples."""
+
+    command_class = _ExampleCommand
+
+
+_ExampleGroup.group_class = _ExampleGroup
+
+
+class _Root(_ExampleGroup):
+    """The command itself: prints errors of the package as one line each, and exits with code 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -42,15 +54,15 @@ class _Group(ExampleGroup):
         except Exception as error:
             from simulator.errors import SparsimError
 
-            text = str(error) if isinstance(error, SparsimError) else _of_the_machine(error)
+            text = str(error) if isinstance(error, SparsimError) else _system_error_text(error)
             if not text:
                 raise
             click.echo(text, err=True)
             ctx.exit(2)
 
 
-def _of_the_machine(error: Exception) -> str:
-    """What the machine could not do, in words: write a file, read one, find memory. Empty for errors of ours."""
+def _system_error_text(error: Exception) -> str:
+    """The message for a file or memory that the system refused; empty for any other error."""
     from simulator.errors import Problem
 
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:
@@ -63,7 +75,7 @@ def _of_the_machine(error: Exception) -> str:
 
 
 @click.group(
-    cls=_Group,
+    cls=_Root,
     context_settings={"help_option_names": ["-h", "--help"]},
     examples="""
     sparsim run quickstart
@@ -73,22 +85,27 @@ def _of_the_machine(error: Exception) -> str:
 )
 @click.version_option(package_name="sparsim")
 def main() -> None:
-    """Does compressing gradients pay, on my cluster, with my model? A simulator of data-parallel GPU training."""
+    """Simulate data-parallel GPU training with compressed gradients.
+
+    Sparsim predicts how long an iteration takes on a cluster, and whether compressing the gradients makes it faster.
+    """
 
 
-def show(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
-    """Print a document as JSON, or by a function of a module of `reporting.terminal`."""
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+
+def print_document(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
+    """Print a document as JSON, or as tables by the function `printer` of a module of `reporting.terminal`."""
     if as_json:
-        click.echo(json.dumps(document, indent=2, allow_nan=False))
-        return
-    show: Callable[[dict[str, Any], Console], None] = getattr(
-        import_module(f"simulator.reporting.terminal.{module}"), printer
-    )
-    show(document, console())
+        print_json(document)
+    else:
+        getattr(import_module(f"simulator.reporting.terminal.{module}"), printer)(document, make_console())
 
 
-def console() -> Console:
-    """What tables are printed on."""
+def make_console() -> Console:
+    """The console that tables are printed on."""
     from rich.console import Console
 
     # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.

@@ -1,4 +1,4 @@
-"""Single predictions, validation, and what there is."""
+"""`sparsim run`, `check`, `list` and `schema`: one scenario, and what a scenario may contain."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.names import SCENARIO
-from simulator.cli.root import AS_JSON, OVERRIDE, main, show
+from simulator.cli.arguments import AS_JSON, FOLDER, SCENARIO, SET
+from simulator.cli.root import main, print_document, print_json
 
 
 @main.command(
@@ -18,56 +18,32 @@ from simulator.cli.root import AS_JSON, OVERRIDE, main, show
 """
 )
 @click.argument("scenario", type=SCENARIO)
-@OVERRIDE
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store the result in this folder.")
+@SET
+@click.option("--out", type=FOLDER, help="Folder to store the result in.")
 @AS_JSON
 def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Predict one scenario: iteration time, where it goes, traffic and density."""
+    """Predict the time of one training iteration.
+
+    Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
+    of a shipped one.
+    """
     from simulator.prediction.run import run as predict
     from simulator.scenario.reading import load, load_versus
 
     loaded = load(scenario, overrides)
     prediction = predict(loaded)
     document = prediction.document
-    other = load_versus(scenario, overrides)
-    if other is not None:
+    baseline = load_versus(scenario, overrides)
+    if baseline is not None:
         from simulator.studies.compare.baseline import compare
 
-        document["comparison"] = compare(prediction, predict(other))
+        document["comparison"] = compare(prediction, predict(baseline))
         document["question"] = loaded.question
     if out is not None:
         from simulator.studies.storage.run_files import store
 
         store(out, prediction)
-    show(document, as_json, "print_run")
-
-
-@main.command(
-    examples="""
-    sparsim validate
-    sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
-"""
-)
-@click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
-@AS_JSON
-@click.option("--markdown", is_flag=True, help="Print the errors per group as a Markdown table.")
-@click.option("--model-error", is_flag=True, help="Print the model's own error, as configs/model_error.yaml holds it.")
-def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
-    """Predicted against measured, for every scenario that says what was measured."""
-    from simulator.studies.validate.validation import validate as check
-
-    document = check(places)
-    if model_error:
-        from simulator.studies.validate.model_error import model_error_yaml
-
-        click.echo(model_error_yaml(document["rows"]), nl=False)
-        return
-    if markdown:
-        from simulator.reporting.terminal.tables import accuracy_markdown
-
-        click.echo(accuracy_markdown(document))
-        return
-    show(document, as_json, "print_validation")
+    print_document(document, as_json, "print_run")
 
 
 @main.command(
@@ -77,17 +53,20 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
 """
 )
 @click.argument("scenario", type=SCENARIO)
-@OVERRIDE
+@SET
 @AS_JSON
 def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Check a scenario; print it fully resolved, with its digest."""
+    """Check a scenario and print it in full.
+
+    Names are replaced by what they stand for, and defaults are written out. The digest identifies the scenario.
+    """
     from simulator.prediction.run import plan_of
     from simulator.scenario.reading import load
 
     loaded = load(scenario, overrides)
     plan_of(loaded)
     if as_json:
-        click.echo(json.dumps({"digest": loaded.digest, "scenario": loaded.resolved()}, indent=2))
+        print_json({"digest": loaded.digest, "scenario": loaded.resolved()})
         return
     from simulator.studies.storage.run_files import as_yaml
 
@@ -103,10 +82,13 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 )
 @AS_JSON
 def list_(as_json: bool) -> None:
-    """List the families, their kinds, what each is and its parameters."""
+    """List sparsifiers, topologies, schedulers and fabrics.
+
+    Each with what it is and its parameters.
+    """
     from simulator.scenario.catalogue import kinds
 
-    show(kinds(), as_json, "print_kinds")
+    print_document(kinds(), as_json, "print_kinds")
 
 
 @main.command(
@@ -114,14 +96,12 @@ def list_(as_json: bool) -> None:
     sparsim schema --out schema
 """
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("configs/schema"),
-    show_default=True,
-)
+@click.option("--out", type=FOLDER, default=Path("configs/schema"), show_default=True, help="Folder to write.")
 def schema(out: Path) -> None:
-    """Write the JSON Schemas that editors check scenarios and configs against."""
+    """Write the JSON Schemas of scenarios and configs.
+
+    Editors check and complete YAML files with them.
+    """
     from simulator.scenario.catalogue import schemas
     from simulator.studies.storage.files import write_text
 

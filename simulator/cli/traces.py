@@ -7,12 +7,18 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.root import AS_JSON, FOLDER, main, show
+from simulator.cli.arguments import AS_JSON, FILE, FOLDER, OUT_FOLDER
+from simulator.cli.root import main, print_document
+
+TRACE = click.argument("folder", metavar="TRACE")
 
 
 @main.group()
 def trace() -> None:
-    """Gradient traces: look at them, check them, make them, replay methods on them."""
+    """Check, import, generate and replay gradient traces.
+
+    TRACE is the folder of a trace, or the name of a shipped one.
+    """
 
 
 @trace.command(
@@ -21,16 +27,17 @@ def trace() -> None:
     sparsim trace info traces/resnet-digits
 """,
 )
-@click.argument("folder")
-@click.option(
-    "--density", type=float, default=0.01, show_default=True, help="Of the Top-k whose residual is looked at."
-)
+@TRACE
+@click.option("--density", type=float, default=0.01, show_default=True, help="Density of the Top-k that is replayed.")
 @AS_JSON
 def trace_info(folder: str, density: float, as_json: bool) -> None:
-    """What a trace holds, and how gradient + residual is distributed, layer by layer."""
+    """Show what a trace contains.
+
+    For each layer, also the distribution of gradient plus residual under layer-wise Top-k.
+    """
     from simulator.studies.traces.trace_study import folder_of, info
 
-    show(info(folder_of(folder), density), as_json, "print_trace", "traces")
+    print_document(info(folder_of(folder), density), as_json, "print_trace", "traces")
 
 
 @trace.command(
@@ -39,9 +46,12 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
     sparsim trace check traces/resnet-digits
 """,
 )
-@click.argument("folder")
+@TRACE
 def trace_check(folder: str) -> None:
-    """Check every file of a trace; each problem with file, row and column."""
+    """Check every file of a trace.
+
+    Each problem is reported with its file, row and column.
+    """
     from simulator.studies.traces.trace_study import folder_of
     from simulator.traces.format.trace import Trace
 
@@ -57,23 +67,23 @@ def trace_check(folder: str) -> None:
 """,
 )
 @click.argument("kind", type=click.Choice(["npz", "kineto", "chakra", "nccl-tests", "osu", "nccl-tuning"]))
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@FOLDER
-@click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True)
-@click.option("--workers", type=click.IntRange(2), help="Workers, where the file does not say how many.")
+@click.argument("file", type=FILE)
+@OUT_FOLDER
+@click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True, help="Samples per worker.")
+@click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
 def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> None:
-    """Make a folder of traces and tables from another tool's file.
+    """Convert a file of another tool into a trace or tables.
 
     \b
-    npz          a gradient trace: one array per tensor, named after it, in forward order, of shape
-                 (iterations, workers, *tensor's shape)
-    kineto       torch.profiler: workload.yaml with layers.csv, gradient_ready.csv, collectives.csv
-    chakra       execution trace in JSON: nodes.csv, collectives.csv
-    nccl-tests   log: collectives.csv
-    osu          output of OSU MPI benchmarks: collectives.csv
-    nccl-tuning  NCCL_DEBUG_SUBSYS=TUNING: tuning.csv, choices.csv
+    npz          gradients: one array per tensor, named after it, in forward order, of shape
+                 (iterations, workers, *shape of the tensor); makes a gradient trace
+    kineto       torch.profiler; makes workload.yaml with layers.csv, gradient_ready.csv, collectives.csv
+    chakra       execution trace in JSON; makes nodes.csv, collectives.csv
+    nccl-tests   log; makes collectives.csv
+    osu          output of the OSU MPI benchmarks; makes collectives.csv
+    nccl-tuning  log with NCCL_DEBUG_SUBSYS=TUNING; makes tuning.csv, choices.csv
 
-    `sparsim calibrate network` reads collectives.csv, a scenario workload.yaml.
+    `sparsim calibrate network` reads collectives.csv; a scenario can name workload.yaml.
     """
     from simulator.traces.readers.imports import import_file
 
@@ -83,7 +93,7 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
     if made.problems:
         click.echo(f"{len(made.problems)} damaged places were left out", err=True)
     for name, count in made.unsized.items():
-        click.echo(f"{file}: {count} x {name}: no size is on record", err=True)
+        click.echo(f"{file}: {count} x {name}: the file does not state the size", err=True)
     tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
     click.echo(f"{out}: written{tables}")
 
@@ -95,11 +105,14 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
 """,
 )
 @click.argument("spec", required=False)
-@click.option("--like", help="Fit the generator to this trace instead of reading a spec.")
-@click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Share of coordinates kept.")
-@FOLDER
+@click.option("--like", metavar="TRACE", help="Fit the generator to this trace instead of reading SPEC.")
+@click.option("--sample", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Share of coordinates to keep.")
+@OUT_FOLDER
 def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
-    """Generate a trace from a spec (YAML: layers, workers, iterations, ...), or like a recorded one."""
+    """Generate a trace from a description or like another.
+
+    SPEC is a YAML file with layers, workers, iterations and so on.
+    """
     from simulator.studies.traces.synthesis import synthesize
 
     synthesize(spec, like, sample, out)
@@ -112,15 +125,30 @@ def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Pat
     sparsim trace fit traces/resnet-digits --density 0.01 --granularity model
 """,
 )
-@click.argument("folder")
-@click.option("--density", type=click.FloatRange(0, 1, min_open=True), default=0.01, show_default=True)
-@click.option("--granularity", type=click.Choice(["layer", "model"]), default="layer", show_default=True)
+@TRACE
+@click.option(
+    "--density",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.01,
+    show_default=True,
+    help="Share of the elements that Top-k selects.",
+)
+@click.option(
+    "--granularity",
+    type=click.Choice(["layer", "model"]),
+    default="layer",
+    show_default=True,
+    help="Select in each layer, or in the whole model.",
+)
 @AS_JSON
 def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> None:
-    """Fit the overlap law to a trace: on up to 4 workers, held against more."""
+    """Fit the overlap law to a trace.
+
+    The law is fitted on up to 4 workers and compared with what more workers select.
+    """
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
-    show(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap", "traces")
+    print_document(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap", "traces")
 
 
 @trace.command(
@@ -129,12 +157,15 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
     sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
 """,
 )
-@click.argument("folder")
+@TRACE
 @click.option("--method", "methods", multiple=True, help="Sparsifier as YAML; may be repeated.", metavar="YAML")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Store rows and figure in this folder.")
+@click.option("--out", type=FOLDER, help="Folder to store rows and figure in.")
 @AS_JSON
 def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
-    """Replay methods at 1, 2, 4, ... workers: what is selected, aggregated, kept and lost."""
+    """Replay methods on 1, 2, 4, ... workers.
+
+    Shows the shares that are selected and aggregated, the residual, and what is lost.
+    """
     from simulator.studies.traces.trace_study import build_up, folder_of, parse_methods
 
     rows = build_up(folder_of(folder), parse_methods(methods))
@@ -147,4 +178,4 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):
             write_figure(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
-    show({"rows": rows}, as_json, "print_build_up", "traces")
+    print_document({"rows": rows}, as_json, "print_build_up", "traces")

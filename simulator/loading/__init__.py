@@ -1,1 +1,1 @@
-"""YAML, CSV and named configs to plain data, with errors that give file, line and column."""
+"""Reading of YAML, CSV and named files into plain data, with errors that give file, line and column."""

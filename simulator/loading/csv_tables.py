@@ -1,4 +1,4 @@
-"""CSV tables of a bounded size: rows with their line numbers, and cells converted one by one."""
+"""CSV tables of bounded size: rows with their line numbers, cells converted one by one."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def read_rows(path: Path, needed: Sequence[str], problems: list[Problem]) -> Ite
 
 
 def write_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Write a table; how many rows it has."""
+    """Write a table; returns the number of rows."""
     count = 0
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")

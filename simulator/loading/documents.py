@@ -1,4 +1,4 @@
-"""YAML documents: strict scalars, bounded size and depth, and where each part of them stands."""
+"""YAML documents: strict scalars, bounded size and depth, and the place of each part."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from simulator.errors import InputError, Problem, format_value
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
 MAX_NODES = 200_000
-"""Values of a document with its aliases written out; a long text counts as one for each `_TEXT` characters."""
+"""Most values of a document with aliases written out; a long text counts once for each `_TEXT` characters."""
 _TEXT = 64
 _DIGITS = 250
-"""Of a whole number: more are more than a float holds."""
+"""Most digits of a whole number: more exceed the range of a float."""
 
 KeyPath = tuple[str | int, ...]
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -31,14 +31,14 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed file: its data, and where each part of it stands."""
+    """A parsed file: its data, and line and column of each part."""
 
     path: str
     data: Any
     marks: Mapping[KeyPath, tuple[int, int]]
 
     def where(self, path: KeyPath) -> str:
-        """`file:line:column` of a part, or of the nearest enclosing one that was written."""
+        """`file:line:column` of a part, or of the nearest enclosing part that is in the file."""
         for cut in range(len(path), -1, -1):
             if path[:cut] in self.marks:
                 line, column = self.marks[path[:cut]]
@@ -60,11 +60,11 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
     except OSError as error:
         raise unreadable_file_error(path, error) from None
     except UnicodeDecodeError as error:
-        raise InputError(Problem(str(path), "UTF-8 text", f"byte {error.start} that is not")) from None
+        raise InputError(Problem(str(path), "UTF-8 text", f"byte {error.start}, which is not")) from None
 
 
 def unreadable_file_error(path: Path, error: OSError) -> InputError:
-    """The error for a file that the system does not let us read."""
+    """The error for a file that cannot be read."""
     return InputError(Problem(str(path), "a readable file", error.strerror or str(error)))
 
 
@@ -84,14 +84,14 @@ def parse_document(text: str, path: str = "<text>") -> Document:
     except yaml.YAMLError as error:
         raise InputError(Problem(path, "well-formed YAML", format_value(str(error)))) from None
     except UnicodeEncodeError as error:
-        raise InputError(Problem(path, "UTF-8 text", f"character {error.start} that is not")) from None
+        raise InputError(Problem(path, "UTF-8 text", f"character {error.start}, which is not")) from None
     if composer.problems:
         raise InputError(composer.problems)
     return Document(path, data, composer.marks)
 
 
 class _Composer:
-    """Builds plain data from parse events, with a stack of its own so that depth is bounded."""
+    """Builds plain data from parse events, with its own stack, so that the depth is bounded."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -123,7 +123,7 @@ class _Composer:
                     self.anchors[event.anchor] = (value, 1 + len(event.value) // _TEXT)
                 result = self._attach(stack, value, self._place(stack, event), event)
             elif isinstance(event, yaml.AliasEvent):
-                result = self._attach(stack, self._aliased(stack, event), self._place(stack, event), event)
+                result = self._attach(stack, self._resolve_alias(stack, event), self._place(stack, event), event)
         return result
 
     def _open(self, stack: list[_Open], event: Any) -> None:
@@ -135,7 +135,7 @@ class _Composer:
         path = self._place(stack, event)
         stack.append(_Open({} if isinstance(event, yaml.MappingStartEvent) else [], path, event, self.nodes))
 
-    def _aliased(self, stack: list[_Open], event: Any) -> Any:
+    def _resolve_alias(self, stack: list[_Open], event: Any) -> Any:
         if event.anchor not in self.anchors:
             self._stop(event, "an anchor that was defined before", f"*{event.anchor}")
         value, size = self.anchors[event.anchor]
@@ -154,7 +154,7 @@ class _Composer:
             elif top.key is _NO_KEY:
                 return top.path
             else:
-                return (*top.path, top.key)  # a value is found where its key stands
+                return (*top.path, top.key)  # the place of a value is that of its key
         self.marks[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
         return path
 
@@ -168,7 +168,7 @@ class _Composer:
             if not isinstance(value, str):
                 value = str(value)
             if value in top.value:
-                self._problem(event, "each key once", f"'{value}' again")
+                self._problem(event, "each key once", f"'{value}' a second time")
             self.marks[(*top.path, value)] = (event.start_mark.line + 1, event.start_mark.column + 1)
             top.key = value
         else:
@@ -182,7 +182,7 @@ class _Composer:
             return event.value
         if not event.implicit[0]:
             return event.value
-        return scalar(event.value)
+        return parse_scalar(event.value)
 
     def _count(self, event: Any, nodes: int) -> None:
         self.nodes += nodes
@@ -199,7 +199,7 @@ class _Composer:
 
 
 def _depth(value: Any) -> int:
-    """Levels of nesting in a part; 0 for a scalar."""
+    """Levels of nesting in a value; 0 for a scalar."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else 1 + max(map(_depth, inner), default=0)
 
@@ -217,10 +217,10 @@ class _Open:
         self.key: Any = _NO_KEY
 
 
-def scalar(text: str) -> Any:
+def parse_scalar(text: str) -> Any:
     """A plain scalar by YAML 1.2's core schema.
 
-    >>> scalar("1e9"), scalar("on"), scalar("12:30"), scalar("~")
+    >>> parse_scalar("1e9"), parse_scalar("on"), parse_scalar("12:30"), parse_scalar("~")
     (1000000000.0, 'on', '12:30', None)
     """
     if text in _WORDS:

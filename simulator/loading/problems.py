@@ -1,4 +1,4 @@
-"""Data checked against a spec: every validation error becomes a problem with its place in the file."""
+"""Validation of documents: every validation error becomes a problem with its place in the file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _problems(errors: Any, document: Document) -> Iterator[Problem]:
     broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
     for item in errors:
         if item["type"] == "too_short" and item["loc"] in broken:
-            continue  # entries were written; the wrong ones are reported themselves
+            continue  # there are entries; the invalid ones are reported themselves
         path: KeyPath = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
         context = item.get("ctx") or {}
         if item["type"] == "input_error":

@@ -1,4 +1,4 @@
-"""Dotted keys: parsed data with one value replaced, in names' files too."""
+"""Dotted keys: replace one value in parsed data, also inside files that are given by name."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from simulator.loading.documents import MAX_DEPTH, read_document
 from simulator.loading.finding import find_file
 
 MAX_KEY = 1000
-"""Characters of a dotted key."""
+"""Most characters of a dotted key."""
 
 
 def replace_key(data: Any, key: str, value: Any, near: Path) -> Any:
-    """A copy of `data` with the dotted `key` set; a name on the way is replaced by the mapping it names."""
+    """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names."""
     parts = key.split(".")
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
         raise InputError(
             Problem(f"--set {format_value(key)}", f"a dotted key of at most {MAX_DEPTH} parts", str(len(parts)))
         )
-    copy = _copied(data)
+    copy = _shallow_copy(data)
     place = copy
     for depth, part in enumerate(parts[:-1]):
         child = _child(place, part, key)
         if isinstance(child, str):
-            child = _opened(child, near)
+            child = _read_named(child, near)
         if child is None:
             child = {}
         if not isinstance(child, dict | list):
             where = ".".join(parts[: depth + 1])
             raise InputError(Problem(f"--set {key}", f"a mapping at {where}", format_value(child)))
-        child = _copied(child)
+        child = _shallow_copy(child)
         place[int(part) if isinstance(place, list) else part] = child
         place = child
     if isinstance(place, list):
@@ -50,12 +50,12 @@ def _child(place: Any, part: str, key: str) -> Any:
     return place[int(part)]
 
 
-def _copied(value: Any) -> Any:
+def _shallow_copy(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else list(value)
 
 
-def _opened(name: str, near: Path) -> Any:
-    """The mapping behind a config's name, or `{kind: name}` for a component."""
+def _read_named(name: str, near: Path) -> Any:
+    """The mapping in the config with a name, or `{kind: name}` where there is no such config."""
     path = find_file(name, near)
     if path is None:
         return {"kind": name}

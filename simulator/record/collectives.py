@@ -1,11 +1,11 @@
-"""Collectives of torch.distributed, timed over sizes: under torchrun, or by processes started here."""
+"""Timing of the collectives of torch.distributed over sizes, under torchrun or in processes started here."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -31,7 +31,7 @@ VALUE_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure: sizes in bytes of the whole result (of an all-gather) or input (of the others)."""
+    """What to measure; sizes in bytes of the whole result for an all-gather, of the whole input otherwise."""
 
     out: Path
     sizes: tuple[int, ...] = SIZES
@@ -45,7 +45,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """One process among `world` on `nodes`: its number, and that on its own node."""
+    """One process of `world` on `nodes`: its number, and its number on its own node."""
 
     number: int
     world: int
@@ -54,18 +54,18 @@ class _Rank:
 
 
 _NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""What torchrun tells every process."""
+"""Environment variables that torchrun sets in every process."""
 
 
 def under_torchrun() -> bool:
-    """Whether this process is one of torchrun's."""
+    """Whether torchrun started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def record_collectives(settings: Settings, processes: int | None = None) -> None:
-    """Measure, and let rank 0 write the table: as one of torchrun's ranks, or in `processes` processes started here.
+    """Measure, as a rank under torchrun or in `processes` processes started here; rank 0 writes the table.
 
-    Raises InputError where neither is the case, or where the table is there already.
+    Raises InputError for a single process without torchrun, and where the table exists already.
     """
     if processes is None:
         if not under_torchrun():
@@ -77,13 +77,13 @@ def record_collectives(settings: Settings, processes: int | None = None) -> None
         _join(_Rank(rank, world, known.get("LOCAL_RANK", rank), nodes), settings)
         return
     with RowFile(settings.out, COLUMNS, settings.resume):
-        settings = replace(settings, resume=True)  # the table is there, and fit to be written
+        settings = replace(settings, resume=True)  # the table exists now, and can be written
     with tempfile.TemporaryDirectory() as folder:
         arguments = (processes, settings, f"file://{folder}/rendezvous")
-        torch.multiprocessing.spawn(_started, arguments, processes)
+        torch.multiprocessing.spawn(_run_process, arguments, processes)
 
 
-def _started(rank: int, world: int, settings: Settings, rendezvous: str) -> None:
+def _run_process(rank: int, world: int, settings: Settings, rendezvous: str) -> None:
     """One of the processes started here."""
     if sys.platform.startswith("linux"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -91,7 +91,7 @@ def _started(rank: int, world: int, settings: Settings, rendezvous: str) -> None
 
 
 def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
-    """Meet the others, measure everything, and write it where this is rank 0."""
+    """Join the other ranks and measure everything; rank 0 writes the table."""
     cuda = settings.device != "cpu" and torch.cuda.is_available()
     device = device_of(f"cuda:{me.local}" if cuda else settings.device)
     backend = settings.backend if settings.backend != "auto" else "gloo" if device == "cpu" else "nccl"
@@ -115,20 +115,20 @@ def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
 
 
 def _identity(row: Mapping[str, str]) -> tuple[str, ...]:
-    """What makes two rows measurements of the same."""
+    """The cells that are equal for two measurements of the same thing."""
     return tuple(row[name] for name in COLUMNS[:5])
 
 
 def measure(name: str, elements: int, device: str, settings: Settings) -> Spread:
-    """Seconds of one collective on `elements` fp32 numbers, the slowest rank's in every repeat.
+    """Seconds of one collective on `elements` fp32 numbers, those of the slowest rank in every repeat.
 
     Raises SparsimError where the result is wrong.
     """
     rank, world = distributed.get_rank(), distributed.get_world_size()
-    call, result, right = _prepared(name, elements, rank, world, device)
+    call, result, right = _prepare(name, elements, rank, world, device)
     call()
     if not torch.equal(result, right):
-        raise SparsimError(f"{name} of {elements} numbers over {world} ranks came out wrong")
+        raise SparsimError(f"{name} of {elements} numbers over {world} ranks gave a wrong result")
     clock = clock_of(device)
     seconds = torch.zeros(settings.repeats, dtype=torch.float32, device=device)
     for number in range(-settings.warm_up, settings.repeats):
@@ -144,8 +144,8 @@ def measure(name: str, elements: int, device: str, settings: Settings) -> Spread
     return Spread.of(seconds.tolist())
 
 
-def _prepared(name: str, elements: int, rank: int, world: int, device: str) -> tuple[Callable[[], Any], Any, Any]:
-    """The call, the tensor that it fills, and what must be in there after the first one."""
+def _prepare(name: str, elements: int, rank: int, world: int, device: str) -> tuple[Callable[[], Any], Any, Any]:
+    """The call, the tensor that it fills, and the expected contents of the tensor after the first call."""
     share = elements // world
     whole = torch.full((elements,), float(rank + 1), device=device)
     part = torch.full((share,), float(rank + 1), device=device)
@@ -155,17 +155,9 @@ def _prepared(name: str, elements: int, rank: int, world: int, device: str) -> t
         return lambda: distributed.all_reduce(whole), whole, torch.full_like(whole, total)
     if name == "broadcast":
         return lambda: distributed.broadcast(whole, 0), whole, torch.ones_like(whole)
-    # Their names before PyTorch 2.13.
+    # The second names are those before PyTorch 2.13.
     gather = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
     scatter = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
     if name == "all_gather":
         return lambda: gather(whole, part), whole, ranks.repeat_interleave(share)
     return lambda: scatter(part, whole), part, torch.full_like(part, total)
-
-
-def checked_collectives(names: Sequence[str]) -> tuple[str, ...]:
-    """Names of collectives. Raises InputError for others."""
-    unknown = sorted(set(names) - set(COLLECTIVES))
-    if unknown:
-        raise InputError(Problem("--collectives", f"some of {', '.join(COLLECTIVES)}", ", ".join(unknown)))
-    return tuple(names)

@@ -1,4 +1,4 @@
-"""Where a recording is made: the device, its driver and clocks, PyTorch, and how large cache and memory are."""
+"""The machine of a recording: device, driver, clocks, PyTorch, and the sizes of cache and memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,12 @@ from simulator.errors import InputError, Problem
 from simulator.units import count_of
 
 FALLBACK_CACHE = 32 * 2**20
-"""Bytes taken for the last-level cache where the system does not say."""
+"""Bytes of the last-level cache where the system does not state them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a measurement rests on, as text; these are columns of every recorded table."""
+    """The conditions of a measurement, as text: columns of every recorded table."""
 
     device: str
     driver: str
@@ -31,16 +32,24 @@ class Environment:
 
 
 def need_torch(command: str) -> None:
-    """Raises InputError, saying how to install it, where PyTorch is missing."""
+    """Raises InputError that says how to install PyTorch, where it is missing."""
     if importlib.util.find_spec("torch") is None:
         hint = 'it comes with the extra: pip install "sparsim[torch]"'
         raise InputError(Problem(f"sparsim record {command}", "PyTorch", "no module named torch", hint))
 
 
-def device_of(name: str) -> str:
-    """The device that `auto`, `cpu`, `cuda` or `cuda:1` means; it becomes PyTorch's current one.
+def check_names(option: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The names that an option lists. Raises InputError for any that is not known."""
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise InputError(Problem(option, f"some of {', '.join(known)}", ", ".join(unknown)))
+    return tuple(names)
 
-    Raises InputError for a device that is not there.
+
+def device_of(name: str) -> str:
+    """PyTorch's name for the device `auto`, `cpu`, `cuda` or `cuda:1`; a GPU becomes the current device.
+
+    Raises InputError for a device that does not exist.
     """
     import torch
 
@@ -59,7 +68,7 @@ def device_of(name: str) -> str:
 
 
 def environment(device: str, clock_policy: str = "") -> Environment:
-    """The machine as it is. `clock_policy`: how clocks are set, in words; found out as far as possible by default."""
+    """The conditions on this machine. `clock_policy`: how clocks are set, in words; by default what the system says."""
     import torch
 
     today, version = datetime.date.today().isoformat(), str(torch.__version__)
@@ -74,7 +83,7 @@ def environment(device: str, clock_policy: str = "") -> Environment:
 
 
 def processor() -> str:
-    """The name of this machine's processor, as Linux gives it."""
+    """The name of the processor, as Linux gives it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -82,7 +91,7 @@ def processor() -> str:
 
 
 def cache_bytes(device: str) -> int:
-    """Bytes of the last-level cache: the GPU's L2, or the processor's largest cache."""
+    """Bytes of the last-level cache: the L2 of a GPU, or the largest cache of the processor."""
     if device != "cpu":
         import torch
 
@@ -96,7 +105,7 @@ def cache_bytes(device: str) -> int:
 
 
 def free_bytes(device: str) -> int:
-    """Bytes of memory that are free for a recording."""
+    """Bytes of free memory."""
     if device != "cpu":
         import torch
 
@@ -108,13 +117,13 @@ def free_bytes(device: str) -> int:
 
 
 def _governor() -> str:
-    """The processor's frequency governor, where the system shows one."""
+    """The frequency governor of the processor, where the system shows one."""
     path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return path.read_text(encoding="ascii").strip() if path.exists() else "unknown"
 
 
 def _driver() -> str:
-    """Version of the NVIDIA driver; empty where it can't be told."""
+    """Version of the NVIDIA driver; empty where it is unknown."""
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         out = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout

@@ -1,4 +1,4 @@
-"""Recording gradients from a training loop, in one process or in many."""
+"""Recording of gradients in a training loop, in one process or several."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import merge, rank_folder, rank_folders
-from simulator.record.tasks import Task, batch_size_of, trained
+from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
 WHOLE = 64
-"""Tensors of at most so many elements are kept whole, of larger ones at least so many."""
+"""Tensors of at most so many elements are recorded whole; of larger ones at least so many elements are."""
 
 
 class GradientRecorder:
-    """Writes the gradients of a training loop as a trace; a context manager.
+    """Records the gradients of a training loop as a trace; a context manager.
 
         with GradientRecorder(model, "traces/mine", every=100, block=8, sample=0.01) as recorder:
             for inputs, targets in data:
@@ -39,22 +39,21 @@ class GradientRecorder:
                 recorder.step(loss)
                 optimiser.step()
 
-    Of every `every` iterations the first `block` are recorded (replay with error feedback goes over consecutive ones),
-    at the same coordinates each time: the share `sample` of every tensor, drawn uniformly from `seed`, but all of a
-    tensor of at most 64 elements. What is recorded is each parameter's gradient at the end of its backward pass, as it
-    stands before it is averaged over ranks: DistributedDataParallel may wrap the model. Iterations with a gradient that
-    is not finite are left out.
+    Of every `every` iterations the first `block` are recorded (replay with error feedback needs consecutive ones), at
+    the same coordinates each time: the share `sample` of every tensor, drawn uniformly from `seed`, but all of a tensor
+    of at most 64 elements. Each parameter's gradient is recorded at the end of its backward pass, before it is averaged
+    over ranks; DistributedDataParallel may wrap the model. Iterations with a gradient that is not finite are left out.
 
-    Under `torchrun` each rank writes a trace of its own, `OUT/rank-00000` and so on, and at the end rank 0 merges them
-    into OUT, if it sees all of them (`sparsim record merge OUT` does the same). `rank` and `world` say so where neither
-    `torch.distributed` nor the environment does. `workers`: so many steps in a row are the workers of one iteration,
-    for data-parallel training in one process; gradients must be set to zero between them.
+    Under `torchrun` each rank writes a trace of its own, `OUT/rank-00000` and so on. At the end rank 0 merges them into
+    OUT if it can see all of them (`sparsim record merge OUT` does the same). `rank` and `world`: for processes that
+    neither `torch.distributed` nor the environment numbers. `workers`: so many calls of `step` in a row are the workers
+    of one iteration, for data-parallel training in one process; gradients must be set to zero between them.
 
-    `layers`: the layers.csv of `sparsim record layers` for this model, whose order and times the trace takes over;
-    without it tensors stand in the order of the model's parameters and have no times. `about`: other fields of
+    `layers`: the layers.csv of `sparsim record layers` for this model, which gives the trace its order and times;
+    without it tensors are in the order of the model's parameters and have no times. `about`: other fields of
     trace.yaml, such as `model` and `data_licence`. `batch_size`: samples per worker.
 
-    Raises InputError for arguments that cannot be, and where OUT holds a recording of more ranks.
+    Raises InputError for invalid arguments, and where OUT has a recording of more ranks.
     """
 
     def __init__(
@@ -81,9 +80,9 @@ class GradientRecorder:
             raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(sample)))
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
         self.rank, self.world = _rank_and_world(rank, world)
-        self._parameters = trained(model)
-        self._layers = _ordered(self._parameters, layers)
-        self._draw(sample, seed)
+        self._parameters = trainable_parameters(model)
+        self._layers = _order_layers(self._parameters, layers)
+        self._draw_coordinates(sample, seed)
         first = next(iter(self._parameters.values()))
         held = f"the share {sample:g} of each tensor, but at least {WHOLE} elements or all of them"
         own: dict[str, Any] = {
@@ -92,13 +91,13 @@ class GradientRecorder:
             "workers": workers,
             "sampling": f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}",
         }
-        self._spec = _described(str(first.device), own | (about or {}))
+        self._spec = _make_spec(str(first.device), own | (about or {}))
         self.folder = self.out
         if self.world > 1:
             self.folder = rank_folder(self.out, self.rank)
             extra = [path for path in rank_folders(self.out) if path >= rank_folder(self.out, self.world)]
             if extra:
-                got, hint = f"{extra[0].name}, too", "another recording's: remove it, or record elsewhere"
+                got, hint = f"{extra[0].name}, too", "it is of another recording: remove it, or record elsewhere"
                 raise InputError(Problem(str(self.out), f"room for {self.world} ranks", got, hint))
         self._writer = TraceWriter(self.folder, self._spec, self._layers)
         self.iteration, self.recorded, self.left_out = 0, 0, 0
@@ -121,17 +120,17 @@ class GradientRecorder:
             hook.remove()
         if kind is not None and not self.recorded:
             return
-        # What was recorded is kept, also where training ended early.
+        # What was recorded is kept, also when training ended early.
         self._writer.spec = self._spec.model_copy(update={"loss": self._losses})
         self._writer.close()
         if kind is None and self.world > 1:
             self._merge()
 
     def step(self, loss: Any = None, scale: float = 1.0) -> None:
-        """After `backward` and before the optimiser: one worker of this iteration is done.
+        """Call it after `backward` and before the optimiser, once per worker of an iteration.
 
-        `loss`: a number or a tensor of one, noted in trace.yaml. `scale`: what the loss was multiplied by (GradScaler's
-        `get_scale()`); gradients are stored divided by it.
+        `loss`: a number or a tensor of one, written to trace.yaml. `scale`: the factor of the loss (GradScaler's
+        `get_scale()`), by which gradients are divided before they are stored.
         """
         if self._wanted:
             self._rows.append(self._row(scale))
@@ -151,8 +150,8 @@ class GradientRecorder:
     def _wanted(self) -> bool:
         return self.iteration % self.every < self.block
 
-    def _draw(self, sample: float, seed: int) -> None:
-        """The coordinates of every tensor, and what each stands for."""
+    def _draw_coordinates(self, sample: float, seed: int) -> None:
+        """Draw the coordinates of every tensor, and the elements that each represents."""
         random = np.random.default_rng(seed)
         places, weights = [], []
         for layer in self._layers:
@@ -184,7 +183,7 @@ class GradientRecorder:
         return hook
 
     def _row(self, scale: float) -> np.ndarray:
-        """The captured gradients at the coordinates, (m,); 0 where no gradient came."""
+        """The captured gradients at the coordinates, (m,); 0 where there was no gradient."""
         row = np.zeros(len(self._coordinate), dtype=np.float32)
         start = 0
         counts = np.bincount(self._piece, minlength=len(self._layers)).tolist()
@@ -209,7 +208,7 @@ class GradientRecorder:
                 self._losses[self.iteration] = float(f"{mean:.6g}")
 
     def _merge(self) -> None:
-        """Wait for the other ranks and merge, on rank 0, where all folders can be seen."""
+        """Wait for the other ranks; rank 0 merges the traces if it can see all folders."""
         distributed = torch.distributed
         if not (distributed.is_available() and distributed.is_initialized()):
             return
@@ -232,11 +231,12 @@ def record_training(
     layers: Path | None = None,
     seed: int = 0,
 ) -> int:
-    """Train data-parallel in this process, every worker on batches of its own, and record; iterations written.
+    """Train data-parallel in this process, every worker on batches of its own, and record.
 
-    Synchronous SGD with momentum on the mean gradient. Raises InputError where batches run out.
+    Synchronous SGD with momentum on the mean gradient. Returns the number of recorded iterations.
+    Raises InputError where batches run out.
     """
-    parameters = list(trained(task.model).values())
+    parameters = list(trainable_parameters(task.model).values())
     optimiser = torch.optim.SGD(parameters, learning_rate, momentum)
     first = next(task.batches)
     batches = chain([first], task.batches)
@@ -276,18 +276,18 @@ def record_training(
 
 
 def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
-    """This process's number and how many there are: as told, as torch.distributed knows, or as torchrun says."""
+    """The number of this process and of all: as given, from torch.distributed, or from torchrun."""
     distributed = torch.distributed
     if rank is None and world is None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank()), int(distributed.get_world_size())
     rank = int(os.environ.get("RANK", "0")) if rank is None else rank
     world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
     if not 0 <= rank < world:
-        raise InputError(Problem("GradientRecorder", f"a rank below the {world} of them", str(rank)))
+        raise InputError(Problem("GradientRecorder", f"a rank below {world}, the number of ranks", str(rank)))
     return rank, world
 
 
-def _ordered(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
+def _order_layers(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
     """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
@@ -306,8 +306,8 @@ def _ordered(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer
     return layers
 
 
-def _described(device: str, fields: dict[str, Any]) -> TraceSpec:
-    """What trace.yaml says, but for the iterations: what is known of the machine, and `fields`."""
+def _make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
+    """The contents of trace.yaml but for the iterations: facts of the machine, and `fields`."""
     wrong = sorted(set(fields) - set(TraceSpec.model_fields))
     if wrong:
         hint = suggest_nearest(wrong[0], TraceSpec.model_fields)

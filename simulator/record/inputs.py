@@ -1,4 +1,4 @@
-"""Random inputs for kernels, handed out in turn so that none is met again before the cache has held others."""
+"""Random inputs for kernels, used in turn so that no input is still in the cache when it is used again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 ALIGNMENT = 64
-"""Elements: every slice of a pool begins at a multiple of so many."""
+"""Elements: every slice of a pool begins at a multiple of this."""
 SMALLEST = 2**20
 MAX_LISTS = 256
 
@@ -16,8 +16,8 @@ MAX_LISTS = 256
 class Inputs:
     """Pools of random numbers on one device, each of at least `rotate` bytes, cut into slices.
 
-    A pool has a `role`, so that two arguments of one call never share memory. Index lists, which a selection has just
-    made when they are used, rotate through at most 256 lists.
+    Each pool has a `role`, so that two arguments of one call never share memory. Index lists rotate through at most 256
+    lists; in training, a selection has just made them when they are used.
     """
 
     def __init__(self, device: str, rotate: int, seed: int = 0) -> None:
@@ -82,7 +82,7 @@ class Inputs:
         return pool[start : start + n]
 
     def _grow(self, key: tuple[str, Any], n: int) -> None:
-        """A pool of n random numbers at least, repeated until it is large enough to rotate through."""
+        """Make a pool of at least n random numbers, repeated until it is large enough to rotate through."""
         role, dtype = key
         self._pools.pop(key, None)
         n = max(n, SMALLEST)

@@ -1,4 +1,4 @@
-"""The kernels that are measured: their inputs, the call that is timed, and the check of what it returns."""
+"""The kernels that are measured: their inputs, the call that is timed, and the check of its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.record.inputs import Inputs
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
 CODE_SCALE = 127 / 8
-"""Standard normal numbers times this fit into a signed byte."""
+"""Factor with which standard normal numbers fit into a signed byte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Kernel:
     right: Callable[[Arguments, Any], bool]
 
     def arguments(self, source: Inputs, point: Point) -> Arguments:
-        """The next arguments, for timing: what is changed is changed again and again."""
+        """The next arguments, for timing; those that the call changes are used again as they are."""
         return self.inputs(source, point, source.floats)
 
     def checked(self, source: Inputs, point: Point) -> bool:
@@ -90,7 +90,7 @@ def _equal(result: Any, reference: Any) -> bool:
 
 
 def _of(*roles: str) -> Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]:
-    """Arguments of n numbers each; a role that begins with `=` is changed by the call."""
+    """Arguments of n numbers each; the call changes those whose role begins with `=`."""
 
     def inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
         n, dtype = point.elements, DTYPES[point.dtype]
@@ -125,7 +125,7 @@ def _selected(before: Arguments) -> Any:
 
 
 def _topk_right(before: Arguments, result: Any) -> bool:
-    """The values stand at the indices, these are k different ones, and nothing left behind is larger."""
+    """The k values are those at k different indices, and no other value is larger."""
     magnitude, k = before[0].double().abs(), before[1]
     values, indices = result
     left = torch.ones(len(magnitude), dtype=torch.bool, device=magnitude.device)
@@ -136,7 +136,7 @@ def _topk_right(before: Arguments, result: Any) -> bool:
 
 
 def _sort_right(before: Arguments, result: Any) -> bool:
-    """The values rise and stand at the indices, which are all there are."""
+    """The values increase and are those at the indices, and every index occurs."""
     numbers, (values, indices) = before[0].double(), result
     seen = torch.zeros(len(numbers), dtype=torch.bool, device=numbers.device)
     seen[indices] = True
@@ -174,7 +174,7 @@ def _cleared_right(before: Arguments, result: Any) -> bool:
 
 
 def _random_right(before: Arguments, result: Any) -> bool:
-    """All below n, and their mean within six standard errors of a uniform one's."""
+    """All are below n, with a mean within six standard errors of that of a uniform distribution."""
     n, k, _ = before
     mean, error = float(result.double().mean()), n / math.sqrt(12 * k)
     inside: bool = result.dtype == torch.int64 and len(result) == k and int(result.min()) >= 0 and int(result.max()) < n
@@ -305,16 +305,16 @@ KERNELS: dict[str, Kernel] = {
     ),
     "unique": Kernel(_with(lambda source, p: (source.keys(p.elements),)), torch.unique, _unique_right),
 }
-"""Every kernel that is measured, by the name that prices it (`nonzero`, `masked_select`, `pack`: parts of others)."""
+"""Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others)."""
 
 INDEX_KERNELS = ("random_indices", "unique")
-"""Kernels on int64 numbers, whatever the gradients' type."""
+"""Kernels on int64 numbers, whatever the type of the gradients."""
 COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels whose cost the simulator counts by indices, k times contributions, not by the elements of the tensor."""
+"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 def priced_elements(point: Point) -> int:
-    """The number of elements that the simulator prices this call by: the x of a calibrated curve."""
+    """The size of this call on a calibrated curve."""
     if point.kernel in COUNTED:
         return (point.k or 1) * (point.contributions or 1)
     return point.elements

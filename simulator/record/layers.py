@@ -1,4 +1,4 @@
-"""A model's layers: when each one starts in the forward pass, and when its gradient is ready in the backward pass."""
+"""The layers of a model: when each starts in the forward pass, and when its gradient is ready in the backward pass."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
 from simulator.record.environment import Environment
 from simulator.record.rows import write_whole
-from simulator.record.tasks import Task, batch_size_of, trained
+from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.record.timing import Clock, clock_of
 
 LEARNING_RATE, MOMENTUM = 0.0, 0.9
-"""Of the step that is timed: the optimiser does all of its work, and the model stays as it is."""
+"""Of the step that is timed: the optimiser does all of its work, but the model does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was measured, in seconds: medians over so many steps.
+    """Measured times in seconds, as medians over `repeats` steps.
 
     `layers`: tensors in the reverse of the order in which their gradients become ready, which is the order of the
-    forward pass. A tensor's backward is the time between the gradient ready before it (the loss, for the first one)
-    and its own; its forward the time from the start of its module to the start of the next one, shared among the
+    forward pass. A tensor's backward is the time from the previous ready gradient (the loss, for the first one) to its
+    own; its forward the time from the start of its module to the start of the next one, shared among the
     module's own tensors by their elements. `step`: a whole step without any hook: forward, backward and update by SGD
-    with momentum. `idle`: tensors that no gradient reached; they are left out.
+    with momentum. `idle`: tensors without a gradient, which are left out.
     """
 
     layers: tuple[Layer, ...]
@@ -52,15 +52,15 @@ class Profile:
 
 @dataclass
 class _Marks:
-    """Moments of one step: what started or became ready, and when."""
+    """What started or became ready in one step, and when."""
 
     forward: list[tuple[str, Any]] = field(default_factory=list)
     backward: list[tuple[str, Any]] = field(default_factory=list)
 
 
 @contextmanager
-def _watched(model: Any, parameters: dict[str, Any], clock: Clock) -> Iterator[_Marks]:
-    """Hooks that mark when a module with parameters of its own starts, and when a gradient is ready."""
+def _mark_hooks(model: Any, parameters: dict[str, Any], clock: Clock) -> Iterator[_Marks]:
+    """Hooks that mark when modules with parameters of their own start, and when gradients are ready."""
     marks = _Marks()
     names = {id(parameter): name for name, parameter in parameters.items()}
     hooks: list[Any] = []
@@ -84,11 +84,11 @@ def _watched(model: Any, parameters: dict[str, Any], clock: Clock) -> Iterator[_
 
 
 def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Profile:
-    """Time `repeats` steps on one batch, every one without hooks and again with them.
+    """Time `repeats` steps on one batch, each without hooks and then with them.
 
-    Raises InputError where no gradient is computed at all.
+    Raises InputError where no gradient is computed.
     """
-    clock, parameters = clock_of(device), trained(task.model)
+    clock, parameters = clock_of(device), trainable_parameters(task.model)
     batch = next(task.batches)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
     owners = _owners(task.model, parameters)
@@ -97,7 +97,7 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
     backward: list[tuple[float, dict[str, float]]] = []
     for number in range(warm_up + repeats):
         begin, end = _whole_step(task, batch, optimiser, clock)
-        with _watched(task.model, parameters, clock) as marks:
+        with _mark_hooks(task.model, parameters, clock) as marks:
             optimiser.zero_grad()
             clock.settle()
             start = clock.mark()
@@ -112,7 +112,7 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
             forward.append(_gaps_from_starts(marks.forward, start, between, clock))
             backward.append(_gaps_to_ends(marks.backward, between, clock))
     gaps, forward_time, backward_time = _medians(backward), _total(forward), _total(backward)
-    shares = _shared(_medians(forward), owners, {name: parameters[name].numel() for name in gaps})
+    shares = _share_among_tensors(_medians(forward), owners, {name: parameters[name].numel() for name in gaps})
     scale = forward_time / (sum(shares.values()) or 1.0)
     layers = [
         Layer(name=name, numel=parameters[name].numel(), forward=scale * shares[name], backward=gaps[name])
@@ -135,7 +135,7 @@ def _whole_step(task: Task, batch: Any, optimiser: Any, clock: Clock) -> tuple[A
 
 
 def _owners(model: Any, parameters: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Names of a module's own parameters, by the module's path; one that is shared belongs to the first."""
+    """Names of the parameters of each module, by its path; shared parameters belong to the first module."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     return {
         path: tuple(found)
@@ -147,7 +147,7 @@ def _owners(model: Any, parameters: dict[str, Any]) -> dict[str, tuple[str, ...]
 def _gaps_from_starts(
     marks: list[tuple[str, Any]], start: Any, end: Any, clock: Clock
 ) -> tuple[float, dict[str, float]]:
-    """Seconds in all, and from each module's start to the next one's; what precedes the first is the first one's."""
+    """Seconds in total, and from each module's start to the next; the time before the first counts for the first."""
     gaps: dict[str, float] = {}
     ends = [moment for _, moment in marks[1:]] + [end]
     begin = start
@@ -158,7 +158,7 @@ def _gaps_from_starts(
 
 
 def _gaps_to_ends(marks: list[tuple[str, Any]], start: Any, clock: Clock) -> tuple[float, dict[str, float]]:
-    """Seconds until the last gradient is ready, and from each one's forerunner to its own, in that order."""
+    """Seconds until the last gradient is ready, and for each gradient since the previous one, in that order."""
     gaps: dict[str, float] = {}
     before = start
     for name, moment in marks:
@@ -172,15 +172,17 @@ def _total(steps: list[tuple[float, dict[str, float]]]) -> float:
 
 
 def _medians(steps: list[tuple[float, dict[str, float]]]) -> dict[str, float]:
-    """Median of each gap, in the last step's order, stretched so that they sum to the median of the whole."""
+    """Medians of the gaps, in the order of the last step, scaled so that they sum to the median of the total."""
     names = steps[-1][1]
     medians = {name: statistics.median(gaps.get(name, 0.0) for _, gaps in steps) for name in names}
     scale = _total(steps) / (sum(medians.values()) or 1.0)
     return {name: scale * seconds for name, seconds in medians.items()}
 
 
-def _shared(modules: dict[str, float], owners: dict[str, tuple[str, ...]], numels: dict[str, int]) -> dict[str, float]:
-    """Seconds of each tensor: its module's, in proportion to the elements of the module's tensors."""
+def _share_among_tensors(
+    modules: dict[str, float], owners: dict[str, tuple[str, ...]], numels: dict[str, int]
+) -> dict[str, float]:
+    """Seconds of each tensor: those of its module, in proportion to elements."""
     seconds = dict.fromkeys(numels, 0.0)
     for owner, time in modules.items():
         own = [name for name in owners.get(owner, ()) if name in numels] or list(numels)
@@ -191,9 +193,9 @@ def _shared(modules: dict[str, float], owners: dict[str, tuple[str, ...]], numel
 
 
 def write_workload(folder: Path, name: str, task: str, made: Profile, place: Environment) -> Path:
-    """Write `NAME.yaml` and `NAME.layers.csv`, which a scenario takes as its workload; the path of the first.
+    """Write `NAME.yaml` and `NAME.layers.csv`, which a scenario can name as its workload.
 
-    Raises InputError where the folder can't be written.
+    Returns the path of the first. Raises InputError where the folder can't be written.
     """
     rows = ["name,numel,forward_s,backward_s,ready_s"]
     for layer, ready in zip(made.layers, made.ready, strict=True):

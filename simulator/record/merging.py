@@ -1,4 +1,4 @@
-"""Traces that ranks wrote each on its own, made into one."""
+"""Merging of the traces of several ranks into one."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from simulator.traces.format.writer import TraceWriter
 
 
 def rank_folder(out: Path, rank: int) -> Path:
-    """Where a rank writes its own trace."""
+    """The folder of the trace of one rank."""
     return out / f"rank-{rank:05d}"
 
 
 def rank_folders(out: Path) -> list[Path]:
-    """The ranks' traces that are there, in their order."""
+    """The existing folders of ranks, in order."""
     return sorted(path for path in out.glob("rank-*") if re.fullmatch(r"rank-\d{5}", path.name))
 
 
 def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     """Write the trace of all ranks' workers from `folder`/rank-00000, ... to `out` (default: `folder` itself).
 
-    Iterations that not every rank holds are left out. The ranks' own traces stay. Memory: one iteration of all ranks.
+    Iterations that a rank lacks are left out. The traces of the ranks are kept. Memory: one iteration of all ranks.
+    Returns the numbers of workers and iterations.
 
-    Raises InputError where a rank is missing or damaged, or holds other tensors or coordinates than the first.
+    Raises InputError where a rank is missing or damaged, or has other tensors or coordinates than the first.
     """
     folders = rank_folders(folder)
     expected = [rank_folder(folder, rank) for rank in range(len(folders))]
@@ -39,7 +40,7 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     traces = [Trace.open(path) for path in folders]
     first = traces[0]
     for trace in traces[1:]:
-        _same(first, trace)
+        _check_same(first, trace)
     common = set(first.spec.iterations).intersection(*(trace.spec.iterations for trace in traces))
     if not common:
         raise InputError(Problem(str(folder), "an iteration that every rank recorded", "none"))
@@ -68,20 +69,22 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     return spec.workers, len(common)
 
 
-def _same(first: Trace, other: Trace) -> None:
+def _check_same(first: Trace, other: Trace) -> None:
     """Raises InputError where two ranks recorded different tensors or coordinates."""
     if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
-        raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "others"))
+        raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "other tensors"))
     if not (
         np.array_equal(first.keys.layer, other.keys.layer)
         and np.array_equal(first.keys.coordinate, other.keys.coordinate)
     ):
         hint = "give every rank the same `sample` and `seed`"
-        raise InputError(Problem(str(other.folder), f"the coordinates of {first.folder.name}", "others", hint))
+        raise InputError(
+            Problem(str(other.folder), f"the coordinates of {first.folder.name}", "other coordinates", hint)
+        )
 
 
 def _mean_loss(traces: list[Trace], iterations: set[int]) -> dict[int, float]:
-    """Mean over the ranks, where all of them noted it."""
+    """Mean loss over the ranks, for iterations in which all of them recorded it."""
     losses = [trace.spec.loss for trace in traces]
     noted = sorted(iterations.intersection(*losses))
     return {number: float(f"{np.mean([loss[number] for loss in losses]):.6g}") for number in noted}

@@ -1,4 +1,4 @@
-"""Networks to record where no own one is at hand, in plain PyTorch, with the sizes of the published ones."""
+"""Built-in models for recordings, in plain PyTorch, with the sizes of the published ones."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Any) -> Any:
-        """Map tokens (batch, length) to what the pooler makes of the first one, (batch, width)."""
+        """Map tokens (batch, length) to the output of the pooler for the first one, (batch, width)."""
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.word(tokens) + self.position(places) + self.token_type(torch.zeros_like(tokens))
         x = self.dropout(self.norm(x))
@@ -180,7 +180,7 @@ def next_token(model: Any, tokens: Any) -> Any:
 
 
 def pooled(model: Any, tokens: Any) -> Any:
-    """Mean square of what the pooler returns: a loss without a head, which reaches every parameter."""
+    """Mean square of the output of the pooler: a loss that needs no head and reaches every parameter."""
     return model(tokens).float().square().mean()
 
 
@@ -192,11 +192,11 @@ MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], An
     "bert-base": (Bert, 16, _tokens(30522, 128), pooled),
     "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
 }
-"""By name: the network, the samples of a batch unless another number is given, its random batches, its loss."""
+"""By name: the model, its default batch size, its random batches, and its loss."""
 
 
 def example(name: str, batch_size: int | None, seed: int) -> tuple[Any, Iterator[Any], Callable[[Any, Any], Any]]:
-    """A network of MODELS with endless random batches (labels too are random) and its loss; all from the seed."""
+    """A model of MODELS with endless random batches (labels are random, too) and its loss; all from the seed."""
     build, size, batches, loss = MODELS[name]
     torch.manual_seed(seed)
     random = torch.Generator().manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Files that recordings leave: tables written row by row, and whole texts."""
+"""Files of recordings: tables written row by row, and whole texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.errors import InputError, Problem, format_value
 class RowFile:
     """A CSV table that is on disk up to its last row at any moment; a context manager.
 
-    With `resume` a table that is there is read into `done` and goes on; a last row that was cut short is dropped.
+    With `resume` an existing table is read into `done` and continued; a last row that was cut short is dropped.
     Raises InputError where the file exists (without `resume`), has other columns, or can't be written.
     """
 
@@ -24,7 +24,7 @@ class RowFile:
         self.done: list[dict[str, str]] = []
         known = path.exists() and path.stat().st_size > 0
         if known and not resume:
-            raise InputError(Problem(str(path), "a file that is not there yet", "one that is", "go on with --resume"))
+            raise InputError(Problem(str(path), "a new file", "one that exists", "continue it with --resume"))
         try:
             if known:
                 self._read()
@@ -51,7 +51,7 @@ class RowFile:
         self._file.close()
 
     def _read(self) -> None:
-        """Take over what is there, whole rows only."""
+        """Read the whole rows of the existing table."""
         text = self.path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         reader = csv.reader(io.StringIO(whole))

@@ -1,4 +1,4 @@
-"""Measuring kernels over a grid of sizes, into a table that an interruption leaves sound."""
+"""Measuring kernels over a grid of sizes, into a table that stays valid when interrupted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
-from simulator.record.environment import Environment, cache_bytes, free_bytes
+from simulator.record.environment import Environment, cache_bytes, check_names, free_bytes
 from simulator.record.inputs import Inputs
 from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
 from simulator.record.rows import RowFile
@@ -24,15 +24,15 @@ SMALLEST, LARGEST = 10, 28
 """Exponents of two: the range of sizes."""
 QUICK_SIZES = (2**10, 2**14, 2**18)
 BYTES_PER_ELEMENT = 128
-"""Memory that a point needs at most per element: pools of inputs of each type, and a check's own arrays in float64."""
+"""Memory that a point needs at most per element: pools of inputs of each type, and float64 arrays of the check."""
 UNABLE = ("out of memory", "allocate memory", "not implemented")
-"""What PyTorch says where a device can't run a point."""
+"""Parts of PyTorch's messages when a device can't run a point."""
 BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: seconds per point, and at least and at most so many repeats after the warm-up."""
+    """How long to measure: seconds per point, and the least and most repeats after the warm-up."""
 
     budget: float = 0.2
     least: int = 5
@@ -45,7 +45,7 @@ QUICK = Effort(budget=0.02, least=3, most=50, warm_up=1)
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a sweep came to: rows written, rows that were there, points that failed their check or could not run."""
+    """Result of a sweep: rows written, rows kept, points that failed their check, and points that could not run."""
 
     written: int
     kept: int
@@ -54,7 +54,7 @@ class Done:
 
 
 def largest_elements(device: str) -> int:
-    """The largest power of two, up to 2**28, whose measurement fits into half of the free memory."""
+    """The largest power of two, at most 2**28, whose measurement fits into half of the free memory."""
     most = free_bytes(device) // 2 // BYTES_PER_ELEMENT
     return int(2 ** min(LARGEST, max(SMALLEST, int(math.log2(max(most, 1))))))
 
@@ -69,13 +69,10 @@ def grid(
     sizes: Sequence[int], dtypes: Sequence[str], kernels: Sequence[str] = tuple(KERNELS), quick: bool = False
 ) -> list[Point]:
     """Every point to measure, small sizes first. Raises InputError for a kernel that is not known."""
-    unknown = sorted(set(kernels) - set(KERNELS))
-    if unknown:
-        raise InputError(Problem("--kernels", f"some of {', '.join(KERNELS)}", ", ".join(unknown)))
     points = {
         Point(kernel, dtype, n, *rest): None
         for n in sizes
-        for kernel in kernels
+        for kernel in check_names("--kernels", kernels, KERNELS)
         for dtype in (("int64",) if kernel in INDEX_KERNELS else dtypes)
         for rest in _parameters(kernel, n, quick)
     }
@@ -105,9 +102,9 @@ def _parameters(kernel: str, n: int, quick: bool) -> Iterator[tuple[int | None, 
 
 
 def measure(point: Point, source: Inputs, effort: Effort) -> Spread:
-    """Seconds of one call, by the device's own clock, on inputs that rotate past the cache.
+    """Seconds of one call, by the clock of the device, on inputs that are not in the cache.
 
-    On a GPU calls are queued behind a wait, so that the host's launches are not part of it (unless the kernel itself
+    On a GPU, calls are queued behind a wait, so that launches by the host are not included (unless the kernel itself
     waits for the device, as `nonzero` does).
     """
     kernel, clock = KERNELS[point.kernel], clock_of(source.device)
@@ -144,12 +141,12 @@ def record_kernels(
     resume: bool = False,
     report: Callable[[str], None] = lambda text: None,
 ) -> Done:
-    """Measure and check every point, and write one row each; those that are there already stay.
+    """Measure and check every point, and write one row each; rows of an existing table are kept.
 
-    `rotate`: bytes of inputs that calls go through (default: twice the last-level cache, at most a sixteenth of the
-    free memory). Points that the device can't run, for want of memory or of an implementation, are skipped.
+    `rotate`: bytes of inputs that are used in turn (default: twice the last-level cache, at most a sixteenth of the
+    free memory). Points that the device can't run, because memory or an implementation is missing, are skipped.
 
-    Raises InputError where the table can't be gone on with: other columns, device or PyTorch.
+    Raises InputError where the table can't be continued because its columns, device or PyTorch differ.
     """
     if rotate is None:
         rotate = min(2 * cache_bytes(device), free_bytes(device) // 16)
@@ -158,18 +155,18 @@ def record_kernels(
     skipped: list[tuple[Point, str]] = []
     written = 0
     with RowFile(path, COLUMNS, resume) as table:
-        _same_place(table, place)
+        _check_same_machine(table, place)
         known = {tuple(row[name] for name in Point("", "", 0).cells()) for row in table.done}
         left = [point for point in points if tuple(point.cells().values()) not in known]
         for number, point in enumerate(left, 1):
             try:
                 right = KERNELS[point.kernel].checked(source, point)
                 spread = measure(point, source, effort)
-            except RuntimeError as error:  # PyTorch's errors for want of memory are among them
+            except RuntimeError as error:  # includes PyTorch's out-of-memory errors
                 if not any(text in str(error) for text in UNABLE):
                     raise
                 skipped.append((point, str(error).splitlines()[0]))
-                report(f"{_shown(point)}: skipped, {skipped[-1][1]}")
+                report(f"{_point_text(point)}: skipped, {skipped[-1][1]}")
                 continue
             if not right:
                 wrong.append(point)
@@ -177,16 +174,16 @@ def record_kernels(
             table.append(row)
             written += 1
             verdict = "" if right else ", WRONG OUTPUT"
-            report(f"[{number}/{len(left)}] {_shown(point)}: {spread.median:.3g} s x {spread.repeats}{verdict}")
+            report(f"[{number}/{len(left)}] {_point_text(point)}: {spread.median:.3g} s x {spread.repeats}{verdict}")
         return Done(written, len(table.done), tuple(wrong), tuple(skipped))
 
 
-def _shown(point: Point) -> str:
+def _point_text(point: Point) -> str:
     return " ".join(f"{name}={cell}" for name, cell in point.cells().items() if cell)
 
 
-def _same_place(table: RowFile, place: Environment) -> None:
-    """Raises InputError where rows that are there come from another device or another PyTorch."""
+def _check_same_machine(table: RowFile, place: Environment) -> None:
+    """Raises InputError where existing rows are from another device or another PyTorch."""
     for row in table.done:
         for name in ("device", "pytorch"):
             if row[name] != getattr(place, name):

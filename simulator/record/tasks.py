@@ -1,4 +1,4 @@
-"""What is trained while it is recorded: a network of ours by name, or one that the user's function returns."""
+"""What is trained for a recording: a built-in model by name, or what a function of the user returns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulator.record.models import MODELS, example
 
 @dataclass(frozen=True)
 class Task:
-    """A network on its device, its batches without end (on the device, too), and the loss of a batch."""
+    """A model and its endless batches, both on the device, and the loss of a batch."""
 
     name: str
     model: Any
@@ -27,30 +27,30 @@ class Task:
 
 
 def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0) -> Task:
-    """The network called `name`, or what the function `MODULE:FUNCTION` returns: (model, inputs, loss function).
+    """The built-in model called `name`, or what the function `MODULE:FUNCTION` returns: (model, inputs, loss function).
 
     The inputs are a batch (a tensor, or tuples, lists and mappings of tensors), or an iterator of batches; the loss
-    function is called as loss(model, batch) and returns one number. Modules are looked for in this directory, too.
+    function is called as loss(model, batch) and returns one number. Modules are also looked for in the current folder.
 
-    Raises InputError for an unknown name, a function that is not there, and for anything else that it returns.
+    Raises InputError for an unknown name, a missing function, and for any other return value.
     """
     if name in MODELS:
         model, batches, loss = example(name, batch_size, seed)
     elif ":" in name:
         if batch_size is not None:
-            raise InputError(Problem("--batch-size", "a network of ours", name, "the function says how large it is"))
+            raise InputError(Problem("--batch-size", "a built-in model", name, "the function itself makes the batches"))
         torch.manual_seed(seed)
-        model, inputs, loss = _returned(name)
+        model, inputs, loss = _call_function(name)
         batches = inputs if isinstance(inputs, Iterator) else repeat(inputs)
     else:
         raise InputError(
-            Problem("MODEL", "a network of ours or MODULE:FUNCTION", format_value(name), suggest_nearest(name, MODELS))
+            Problem("MODEL", "a built-in model or MODULE:FUNCTION", format_value(name), suggest_nearest(name, MODELS))
         )
-    return Task(name, model.to(device), (moved(batch, device) for batch in batches), loss)
+    return Task(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
 
 
-def _returned(name: str) -> tuple[Any, Any, Any]:
-    """What the user's function returns."""
+def _call_function(name: str) -> tuple[Any, Any, Any]:
+    """The checked return value of the user's function."""
     place, _, function = name.rpartition(":")
     here = str(Path.cwd())
     if here not in sys.path:
@@ -60,7 +60,7 @@ def _returned(name: str) -> tuple[Any, Any, Any]:
     except ModuleNotFoundError as error:
         if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
             raise
-        hint = "written as for import: package.module:function"
+        hint = "write it as for import: package.module:function"
         raise InputError(Problem(name, "a module that can be imported", f"no module {place!r}", hint)) from None
     made = getattr(module, function, None)
     if not callable(made):
@@ -81,19 +81,19 @@ def _returned(name: str) -> tuple[Any, Any, Any]:
     return model, inputs, loss
 
 
-def moved(batch: Any, device: str) -> Any:
-    """A batch with all of its tensors on the device."""
+def move_batch(batch: Any, device: str) -> Any:
+    """The batch with all of its tensors on the device."""
     if isinstance(batch, torch.Tensor):
         return batch.to(device)
     if isinstance(batch, dict):
-        return {key: moved(item, device) for key, item in batch.items()}
+        return {key: move_batch(item, device) for key, item in batch.items()}
     if isinstance(batch, list | tuple) and not hasattr(batch, "_fields"):
-        return type(batch)(moved(item, device) for item in batch)
+        return type(batch)(move_batch(item, device) for item in batch)
     return batch.to(device) if hasattr(batch, "to") else batch
 
 
 def batch_size_of(batch: Any) -> int:
-    """The first size of the first tensor in a batch. Raises InputError where there is none."""
+    """The first dimension of the first tensor in a batch. Raises InputError where there is no tensor."""
     waiting = [batch]
     while waiting:
         item = waiting.pop(0)
@@ -106,13 +106,13 @@ def batch_size_of(batch: Any) -> int:
     raise InputError(Problem("the batch", "at least one tensor, samples first", format_value(type(batch).__name__)))
 
 
-def trained(model: Any) -> dict[str, Any]:
-    """Parameters that take a gradient, by name, without what wrappers put before it. Raises InputError for none."""
+def trainable_parameters(model: Any) -> dict[str, Any]:
+    """Parameters that need a gradient, by name without prefixes of wrappers. Raises InputError where there are none."""
     found = {}
     for wrapped, parameter in model.named_parameters():
         name = wrapped.removeprefix("module.").removeprefix("_orig_mod.")
         if parameter.requires_grad and parameter.numel():
             found[name] = parameter
     if not found:
-        raise InputError(Problem("the model", "parameters that take a gradient", "none"))
+        raise InputError(Problem("the model", "parameters that need a gradient", "none"))
     return found

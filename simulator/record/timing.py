@@ -1,4 +1,4 @@
-"""Clocks of host and GPU, and how repeated measurements are summed up."""
+"""Clocks of host and GPU, and the summary of repeated measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 HEAD_START_CYCLES = 2_000_000
-"""GPU cycles (about a millisecond) that the GPU is kept busy while the host queues what is timed."""
+"""GPU cycles (about a millisecond) for which the GPU is kept busy while the host queues the timed calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Spread:
 
     @classmethod
     def of(cls, seconds: Sequence[float]) -> Spread:
-        """Sum up repeats, at least one."""
+        """The summary of one or more repeats."""
         p5, median, p95 = np.percentile(np.asarray(seconds, dtype=float), (5, 50, 95)).tolist()
         return cls(median, p5, p95, len(seconds))
 
@@ -36,10 +36,10 @@ class Spread:
 
 
 class Clock(Protocol):
-    """Marks moments of a device's work and tells the seconds between two of them."""
+    """Marks moments of a device's work and gives the seconds between two of them."""
 
     def mark(self) -> Any:
-        """A moment: all work given to the device so far is before it."""
+        """A moment after all work that the device has been given so far."""
 
     def seconds(self, begin: Any, end: Any) -> float:
         """Seconds between two moments; the device must have `settled`."""
@@ -52,7 +52,7 @@ class Clock(Protocol):
 
 
 class HostClock:
-    """The processor's: work is done when the call returns."""
+    """The clock of the processor: work is done when the call returns."""
 
     def mark(self) -> float:
         """Now, in seconds."""
@@ -63,7 +63,7 @@ class HostClock:
         return end - begin
 
     def settle(self) -> None:
-        """Nothing is ever under way."""
+        """Nothing to wait for."""
 
     def head_start(self) -> None:
         """There is no queue to fill."""
@@ -79,7 +79,7 @@ class GpuClock:
         return event
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Between two events."""
+        """Seconds between two events."""
         return 1e-3 * float(begin.elapsed_time(end))
 
     def settle(self) -> None:
@@ -87,7 +87,7 @@ class GpuClock:
         torch.cuda.synchronize()
 
     def head_start(self) -> None:
-        """A kernel that only waits; without one (it is no public call) timings of small kernels hold launch gaps."""
+        """Queue a kernel that only waits (no public call); without it, small kernels are timed with launch gaps."""
         wait = getattr(torch.cuda, "_sleep", None)
         if wait is not None:
             wait(HEAD_START_CYCLES)

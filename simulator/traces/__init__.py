@@ -1,1 +1,1 @@
-"""Layer and gradient traces: read, make, record."""
+"""Gradient traces: their format, readers of other tools' files, synthetic gradients, fits of overlap laws."""

@@ -1,4 +1,4 @@
-"""Fits of the laws of gradient build-up to measured unions: from few workers to many."""
+"""Fits of overlap laws to measured unions, to predict the build-up on more workers."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def fit_concentration(points: Points, density: float | None = None) -> float:
     """The beta-binomial concentration c that fits unions best, by least squares on relative errors.
 
     `density`: share that one worker selects (default: the point at n = 1). Unions at or above independence give
-    infinity, those of identical choices the lower bound of the search, 1e-3. Raises SparsimError without a point at
+    infinity, those of identical selections the lower bound of the search, 1e-3. Raises SparsimError without a point at
     n >= 2 or a density.
     """
-    rho, measured = _measured(points, density)
+    rho, measured = _check_points(points, density)
 
     def cost(log_c: float) -> float:
         return math.fsum((union_density(rho, n, math.exp(log_c)) / value - 1) ** 2 for n, value in measured.items())
@@ -39,18 +39,18 @@ def fit_concentration(points: Points, density: float | None = None) -> float:
     best = int(np.argmin([cost(x) for x in grid]))
     bracket = (float(grid[max(0, best - 1)]), float(grid[min(len(grid) - 1, best + 1)]))
     found = minimize_scalar(cost, bounds=bracket, method="bounded", options={"xatol": 1e-7})
-    # so near to independence that no count could tell them apart
+    # so close to independence that no measurement could distinguish them
     return INDEPENDENT if cost(math.inf) <= found.fun + 1e-10 else math.exp(found.x)
 
 
 def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
     """The scale mixture that fits unions best, by least squares on relative errors; needs points at two n >= 2.
 
-    Two parameters pass through two points, so what it says about larger n is an extrapolation by shape: fitted on
-    n <= 4 to the two shipped traces phase by phase, it meets n = 16 within 5 % for layer-wise Top-k and 8 % for
-    whole-model (the beta-binomial law: 9 % and 11 %).
+    Two parameters fit two points exactly, so the value at larger n follows from the shape of the law alone. Fitted on
+    n <= 4 to each phase of the two shipped traces, it is within 5 % at n = 16 for layer-wise Top-k and within 8 % for
+    whole-model selection (the beta-binomial law: 9 % and 11 %).
     """
-    rho, measured = _measured(points, density)
+    rho, measured = _check_points(points, density)
     if len(measured) < 2:
         raise SparsimError(f"a mixture needs unions at two worker counts above 1, got {len(measured)}")
 
@@ -58,7 +58,7 @@ def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
         return np.array([mixture_density(rho, n, x[0], x[1]) / value - 1 for n, value in measured.items()])
 
     starts = [(0.3, 0.01), (1.0, 0.1), (0.3, 0.6)]
-    spread, core = _least(errors, starts, [_SPREAD, _CORE])
+    spread, core = _best_fit(errors, starts, [_SPREAD, _CORE])
     return ScaleMixture(spread, core)
 
 
@@ -81,7 +81,7 @@ class LayerMixture:
 
 
 def fit_layers(points: Mapping[int, Points], numels: Sequence[int]) -> LayerMixture:
-    """The beta-binomial law by layer, from what `measured_unions` gives; layers that nothing was selected of add 0."""
+    """The beta-binomial law by layer, from the result of `measured_unions`; layers without selected elements add 0."""
     held = [layer for layer in range(len(numels)) if layer in points and points[layer].get(1, 0.0) > 0]
     rows = [{n: min(1.0, value) for n, value in points[layer].items()} for layer in held]
     shares = tuple(numels[layer] / sum(numels) for layer in held)
@@ -99,11 +99,11 @@ def measured_unions(
 ) -> dict[int, dict[int, float]]:
     """Unions of Top-k selections among n of the workers, by tensor and n, averaged over iterations.
 
-    Selection is by tensor (`granularity: layer`) or from the whole block; -1 stands for all tensors together. Densities
-    are shares of the true elements, by the sampling weights: on a sample, a union of few coordinates is a rough one.
-    k = max(1, round(density * elements)), of which a sample holds its share. With `error_feedback` own selections are
-    cleared from a residual that starts empty. The n workers are every run of n on a ring in random order, anew in each
-    iteration: each worker counts equally, and unions never shrink with n.
+    Selection is by tensor (`granularity: layer`) or from the whole block; the key -1 is for all tensors together.
+    Densities are shares of the true elements, by the sampling weights, so that on a sample a union of few coordinates
+    is inexact. k = max(1, round(density * elements)), of which a sample has its share. With `error_feedback` the
+    selection of a worker is cleared from its residual, which starts empty. The n workers are every run of n on a ring
+    in random order, which changes in each iteration: each worker counts equally, and unions never shrink with n.
     """
     rng = np.random.default_rng(seed)
     totals: dict[int, dict[int, float]] = {}
@@ -131,7 +131,7 @@ def measured_unions(
 
 
 def _union_share(chosen: Mask, n: int) -> Floats:
-    """In how many of the runs of n workers on the ring each coordinate is selected, as a share, (m,)."""
+    """The share of the runs of n workers on the ring that select each coordinate, (m,)."""
     workers = len(chosen)
     if not 1 <= n <= workers:
         raise SparsimError(f"expected unions of 1 to {workers} workers, got {n}")
@@ -142,7 +142,7 @@ def _union_share(chosen: Mask, n: int) -> Floats:
     return share / runs
 
 
-def _measured(points: Points, density: float | None) -> tuple[float, dict[int, float]]:
+def _check_points(points: Points, density: float | None) -> tuple[float, dict[int, float]]:
     rho = points.get(1) if density is None else density
     measured = {n: value for n, value in sorted(points.items()) if n >= 2}
     if rho is None or not 0 < rho <= 1 or not measured:
@@ -153,10 +153,10 @@ def _measured(points: Points, density: float | None) -> tuple[float, dict[int, f
     return rho, measured
 
 
-def _least(
+def _best_fit(
     errors: Callable[[Floats], Floats], starts: Sequence[tuple[float, ...]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
-    """The best of several starts."""
+    """The best least-squares fit from several starting points."""
     low, high = zip(*bounds, strict=True)
     fits = [least_squares(errors, start, bounds=(low, high), xtol=1e-10, ftol=1e-12) for start in starts]
     best = min(fits, key=lambda fit: float(fit.cost))

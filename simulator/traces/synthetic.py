@@ -1,4 +1,4 @@
-"""Synthetic gradients: every worker's values, generated iteration by iteration."""
+"""Synthetic gradients of every worker, generated iteration by iteration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SyntheticLayer(Spec):
 
 
 class Synthetic(Spec):
-    """A gradient trace that is generated, not recorded; equal specs give equal gradients.
+    """A gradient trace that is generated; equal specs give equal gradients.
 
     g_i = s a (sqrt(c) x_0 + sqrt(1 - c) x_i) for worker i, where x_0 and x_i are draws of unit variance with the
     layer's tail, new in every iteration, a the coordinate's amplitude (scale, times strength if it is hot),
@@ -48,7 +48,7 @@ class Synthetic(Spec):
 
 
 def blocks(spec: Synthetic) -> Iterator[Block]:
-    """The trace's iterations, all layers in one bucket; one at a time is held, n * d float32 values."""
+    """The iterations of the trace, each with all layers; one is in memory at a time, n * d float32 values."""
     numels = tuple(layer.numel for layer in spec.layers)
     d = sum(numels)
     piece = np.repeat(np.arange(len(numels), dtype=np.int64), numels)
@@ -84,7 +84,7 @@ def _amplitude(spec: Synthetic) -> Values:
 
 
 def _draws(spec: Synthetic, iteration: int, stream: int, out: Values | None = None) -> Values:
-    """Draws of unit variance (d,), float32; stream 0 is what workers share, the others are their own."""
+    """Draws of unit variance (d,), float32; stream 0 is shared by all workers, the others belong to one each."""
     rng = np.random.default_rng([spec.seed, 2, iteration, stream])
     values: Values = np.empty(sum(layer.numel for layer in spec.layers), dtype=np.float32) if out is None else out
     start = 0

@@ -159,7 +159,9 @@ def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
     rows = [RECORDED, *(row(kernel, n, 1e-5) for n in (1024, 2048, 4096) for kernel in ("sort", "nonzero", "pack"))]
     document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
     assert [item["kernel"] for item in document["kernels"]] == ["sort"]
-    assert document["notes"] == [f"3 timings of {name} are left out: it is not priced" for name in ("nonzero", "pack")]
+    assert document["notes"] == [
+        f"3 timings of {name} are left out: predictions do not use it" for name in ("nonzero", "pack")
+    ]
     assert document["problems"] == []
 
 
@@ -199,7 +201,7 @@ def test_a_kernel_timed_at_one_size_has_no_curve(tmp_path):
     assert (result.exit_code, result.stderr) == (2, expected)
     path = write(tmp_path / "k.csv", "\n".join([*rows, "sort,1000,,1e-5", "sort,2000,,2e-5"]))
     document = calibrate(path, "--out", tmp_path / "gpu.yaml")
-    assert document["notes"] == ["2 timings of topk are left out: all of one size"]
+    assert document["notes"] == ["2 timings of topk are left out: it has one size only"]
     assert [kernel["kernel"] for kernel in document["kernels"]] == ["sort"] == list(gpu(tmp_path / "gpu.yaml").kernels)
 
 

@@ -133,7 +133,7 @@ def test_tables_in_csv_are_read_by_setting(tmp_path):
     path = write(tmp_path / "table.csv.gz", "\n".join(rows))
     mixed = attempt(path, "--out", tmp_path / "net.yaml")
     assert mixed.exit_code == 2
-    assert "2: fast; slow: choose with --where" in mixed.stderr
+    assert "2: fast; slow: choose one with --where" in mixed.stderr
     document = calibrate(path, "--where", "nccl_setting=fast", "--out", tmp_path / "net.yaml")
     assert document["curves"][0]["id"] == "all_reduce/nccl/8x4"
     unknown = attempt(path, "--where", "setting=fast", "--out", tmp_path / "net.yaml")
@@ -206,7 +206,8 @@ def test_a_fabric_or_algorithm_that_cannot_be_is_an_input_error(tmp_path):
     assert (result.exit_code, "expected a topology with all-gather" in result.stderr) == (2, True)
     for option, value in (("--fit", "speed"), ("--fabric", "absent"), ("--law-from", "5"), ("--algorithm", "x=y")):
         result = attempt(log, option, value, "--out", tmp_path / "net.yaml")
-        assert (result.exit_code, result.stderr.startswith(f"{option}: expected ")) == (2, True)
+        start = f"{option}: {'no network named ' if value == 'absent' else 'expected '}"
+        assert (result.exit_code, result.stderr.startswith(start)) == (2, True)
 
 
 def test_rows_that_are_no_series_are_left_out_and_said(tmp_path):
@@ -222,7 +223,7 @@ def test_rows_that_are_no_series_are_left_out_and_said(tmp_path):
         "other.log:1: a test of send_receive is left out",
     ]
     (problem,) = document["problems"]
-    assert problem == f"{unlisted}:1: expected the list of ranks, got none: say --workers and --gpus-per-node"
+    assert problem == f"{unlisted}:1: expected the list of ranks, got none: give --workers and --gpus-per-node"
     assert document["curves"][0]["interpolation"]["n"] == len(SIZES) // 2
     said = calibrate(unlisted, "--workers", 4, "--gpus-per-node", 2, "--out", tmp_path / "net.yaml")
     assert [curve["id"] for curve in said["curves"]] == ["all_reduce/nccl/4x2"]
@@ -335,7 +336,7 @@ def test_a_series_of_one_size_is_left_out_and_one_of_two_is_a_curve_without_a_la
         write(tmp_path / f"{p}.log", ring_log(p, BANDWIDTH, LATENCY, SIZES[:count])) for p, count in ((2, 2), (8, 1))
     )
     document = calibrate(long, short, single, "--out", tmp_path / "net.yaml")
-    assert document["notes"] == ["all_reduce/nccl/8x8 is left out: all of one size"]
+    assert document["notes"] == ["all_reduce/nccl/8x8 is left out: it has one size only"]
     assert document["laws"][0]["links"]["worker_extrapolation"] == {}
     pair, four = yaml.safe_load((tmp_path / "net.yaml").read_text())["measured"]
     assert (pair["workers"], pair["points"][0][0], pair["points"][-1][0]) == (2, "4 KiB", "16 KiB")

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from places import ROOT
 
 from simulator.cli import main
-from simulator.cli.names import keys_below, values_of
+from simulator.cli.arguments import keys_below, values_of
 
 NOT_RUN = (
     "record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
@@ -137,7 +137,9 @@ def test_names_keys_and_values_are_completed(tmp_path, monkeypatch):
 
 def test_completion_is_quick():
     """A key is completed without the libraries that a run needs; a shell asks each time that tab is hit."""
-    code = "import sys, simulator.cli.names as n; n.keys_below('cluster'); n.SCENARIO.shell_complete(None, None, 'q');"
+    code = (
+        "import sys, simulator.cli.arguments as n; n.keys_below('cluster'); n.SCENARIO.shell_complete(None, None, 'q');"
+    )
     code += "print([m for m in ('numpy', 'pandas', 'rich', 'simpy') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

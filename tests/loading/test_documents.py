@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.loading.documents import MAX_BYTES, MAX_DEPTH, parse_document, read_document, scalar
+from simulator.loading.documents import MAX_BYTES, MAX_DEPTH, parse_document, parse_scalar, read_document
 from simulator.scenario.reading import load
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -27,8 +27,8 @@ LADDER = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} {'[' * 30}*a{i - 1}{']' * 30}\n
     ],
 )  # fmt: skip
 def test_plain_scalars_follow_yaml_1_2(text, value):
-    assert scalar(text) == value
-    assert type(scalar(text)) is type(value)
+    assert parse_scalar(text) == value
+    assert type(parse_scalar(text)) is type(value)
     assert parse_document(f"key: {text}").data == {"key": value}
 
 
@@ -36,7 +36,7 @@ def test_quoted_scalars_are_text_and_anchors_are_copied():
     assert parse_document("a: '12'\nb: \"true\"\nc: &x {d: 1}\ne: *x\nf: |\n  text\n").data == {
         "a": "12", "b": "true", "c": {"d": 1}, "e": {"d": 1}, "f": "text\n",
     }  # fmt: skip
-    assert scalar(".nan") != scalar(".nan")
+    assert parse_scalar(".nan") != parse_scalar(".nan")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_any_text_is_a_document_or_an_input_error(text):
     [
         (b"a: 1\n" * (MAX_BYTES // 5 + 1), f"at most {MAX_BYTES} bytes"),
         (b"# " + b"x" * (5 * 2**20), f"at most {MAX_BYTES} bytes"),
-        (b"a: \xff\n", "UTF-8 text, got byte 3 that is not"),
+        (b"a: \xff\n", "UTF-8 text, got byte 3, which is not"),
         ("a: 1".encode("utf-16"), "UTF-8 text"),
     ],
     ids=["large", "comment", "latin", "utf-16"],

@@ -35,7 +35,7 @@ def test_two_processes(tmp_path):
 
     again = invoke(*options)
     assert again.exit_code == 2
-    assert "go on with --resume" in again.output
+    assert "continue it with --resume" in again.output
     assert path.read_text() == text
     result = invoke(*options, "--sizes", "1KiB,4KiB", "--collectives", "broadcast", "--resume")
     assert result.exit_code == 0

@@ -146,11 +146,11 @@ def test_wrong_arguments_are_input_errors(tmp_path):
         ({"block": 2}, "block: expected a number from 1 to every = 1"),
         ({"sample": 0.0}, "sample: expected above 0, at most 1"),
         ({"about": {"modle": "x"}}, "did you mean 'model'"),
-        ({"rank": 3, "world": 2}, "a rank below the 2 of them"),
+        ({"rank": 3, "world": 2}, "a rank below 2, the number of ranks"),
     ]:
         with pytest.raises(InputError, match=message):
             GradientRecorder(network(), tmp_path, **arguments)
-    with pytest.raises(InputError, match="parameters that take a gradient"):
+    with pytest.raises(InputError, match="parameters that need a gradient"):
         GradientRecorder(nn.ReLU(), tmp_path)
     with pytest.raises(SparsimError, match="at least one iteration"), GradientRecorder(network(), tmp_path):
         pass

@@ -186,7 +186,7 @@ def test_the_table_is_tidy_and_resumed(tmp_path):
 
     again = invoke("--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "topk,unique")
     assert again.exit_code == 2
-    assert "go on with --resume" in again.output
+    assert "continue it with --resume" in again.output
     assert path.read_text() == text
 
     path.write_text(text[:-20])  # an interruption within the last row

@@ -156,7 +156,7 @@ def test_an_own_network_with_shared_unused_and_frozen_parameters(own, tmp_path):
     [
         ("own_network:mkae", r"expected a function of own_network, got 'mkae': did you mean 'make'\?"),
         ("own_networks:make", "expected a module that can be imported, got no module 'own_networks'"),
-        ("mpl", r"expected a network of ours or MODULE:FUNCTION, got 'mpl': did you mean 'mlp'\?"),
+        ("mpl", r"expected a built-in model or MODULE:FUNCTION, got 'mpl': did you mean 'mlp'\?"),
         ("own_network:no_tuple", r"expected \(model, inputs, loss function\), got Net"),
         ("own_network:no_module", r"expected a torch.nn.Module first, got int"),
         ("own_network:no_loss", r"expected a function loss\(model, batch\) third, got NoneType"),

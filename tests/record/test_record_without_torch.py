@@ -125,7 +125,7 @@ def test_a_table_keeps_every_whole_row_and_drops_the_last_one_where_it_was_cut(t
 @pytest.mark.parametrize(
     ("text", "columns", "resume", "message"),
     [
-        ("a,b\n", ("a", "b"), False, "expected a file that is not there yet, got one that is: go on with --resume"),
+        ("a,b\n", ("a", "b"), False, "expected a new file, got one that exists: continue it with --resume"),
         ("a,c\n", ("a", "b"), True, r"table\.csv:1: expected the columns a, b, got 'a, c'"),
         ("a,b\n1\n", ("a", "b"), True, r"table\.csv:2: expected 2 cells, got 1"),
     ],

@@ -1,4 +1,4 @@
-"""How far predictions are off: the figures that every fit reports."""
+"""Errors of predictions, in the figures that every fit reports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Errors:
 
     @classmethod
     def of(cls, signed: Floats | Sequence[float]) -> Errors | None:
-        """The figures of signed errors (m,), predicted / measured - 1; None for none."""
+        """The figures of signed errors (m,), predicted / measured - 1; None where there are no errors."""
         values = np.asarray(signed, dtype=float)
         if not len(values):
             return None
@@ -34,8 +34,8 @@ class Errors:
             len(values), float(size.mean()), float(np.median(size)), p95, float(size.max()), float(values.mean())
         )
 
-    def described(self) -> dict[str, float | int]:
-        """As it goes into a document; the keys of `sparsim validate`."""
+    def as_dict(self) -> dict[str, float | int]:
+        """As part of a result document, with the keys of `sparsim validate`."""
         return {
             "n": self.n,
             "mape": self.mape,
@@ -47,8 +47,8 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """One line of a figure: measured sizes and seconds (m,), and what the fit makes of these sizes."""
+class FittedLine:
+    """One line of a figure: measured sizes and seconds (m,), and the seconds that the fit gives for these sizes."""
 
     label: str
     sizes: Floats
@@ -56,13 +56,13 @@ class Drawn:
     fitted: Floats
 
 
-def described(signed: Floats) -> dict[str, float | int] | None:
-    """Figures of signed errors as they go into a document; None for none."""
+def errors_as_dict(signed: Floats) -> dict[str, float | int] | None:
+    """Figures of signed errors as part of a result document; None where there are no errors."""
     errors = Errors.of(signed)
-    return errors.described() if errors else None
+    return errors.as_dict() if errors else None
 
 
-def relative(predicted: Floats, measured: Floats) -> Floats:
+def relative_errors(predicted: Floats, measured: Floats) -> Floats:
     """Signed relative errors, predicted / measured - 1."""
     errors: Floats = predicted / measured - 1
     return errors

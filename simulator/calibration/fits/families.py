@@ -1,4 +1,4 @@
-"""Curve families: each fitted robustly on relative error, all with the same two questions to answer."""
+"""Families of curves, each fitted robustly on relative error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEEPEST = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fitted curve: seconds at sizes (m,), and the curve itself where its family is one that configs have."""
+    """A fitted curve: seconds at sizes (m,), and the curve itself where configs have its family."""
 
     family: str
     predict: Callable[[Floats], Floats]
@@ -33,38 +33,38 @@ Fitter = Callable[[Floats, Floats], Fitted]
 
 
 def families(count: int) -> dict[str, Fitter]:
-    """The families that `count` distinct sizes can tell apart, the simplest first."""
+    """The families that `count` distinct sizes can distinguish, the simplest first."""
     if count < 2:
         return {}
     found: dict[str, Fitter] = {"affine": fit_affine, "n_log_n": fit_n_log_n}
     for knots in KNOTS:
         if count >= max(knots, 2 * knots - 4):
-            found[f"piecewise {knots}"] = _with_knots(knots)
+            found[f"piecewise {knots}"] = _piecewise_fitter(knots)
     if 4 <= count <= MOST_SMOOTH:
         found["smooth"] = fit_smooth
     return found
 
 
-def transfers(count: int) -> dict[str, Fitter]:
-    """The same without n log n, which nothing that moves bytes follows."""
+def transfer_families(count: int) -> dict[str, Fitter]:
+    """The families for transfers: without n log n, since moving bytes never takes n log n."""
     return {name: fit for name, fit in families(count).items() if name != "n_log_n"}
 
 
-def floors(count: int) -> dict[str, Fitter]:
-    """Affine alone: kernels whose floor and slope others are priced from."""
+def affine_family(count: int) -> dict[str, Fitter]:
+    """Only affine: for kernels whose floor and slope give the time of others that were not measured."""
     return {"affine": fit_affine} if count >= 2 else {}
 
 
 def fit_affine(sizes: Floats, seconds: Floats) -> Fitted:
     """t(n) = intercept + slope n, neither below 0."""
-    intercept, slope = _two_terms(np.ones_like(sizes), sizes, seconds)
+    intercept, slope = _fit_two_terms(np.ones_like(sizes), sizes, seconds)
     curve = Affine(intercept=intercept, slope=slope)
     return Fitted("affine", curve.time, curve)
 
 
 def fit_n_log_n(sizes: Floats, seconds: Floats) -> Fitted:
     """t(n) = intercept + coefficient n log2 n, neither below 0."""
-    intercept, coefficient = _two_terms(np.ones_like(sizes), sizes * np.log2(np.maximum(sizes, 1.0)), seconds)
+    intercept, coefficient = _fit_two_terms(np.ones_like(sizes), sizes * np.log2(np.maximum(sizes, 1.0)), seconds)
     curve = NLogN(intercept=intercept, coefficient=coefficient)
     return Fitted("n_log_n", curve.time, curve)
 
@@ -73,7 +73,7 @@ def fit_smooth(sizes: Floats, seconds: Floats) -> Fitted:
     """Monotone cubics through every size on log-log axes (Fritsch and Carlson 1980)."""
     x, y = np.log(sizes), np.log(seconds)
     inside = PchipInterpolator(x, y)
-    return Fitted("smooth", _extended(lambda at: np.exp(inside(np.log(at))), sizes[0], sizes[-1]))
+    return Fitted("smooth", _extend_beyond_ends(lambda at: np.exp(inside(np.log(at))), sizes[0], sizes[-1]))
 
 
 def fit_piecewise(sizes: Floats, seconds: Floats, knots: int) -> Fitted:
@@ -81,16 +81,16 @@ def fit_piecewise(sizes: Floats, seconds: Floats, knots: int) -> Fitted:
     x, y = np.log(sizes), np.log(seconds)
     wanted = np.linspace(x[0], x[-1], knots)
     places = np.unique(x[np.abs(x[:, None] - wanted).argmin(axis=0)])
-    heights = robust_linear(hats(x, places), y, ridge=_bends(places))
+    heights = robust_linear(hat_functions(x, places), y, ridge=_bend_penalty(places))
     curve = Piecewise(points=tuple(zip(np.exp(places), np.exp(heights), strict=True)))
-    return Fitted(f"piecewise {len(places)}", _extended(curve.time, sizes[0], sizes[-1]))
+    return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, sizes[0], sizes[-1]))
 
 
-def _extended(inside: Callable[[Floats], Floats], low: float, high: float) -> Callable[[Floats], Floats]:
-    """Straight on beyond the ends, by the slope over the last octave.
+def _extend_beyond_ends(inside: Callable[[Floats], Floats], low: float, high: float) -> Callable[[Floats], Floats]:
+    """The curve with straight lines on log-log axes beyond its ends, by the slope over the last octave.
 
-    Times neither fall with the size nor grow much faster than it, so the slope is kept from 0 to 1.25: two noisy
-    points at the end must not decide what is far away.
+    Times neither fall with the size nor grow much faster than it, so the slope is limited to 0 to 1.25. Two noisy
+    points at an end then do not decide the times of far larger sizes.
     """
     inner = np.clip(np.array([low, 2 * low, high / 2, high]), low, high)
     x, y = np.log(inner), np.log(inside(inner))
@@ -106,15 +106,15 @@ def _extended(inside: Callable[[Floats], Floats], low: float, high: float) -> Ca
     return predict
 
 
-def points_of(
+def piecewise_points(
     predict: Callable[[Floats], Floats], sizes: Floats, tolerance: float = 2e-3, least: int = 8
 ) -> tuple[tuple[float, float], ...]:
     """Points of a log-log piecewise curve that stays within `tolerance` of `predict` over the range of `sizes`.
 
-    The fewest that splitting at the worst place finds (Ramer 1972, Douglas and Peucker 1973), and at least `least`
-    where there are as many sizes.
+    Points are added where the error is largest until it is within the tolerance (Ramer 1972, Douglas and Peucker
+    1973), and at least `least` of them are kept where there are as many sizes.
     """
-    # Whole sizes, as a config has them: between 1 and 8 bytes there are no more than eight.
+    # Configs have whole sizes: there are only eight of them from 1 to 8 bytes.
     grid = np.unique(np.concatenate([sizes, np.geomspace(sizes[0], sizes[-1], 129)[1:-1].round()]))
     x, y = np.log(grid), np.log(predict(grid))
     kept = {0, len(grid) - 1}
@@ -130,8 +130,8 @@ def points_of(
         kept |= worst
 
 
-def hats(x: Floats, knots: Floats) -> Floats:
-    """Hat functions over `knots` (k,) at x (m,): (m, k); straight beyond the ends."""
+def hat_functions(x: Floats, knots: Floats) -> Floats:
+    """Hat functions over `knots` (k,) at x (m,): (m, k); extended in straight lines beyond the ends."""
     if len(knots) == 1:
         return np.ones((len(x), 1))
     at = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, len(knots) - 2)
@@ -142,10 +142,11 @@ def hats(x: Floats, knots: Floats) -> Floats:
     return made
 
 
-def _two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[float, float]:
-    """Non-negative factors of two terms whose sum is to be the seconds.
+def _fit_two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[float, float]:
+    """Non-negative factors with which the sum of two terms fits the seconds best.
 
-    Reweighted least squares on predicted / measured, a linear problem, finds the start; log residuals decide.
+    Reweighted least squares on predicted / measured, which is linear, gives the starting point of a robust fit on log
+    residuals.
     """
     design = np.stack([first / seconds, second / seconds], axis=1)
     weights, factors = np.ones(len(seconds)), np.zeros(2)
@@ -170,8 +171,8 @@ def _two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[float, f
     return float(factors[0]), float(factors[1])
 
 
-def _bends(knots: Floats) -> Floats:
-    """Rows that pull bends to 0, so gently that they only decide where no measurement does."""
+def _bend_penalty(knots: Floats) -> Floats:
+    """Rows that pull second differences to 0, so weakly that they matter only where nothing was measured."""
     if len(knots) < 3:
         return np.zeros((0, len(knots)))
     rows = np.zeros((len(knots) - 2, len(knots)))
@@ -182,5 +183,5 @@ def _bends(knots: Floats) -> Floats:
     return 1e-4 * rows
 
 
-def _with_knots(knots: int) -> Fitter:
+def _piecewise_fitter(knots: int) -> Fitter:
     return lambda sizes, seconds: fit_piecewise(sizes, seconds, knots)

@@ -1,4 +1,4 @@
-"""Fits that outliers hardly move.
+"""Fits on which outliers have little influence.
 
 Residuals are logarithms of predicted over measured, under the soft-L1 loss rho(z) = 2 (sqrt(1 + z) - 1) with
 z = (r / s)^2, which is least squares for small residuals and counts outliers linearly (Charbonnier et al. 1994). The
@@ -17,16 +17,19 @@ from scipy.sparse.linalg import splu
 from simulator.models.curves import Floats
 
 ROUNDS = 30
-"""Of reweighting, at most."""
+"""Rounds of reweighting, at most."""
 _SMALLEST_SCALE = 1e-4
 _WIDE = 40
 _RIDGE = 1e-12
 
 
 def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -> Floats:
-    """Coefficients of a linear model under the soft-L1 loss, by reweighted least squares; `ridge` rows pull to 0."""
+    """Coefficients of a linear model under the soft-L1 loss, by reweighted least squares.
+
+    `ridge`: further rows of the design whose target is 0.
+    """
     extra = np.zeros((1, design.shape[1])) if ridge is None or not len(ridge) else ridge
-    solve = _dense(design, extra) if design.shape[1] <= _WIDE else _sparse(design, extra)
+    solve = _dense_solver(design, extra) if design.shape[1] <= _WIDE else _sparse_solver(design, extra)
     weights, coefficients = np.ones(len(target)), np.zeros(design.shape[1])
     for _ in range(ROUNDS):
         found = solve(weights, weights * target)
@@ -39,7 +42,7 @@ def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -
     return coefficients
 
 
-def _dense(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
+def _dense_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
     """Solver of the normal equations for row weights and weighted targets."""
     gentle = extra.T @ extra + _RIDGE * np.eye(design.shape[1])
     return lambda weights, target: np.asarray(
@@ -47,8 +50,8 @@ def _dense(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
     )
 
 
-def _sparse(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
-    """The same for many hat functions, each of which reaches few rows."""
+def _sparse_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
+    """The same for sparse designs: many hat functions, each of which is above 0 in few rows."""
     rows, bends = csr_array(design), csr_array(extra)
     gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
     return lambda weights, target: np.asarray(
@@ -62,7 +65,7 @@ def robust_scale(residuals: Floats) -> float:
 
 
 def robust_log_fit(residuals: Callable[[Floats], Floats], start: Floats) -> Floats:
-    """Parameters that minimise log residuals under the soft-L1 loss, in two rounds: the first finds the scale."""
+    """Parameters that minimise log residuals under the soft-L1 loss, the scale taken from two fits before."""
     scale = 0.05
     for _ in range(2):
         start = least_squares(residuals, start, loss="soft_l1", f_scale=scale, x_scale="jac").x

@@ -1,4 +1,4 @@
-"""Which family describes a series of timings, and how well: cross-validation inside, held-out sizes outside."""
+"""Choice of a curve family for a series of timings, by cross-validation, and its error on held-out sizes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.calibration.fits.accuracy import Errors, relative
+from simulator.calibration.fits.accuracy import Errors, relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
 
 FOLDS = 5
 NEARLY = 1.05
-"""A simpler family is taken while its cross-validated error is no more than this factor above the best."""
+"""The simplest family is chosen whose cross-validated error is at most this factor above the lowest."""
 ERROR_CAP = 0.5
 _ROUNDING = 1e-4
 OUTER = 0.25
@@ -34,7 +34,7 @@ class Repeats:
 
     @classmethod
     def of(cls, sizes: Sequence[float] | Floats, seconds: Sequence[float] | Floats) -> Repeats:
-        """Gather timings of the same size. What delays a run only adds to it, hence the lower median."""
+        """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
         found = defaultdict[float, list[float]](list)
         for size, time in zip(sizes, seconds, strict=True):
             found[float(size)].append(float(time))
@@ -50,11 +50,12 @@ class Repeats:
 
 @dataclass(frozen=True, slots=True)
 class CurveFit:
-    """The chosen curve of a series, fitted to all of it, and what is known of its error.
+    """The chosen curve of a series, fitted to all of it, and its errors.
 
-    `interpolation`: errors at every second size, fitted and chosen on the others; `held_sizes` and `held_errors` are
-    the same one by one. `extrapolation`: errors in the upper quarter of the range (on a log axis), fitted and chosen
-    below. `fitted`: errors on what the curve was fitted to.
+    `interpolation`: errors at every second size, of a curve chosen and fitted on the others; `held_sizes` and
+    `held_errors` are these sizes and their errors one by one. `extrapolation`: errors in the upper quarter of the range
+    (on a log axis), of a curve chosen and fitted on the rest. `fitted`: errors on the timings that the curve was fitted
+    to.
     """
 
     measured: Repeats
@@ -67,64 +68,64 @@ class CurveFit:
 
 
 Among = Callable[[int], dict[str, Fitter]]
-"""A number of distinct sizes to the families that compete."""
+"""Gives the families to choose from, for a number of distinct sizes."""
 
 
 def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
-    """Choose a family by cross-validation, fit it, and hold out sizes to see how far it is off."""
+    """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
     sizes, seconds = measured.sizes, measured.seconds
-    chosen = choose(sizes, seconds, among)
+    chosen = choose_curve(sizes, seconds, among)
     odd = np.arange(len(sizes)) % 2 == 1
-    held_errors = _held_out(sizes, seconds, odd, among)
+    held_errors = _held_out_errors(sizes, seconds, odd, among)
     logs = np.log(sizes)
     upper = logs > logs[-1] - OUTER * (logs[-1] - logs[0])
     return CurveFit(
         measured,
         chosen,
         Errors.of(held_errors),
-        Errors.of(_held_out(sizes, seconds, upper, among)),
-        Errors.of(relative(chosen.predict(sizes), seconds)),
+        Errors.of(_held_out_errors(sizes, seconds, upper, among)),
+        Errors.of(relative_errors(chosen.predict(sizes), seconds)),
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
     )
 
 
-def choose(sizes: Floats, seconds: Floats, among: Among = families) -> Fitted:
-    """The simplest family whose cross-validated error is close to the best one's, fitted to everything."""
+def choose_curve(sizes: Floats, seconds: Floats, among: Among = families) -> Fitted:
+    """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes."""
     known = among(len(sizes))
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    scores = _scores(known, sizes, seconds)
+    scores = _validation_scores(known, sizes, seconds)
     limit = NEARLY * min(scores.values()) + _ROUNDING
     name = next(name for name in known if scores[name] <= limit)
     return known[name](sizes, seconds)
 
 
-def _scores(known: Mapping[str, Fitter], sizes: Floats, seconds: Floats) -> dict[str, float]:
+def _validation_scores(known: Mapping[str, Fitter], sizes: Floats, seconds: Floats) -> dict[str, float]:
     """Mean absolute log error of each family over folds that take turns along the sizes.
 
-    The two ends are never held out, since beyond them nothing is known, but count with the error that the fit leaves
-    there. One wild point must not decide between families, so no error counts for more than 0.5.
+    The two ends are never held out, because the others say nothing about them; they count with the error of a fit to
+    all sizes. No error counts for more than 0.5, so that one outlier does not decide between families.
     """
     places, folds = np.arange(len(sizes)), min(FOLDS, len(sizes) - 2)
     ends = np.isin(places, (0, len(sizes) - 1))
     scores = {}
     for name, fit in known.items():
-        errors = [_off(fit(sizes, seconds), sizes[ends], seconds[ends])]
+        errors = [_log_errors(fit(sizes, seconds), sizes[ends], seconds[ends])]
         for number in range(folds):
             held = (places % folds == number) & ~ends
-            errors.append(_off(fit(sizes[~held], seconds[~held]), sizes[held], seconds[held]))
+            errors.append(_log_errors(fit(sizes[~held], seconds[~held]), sizes[held], seconds[held]))
         scores[name] = float(np.concatenate(errors).mean())
     return scores
 
 
-def _off(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
+def _log_errors(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
     errors: Floats = np.minimum(np.abs(np.log(np.maximum(fitted.predict(sizes), 1e-300) / seconds)), ERROR_CAP)
     return errors
 
 
-def _held_out(sizes: Floats, seconds: Floats, held: np.ndarray, among: Among) -> Floats:
-    """Signed errors at the held sizes of what the others make of them; none where too few are left."""
+def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, among: Among) -> Floats:
+    """Signed errors at the held sizes of a curve fitted to the others; none where too few are left."""
     if held.sum() < 1 or (~held).sum() < 3:
         return np.zeros(0)
-    return relative(choose(sizes[~held], seconds[~held], among).predict(sizes[held]), seconds[held])
+    return relative_errors(choose_curve(sizes[~held], seconds[~held], among).predict(sizes[held]), seconds[held])

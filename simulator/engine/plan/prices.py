@@ -16,7 +16,7 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import reason_against_fold
-from simulator.fabrics.base import MeasuredCollective
+from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     Communication,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator.calibration.fits.accuracy import Drawn
+from simulator.calibration.fits.accuracy import FittedLine
 from simulator.reporting.figures.style.axes import set_seconds_axis, set_share_axis
 from simulator.reporting.figures.style.colours import GREY, assign_looks
 from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
 
 
-def write_fit_figure(lines: Sequence[Drawn], path: Path, size_label: str) -> None:
+def write_fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -> None:
     """Measured (dots) and fitted (lines) times over the size, and the relative error; format by the file's name.
 
     Raises InputError where the file can't be written.

@@ -1,1 +1,1 @@
-"""The trace format: read, write, check."""
+"""The trace format: reading, checking and writing a trace folder."""

@@ -1,4 +1,4 @@
-"""The Parquet files of a trace: streamed group by group, and every row checked."""
+"""The Parquet files of a trace: read group by group, with every row checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simulator.models.exchange import Ints
 MAX_PROBLEMS = 20
 BATCH_ROWS = 2**16
 MAX_RATIO = 100
-"""How many times its size a file may unpack to, beyond `FREE` bytes: gradients hardly pack, their coordinates well."""
+"""A file may unpack to so many times its size, or to `FREE` bytes: gradients compress little, coordinates well."""
 FREE = 2**28
 WEIGHT_TOLERANCE = 1e-3
 _BUFFER = 2**20
@@ -27,7 +27,7 @@ _DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The coordinates that every iteration holds: layer, position in the layer, elements that each stands for, (m,)."""
+    """The coordinates of every iteration: layer, position in the layer, elements that each represents, all (m,)."""
 
     layer: Ints
     coordinate: Ints
@@ -50,9 +50,10 @@ class Table:
     def groups(
         self, workers: Sequence[int], wanted: range | None = None, rows: range | None = None
     ) -> Iterator[tuple[int, int, pa.Table]]:
-        """Number, first row (from 1) and rows of each group in `wanted` (default: all), however the file is cut up.
+        """Number, first row (from 1) and rows of each group in `wanted` (default: all).
 
-        `rows`: where in the file the wanted groups are, from 0, so that the rest need not be read.
+        `rows`: the rows of the file, from 0, that hold the wanted groups; others are not read. Groups may span row
+        groups of the file.
 
         Raises InputError where the file is damaged.
         """
@@ -62,12 +63,12 @@ class Table:
         try:
             file = pq.ParquetFile(self.path, buffer_size=_BUFFER)
             parts, row = self._row_groups(file, rows)
-            # One row group at a time: asked for several, the reader fetches them all ahead.
+            # One row group at a time: given several, the reader would fetch all of them ahead.
             batches = (file.iter_batches(BATCH_ROWS, row_groups=[part], columns=columns) for part in parts)
             for batch in chain.from_iterable(batches):
                 table = pa.Table.from_batches([batch])
                 if not set(columns) <= set(table.column_names):
-                    raise self.replaced(row)
+                    raise self.replaced_error(row)
                 if table[self.group].null_count:
                     where = f"{self.path}: column {self.group}"
                     raise InputError(
@@ -83,14 +84,19 @@ class Table:
                     pending.append(table.slice(start, end - start))
             yield from self._emit(number, row, pending, wanted)
         except _DAMAGED as error:
-            got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
-            raise InputError(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")) from None
+            raise InputError(self._damage(error)) from None
 
-    def replaced(self, row: int) -> InputError:
-        """The error where rows are others than those that were checked."""
+    def replaced_error(self, row: int) -> InputError:
+        """The error for rows that are not those that were checked."""
         return InputError(
-            Problem(self._at(row), "the rows that were checked", "others", "was the file replaced while it was read?")
+            Problem(
+                self._at(row), "the rows that were checked", "other rows", "was the file replaced while it was read?"
+            )
         )
+
+    def _damage(self, error: Exception) -> Problem:
+        got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
+        return Problem(str(self.path), "a readable Parquet file", got, "is it cut short?")
 
     def _emit(
         self, number: int | None, row: int, parts: list[pa.Table], wanted: range | None
@@ -101,7 +107,7 @@ class Table:
     def _row_groups(self, file: pq.ParquetFile, rows: range | None) -> tuple[list[int], int]:
         """The row groups that hold `rows` (default: all), and the first one's first row, from 1.
 
-        By counting rows: the file's own statistics, where damaged, can take the process down.
+        Found by counting rows, because damaged statistics of the file can crash the reader.
         """
         ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups))])
         if rows is None:
@@ -112,9 +118,9 @@ class Table:
     def check(
         self, numbers: Sequence[int], numels: Sequence[int], same: Keys | None, problems: list[Problem]
     ) -> Keys | None:
-        """Check every row; the coordinates, or None where there is nothing to go on.
+        """Check every row; the coordinates of the groups, or None where they could not be read.
 
-        `numbers`: the groups that there must be, in order; `same`: the coordinates that there must be.
+        `numbers`: the expected groups, in order; `same`: the expected coordinates, where they are known.
         """
         try:
             if not self._columns(problems):
@@ -144,19 +150,18 @@ class Table:
         return f"{self.path}: row {row}"
 
     def _columns(self, problems: list[Problem]) -> bool:
-        """Whether every column is there, with a fitting type."""
+        """Whether every column exists with the right type."""
         try:
             file = pq.ParquetFile(self.path)
             schema, about = file.schema_arrow, file.metadata
             groups = [about.row_group(i) for i in range(about.num_row_groups)]
         except _DAMAGED as error:
-            got = format_value(str(error).splitlines()[0] if str(error) else type(error).__name__)
-            problems.append(Problem(str(self.path), "a readable Parquet file", got, "is it cut short?"))
+            problems.append(self._damage(error))
             return False
         before = len(problems)
         held = sum(group.num_rows for group in groups) * (8 * len(self.names) + 4 * self.workers)
         if max(held, sum(group.total_byte_size for group in groups)) > max(FREE, MAX_RATIO * self.path.stat().st_size):
-            hint = "is it a compressed bomb?"
+            hint = "is it a decompression bomb?"
             problems.append(Problem(str(self.path), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint))
             return False
         whole = {self.group, "layer", "coordinate"}
@@ -179,7 +184,7 @@ class Table:
     def _check_rows(
         self, first: int, rows: pa.Table, numels: Sequence[int], same: Keys | None, problems: list[Problem]
     ) -> Keys | None:
-        """Check one group; its coordinates where they are in order."""
+        """Check one group; its coordinates where they are valid."""
         before = len(problems)
         for name in rows.column_names:
             column = rows[name]
@@ -246,7 +251,7 @@ class Table:
 
 
 def _not_float32(column: pa.ChunkedArray) -> np.ndarray:
-    """Where values are NaN, infinite or beyond float32, in which gradients are held."""
+    """Where values are NaN, infinite or beyond the range of float32, the type of gradients here."""
     with np.errstate(over="ignore"):
         bad: np.ndarray = ~np.isfinite(column.to_numpy().astype(np.float32))
         return bad

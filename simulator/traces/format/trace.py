@@ -1,4 +1,4 @@
-"""The trace format: a folder with recorded gradients of every worker, opened, checked and streamed."""
+"""A trace: a folder with the recorded gradients of every worker, checked when opened, read by iteration."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ FILES = (TRACE_FILE, "layers.csv", "gradients.parquet")
 """The files that every trace has."""
 MAX_TRACE_WORKERS = 4096
 Number = Annotated[int, Field(ge=0, lt=2**31)]
-"""Of an iteration: they are stored as int32."""
+"""Number of an iteration, which is stored as int32."""
 Edge = Annotated[int, Field(ge=0, lt=2**62)]
 Scale = Annotated[float, Field(gt=0, le=1e30)]
 _LEAST_SCALE = 1e-30
 
 
 class TraceSpec(Spec):
-    """What trace.yaml says: where the gradients come from, which iterations, and by how much they are scaled.
+    """The contents of trace.yaml: the source of the gradients, the iterations, and the scale of stored values.
 
-    `blocks`: first and last of each run of consecutive iterations (default: the runs in `iterations`), which is what
-    replay with error feedback goes over. Stored values are gradients times `gradient_scale`, residuals times
-    `residual_scale`, so that small ones survive float16.
+    `blocks`: first and last of each run of consecutive iterations (default: the runs in `iterations`), over which
+    methods with error feedback are replayed. Stored values are gradients times `gradient_scale` and residuals times
+    `residual_scale`, so that small values fit into float16.
     """
 
     format: Literal[1]
@@ -62,7 +62,7 @@ class TraceSpec(Spec):
     @model_validator(mode="after")
     def _ordered(self) -> TraceSpec:
         if any(b <= a for a, b in pairwise(self.iterations)) or self.iterations[0] < 0:
-            raise expected("increasing iterations from 0 up", "others", "each iteration is recorded once")
+            raise expected("increasing iterations from 0 up", "other numbers", "each iteration is recorded once")
         if min(self.gradient_scale, self.residual_scale) < _LEAST_SCALE:
             raise expected(f"scales of at least {_LEAST_SCALE:g}", "a smaller one")
         recorded, last = set(self.iterations), -1
@@ -75,7 +75,7 @@ class TraceSpec(Spec):
         return self
 
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """The blocks, or the runs of consecutive iterations where none are stated."""
+        """The blocks, or the runs of consecutive iterations where no blocks are given."""
         if self.blocks:
             return self.blocks
         breaks = [i for i in range(1, len(self.iterations)) if self.iterations[i] != self.iterations[i - 1] + 1]
@@ -88,9 +88,9 @@ class Trace:
     """A checked trace folder.
 
     gradients.parquet: columns iteration, layer, coordinate (position in the layer), weight (elements that the
-    coordinate stands for) and w0, w1, ... (one per worker; float16, 32 or 64), sorted by iteration, layer, coordinate,
+    coordinate represents) and w0, w1, ... (one per worker; float16, 32 or 64), sorted by iteration, layer, coordinate,
     the same coordinates in every iteration. layers.csv: name, numel, optionally forward_s, backward_s and shape
-    (`64x3x7x7`), in forward order. Optional: residuals.parquet, what each worker had left behind at the start of each
+    (`64x3x7x7`), in forward order. Optional: residuals.parquet, the residual of each worker at the start of each
     block (columns block, layer, coordinate, w0, ...), and union.csv, measured unions of Top-k selections.
     """
 
@@ -103,9 +103,9 @@ class Trace:
 
     @classmethod
     def open(cls, folder: Path | str) -> Trace:
-        """Read a trace's description and check all of its files, one iteration in memory at a time.
+        """Read the description of a trace and check all of its files, with one iteration in memory at a time.
 
-        Raises InputError with everything that is wrong, each with file, row and column.
+        Raises InputError with every problem, each with file, row and column.
         """
         folder = Path(folder)
         missing = [name for name in FILES if not (folder / name).is_file()]
@@ -142,7 +142,7 @@ class Trace:
     ) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
 
-        `workers`: the first so many, or those listed. `block`: only the iterations of one of the trace's blocks.
+        `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
         `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
         `Block.iteration` counts from 0.
         """
@@ -158,7 +158,7 @@ class Trace:
             if not any(first <= iteration <= last for first, last in spans):
                 continue
             if len(rows) != m:
-                raise table.replaced(row)
+                raise table.replaced_error(row)
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
                 piece=self.keys.layer,
@@ -175,7 +175,7 @@ class Trace:
                 yield from (whole.part((i,), 0, (n,)) for i, n in enumerate(self.numels))
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
-        """What each worker had left behind when a block starts, (n, m); None where the trace has none."""
+        """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""
         path, chosen = self.folder / "residuals.parquet", self._workers(workers)
         self._run(block)
         if not path.exists():
@@ -183,11 +183,11 @@ class Trace:
         table = Table(path, "block", self.spec.workers)
         _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
         if rows is None or len(rows) != len(self.keys.layer):
-            raise table.replaced(row)
+            raise table.replaced_error(row)
         return _values(rows, chosen, self.spec.residual_scale, path)
 
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
-        """Measured unions by iteration: share of coordinates that at least one of n workers selected, by n."""
+        """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""
         points: dict[int, dict[int, float]] = {}
         for item in self.unions:
             if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
@@ -199,7 +199,7 @@ class Trace:
         chosen = tuple(range(n) if workers is None else range(workers) if isinstance(workers, int) else workers)
         if not chosen or min(chosen) < 0 or max(chosen) >= n:
             got = f"{workers}" if isinstance(workers, int) else f"{list(chosen)}"
-            raise InputError(Problem(str(self.folder), f"1 to {n} of its workers", got, "the trace has no others"))
+            raise InputError(Problem(str(self.folder), f"1 to {n} workers, those of the trace", got))
         return chosen
 
     def _run(self, block: int) -> tuple[int, int]:
@@ -220,7 +220,7 @@ def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) 
     return values
 
 
-def described(spec: TraceSpec, iterations: Sequence[int]) -> TraceSpec:
-    """The description with the iterations that were written and their runs."""
+def with_iterations(spec: TraceSpec, iterations: Sequence[int]) -> TraceSpec:
+    """The description with other iterations, and blocks that are the runs of these."""
     bare = spec.model_copy(update={"iterations": tuple(iterations), "blocks": ()})
     return bare.model_copy(update={"blocks": bare.runs()})

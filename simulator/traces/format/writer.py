@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -14,17 +13,19 @@ import pyarrow.parquet as pq
 import yaml
 
 from simulator.errors import SparsimError
+from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.traces.format.trace import FILES, TraceSpec, described
-from simulator.traces.format.unions import UnionPoint
+from simulator.traces.format.trace import FILES, TraceSpec, with_iterations
+from simulator.traces.format.unions import COLUMNS, UnionPoint
 
 
 class TraceWriter:
-    """Writes the trace format; a context manager, and only a trace that was finished can be opened.
+    """Writes a trace; a context manager. Only a trace that was finished can be opened.
 
-    `spec` describes the trace; its iterations and blocks are replaced by those that are written. `layers` in forward
-    order, as in the whole-model blocks that are appended. Values are stored times `spec.gradient_scale` as `dtype`.
+    `spec`: describes the trace; its iterations and blocks are replaced by those that are written. `layers`: in forward
+    order, as in the blocks of the whole model that are appended. Values are stored times `spec.gradient_scale`, as
+    `dtype`.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class TraceWriter:
             (self.folder / name).unlink(missing_ok=True)
 
     def append(self, block: Block, iteration: int | None = None) -> None:
-        """Add one iteration of the whole model; by default its number is the block's.
+        """Add one iteration of the whole model; its number is that of the block unless it is given.
 
-        Raises SparsimError where it does not follow the last one, or holds other coordinates or workers.
+        Raises SparsimError where it does not follow the last one, or has other coordinates or workers.
         """
         number = block.iteration if iteration is None else iteration
         offsets = np.concatenate([[0], np.cumsum(block.numels)[:-1]])
@@ -63,32 +64,29 @@ class TraceWriter:
         self._iterations.append(number)
 
     def residuals(self, block: int, values: Values) -> None:
-        """Add what each worker had left behind at the start of a block, (n, m); blocks in order."""
+        """Add the residual of each worker at the start of a block, (n, m); blocks in order."""
         self._write("residuals.parquet", "block", block, values, self.spec.residual_scale)
 
     def unions(self, points: Iterable[UnionPoint]) -> None:
         """Write the measured unions."""
-        names = UnionPoint.__slots__
-        with (self.folder / "union.csv").open("w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file, lineterminator="\n")
-            out.writerow(names)
-            for point in points:
-                cells = [getattr(point, name) for name in names]
-                out.writerow([str(cell).lower() if isinstance(cell, bool) else cell for cell in cells])
+        rows = ([getattr(point, name) for name in COLUMNS] for point in points)
+        cells = ([str(cell).lower() if isinstance(cell, bool) else cell for cell in row] for row in rows)
+        write_rows(self.folder / "union.csv", COLUMNS, cells)
 
     def close(self) -> None:
-        """Write layers.csv and, last of all, trace.yaml."""
+        """Write layers.csv and, last, trace.yaml."""
         self._close_files()
         if not self._iterations:
             raise SparsimError("a trace needs at least one iteration")
-        with (self.folder / FILES[1]).open("w", newline="", encoding="utf-8") as file:
-            out = csv.writer(file, lineterminator="\n")
-            shaped = bool(self._shapes)
-            out.writerow(["name", "numel", "dtype", "forward_s", "backward_s", *(["shape"] if shaped else [])])
-            for i, layer in enumerate(self.layers):
-                shape = ["x".join(map(str, self._shapes[i]))] if shaped else []
-                out.writerow([layer.name, layer.numel, "float32", layer.forward, layer.backward, *shape])
-        data = described(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
+        shapes: list[tuple[str, ...]] = [("x".join(map(str, shape)),) for shape in self._shapes]
+        shapes = shapes or [()] * len(self.layers)
+        rows = [
+            (layer.name, layer.numel, "float32", layer.forward, layer.backward, *shape)
+            for layer, shape in zip(self.layers, shapes, strict=True)
+        ]
+        heading = ("name", "numel", "dtype", "forward_s", "backward_s", "shape")
+        write_rows(self.folder / FILES[1], heading[: len(rows[0])], rows)
+        data = with_iterations(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
         text = yaml.safe_dump(data, sort_keys=False, width=110, default_flow_style=None, allow_unicode=True)
         (self.folder / FILES[0]).write_text(text, encoding="utf-8")
 

@@ -1,1 +1,1 @@
-"""Readers of the files of other tools: profilers, NCCL logs, MPI benchmarks."""
+"""Readers of files of other tools: profilers, NCCL logs, MPI benchmarks."""

@@ -18,10 +18,10 @@ from simulator.traces.format.trace import MAX_TRACE_WORKERS, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
 MAX_RATIO = 8
-"""How many times its size an archive may unpack to, beyond `FREE` bytes: random floats hardly pack at all."""
+"""An archive may unpack to so many times its size, or to `FREE` bytes: random floats hardly compress."""
 FREE = 2**28
 _LARGEST = float(np.finfo(np.float32).max)
-# Whatever a damaged archive makes the zip and numpy readers raise.
+# All that the zip and numpy readers raise for a damaged archive.
 _DAMAGED = (
     *(OSError, ValueError, ArithmeticError, MemoryError, EOFError, KeyError, TypeError, SyntaxError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
@@ -33,7 +33,7 @@ def import_npz(file: Path, out: Path, batch_size: int = 1) -> None:
 
     Raises InputError naming the file and the array for anything else.
     """
-    arrays = _arrays(file)
+    arrays = _read_arrays(file)
     problems = []
     first: np.ndarray = next(iter(arrays.values()), np.zeros((0, 0)))
     for name, array in arrays.items():
@@ -47,7 +47,7 @@ def import_npz(file: Path, out: Path, batch_size: int = 1) -> None:
             wanted = "floats of shape (iterations, workers, ...), the first two as in the first array"
             got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "no array"
             problems.append(Problem(f"{file}: {name}", wanted, got))
-        elif not _fits(array):
+        elif not _fits_float32(array):
             what = f"finite values up to {_LARGEST:.3g}"
             problems.append(Problem(f"{file}: {name}", what, "NaN, infinity or larger ones"))
     if problems or not arrays:
@@ -69,10 +69,10 @@ def import_npz(file: Path, out: Path, batch_size: int = 1) -> None:
             writer.append(Block(np.concatenate(rows, axis=1), piece, coordinate, weight, numels, t, shapes))
 
 
-def _arrays(file: Path) -> dict[str, Any]:
-    """What the archive holds, by name. Names are names of tensors alone: nothing is unpacked to a file.
+def _read_arrays(file: Path) -> dict[str, Any]:
+    """The arrays of an archive by name, read without unpacking to files.
 
-    Raises InputError for what is no such archive, holds objects, or unpacks to far more than its size.
+    Raises InputError for a file that is no such archive, holds objects, or unpacks to far more than its size.
     """
     what = "a numpy .npz archive without objects"
     if file.exists() and not file.is_file():
@@ -81,7 +81,7 @@ def _arrays(file: Path) -> dict[str, Any]:
         with zipfile.ZipFile(file) as members:
             unpacked, packed = sum(item.file_size for item in members.infolist()), file.stat().st_size
         if unpacked > max(FREE, MAX_RATIO * packed):
-            hint = "is it a compressed bomb? save it with numpy.savez if it is not"
+            hint = "is it a decompression bomb? if not, save it with numpy.savez"
             raise InputError(Problem(str(file), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint))
         with np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -89,7 +89,7 @@ def _arrays(file: Path) -> dict[str, Any]:
         raise InputError(Problem(str(file), what, format_value(str(error) or type(error).__name__))) from None
 
 
-def _fits(array: np.ndarray) -> bool:
-    """Whether every value is a number that float32 holds; NaN and infinity are not between the ends."""
+def _fits_float32(array: np.ndarray) -> bool:
+    """Whether float32 can hold every value; comparisons with NaN are false."""
     with np.errstate(invalid="ignore"):
         return float(array.min()) >= -_LARGEST and float(array.max()) <= _LARGEST

@@ -1,4 +1,4 @@
-"""Chakra execution traces in their JSON forms: what was computed and communicated."""
+"""Chakra execution traces in their JSON forms: computation and communication of one worker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COLLECTIVES = (
 
 @dataclass(frozen=True, slots=True)
 class ChakraNode:
-    """One node: seconds (0: not recorded), bytes that it communicates, and the nodes that it waits for.
+    """One node: seconds (0: not recorded), bytes that it communicates, and the nodes that it depends on.
 
     `collective` is set for collectives; `group` is the number of workers where the trace says so, else 0.
     """
@@ -54,7 +54,7 @@ class ChakraNode:
 
 @dataclass(frozen=True, slots=True)
 class ChakraTrace:
-    """The nodes of a trace in the file's order, and what could not be read."""
+    """The nodes of a trace in the order of the file, and what could not be read."""
 
     nodes: tuple[ChakraNode, ...]
     problems: tuple[Problem, ...]
@@ -63,9 +63,9 @@ class ChakraTrace:
 def read_chakra(path: Path) -> ChakraTrace:
     """Read a Chakra execution trace as JSON, plain or gzip, one node in memory at a time.
 
-    Three forms: what `chakra_jsonizer` makes of the protobuf (objects one after another, camelCase), the feeder's
+    Three forms: the output of `chakra_jsonizer` for the protobuf (objects one after another, camelCase), the feeder's
     `workload_graph`, and PyTorch's ExecutionTraceObserver (`nodes` with `attrs`, schema 1.0.2 to 1.1.1), where
-    `record_param_comms` nodes are the collectives and durations stand only after linking with a device trace.
+    `record_param_comms` nodes are the collectives, and durations exist only after linking with a device trace.
     Protobuf files (.et) are not read: convert them with chakra_jsonizer. A malformed node is a problem with its number.
     """
     problems: list[Problem] = []
@@ -85,7 +85,7 @@ def read_chakra(path: Path) -> ChakraTrace:
 
 
 def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
-    """The nodes, wherever the form has them; the first object of several is metadata, or a node like the others."""
+    """The nodes of any of the forms; the first of several objects is metadata, or a node like the others."""
     first: dict[str, Any] | None = {}
     for key, item in json_members(path, {"nodes", "workload_graph"}, problems):
         if key and key not in ("nodes", "workload_graph"):
@@ -103,18 +103,18 @@ def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
 def _node(item: dict[str, Any]) -> ChakraNode | None:
     """The node, or None for metadata, memory and host operations."""
     if "NodeType" in item:
-        return _fed(item)
+        return _feeder_node(item)
     if "type" in item:
-        return _converted(item)
-    return _observed(item)
+        return _protobuf_node(item)
+    return _observer_node(item)
 
 
-def _converted(item: dict[str, Any]) -> ChakraNode | None:
+def _protobuf_node(item: dict[str, Any]) -> ChakraNode | None:
     """A node of the protobuf, as JSON: int64 values are text there, and zeros are left out."""
     kind = _KINDS.get(_TYPES.get(item["type"], str(item["type"])))
     if kind is None:
         return None
-    attributes = {entry["name"]: _only(entry) for entry in item.get("attr", ())}
+    attributes = {entry["name"]: _attribute_value(entry) for entry in item.get("attr", ())}
     return ChakraNode(
         id=whole(item.get("id", 0)),
         name=text_of(item.get("name", "")),
@@ -127,7 +127,7 @@ def _converted(item: dict[str, Any]) -> ChakraNode | None:
     )
 
 
-def _fed(item: dict[str, Any]) -> ChakraNode | None:
+def _feeder_node(item: dict[str, Any]) -> ChakraNode | None:
     """A node of the feeder's `workload_graph`."""
     kind = _KINDS.get(_TYPES.get(item["NodeType"], ""))
     if kind is None:
@@ -144,8 +144,8 @@ def _fed(item: dict[str, Any]) -> ChakraNode | None:
     )
 
 
-def _observed(item: dict[str, Any]) -> ChakraNode | None:
-    """A node of PyTorch's observer: a collective, or a kernel that linking has put beside the host operations."""
+def _observer_node(item: dict[str, Any]) -> ChakraNode | None:
+    """A node of PyTorch's observer: a collective, or a kernel that linking has added to the host operations."""
     attributes = {entry["name"]: entry["value"] for entry in item.get("attrs", ())}
     name, waits_for = text_of(item["name"]), _ids(item, "ctrl_deps")
     seconds = _seconds(item.get("exclusive_dur") or item.get("inclusive_dur") or 0)
@@ -153,14 +153,14 @@ def _observed(item: dict[str, Any]) -> ChakraNode | None:
         most = max(_count(attributes.get(key, 0)) for key in ("in_msg_nelems", "out_msg_nelems"))
         size = ITEMSIZE.get(str(attributes.get("dtype", "")).strip('"').lower(), 0)
         group = _count(attributes.get("pg_size", attributes.get("group_size", 0)))
-        collective = _spelled(str(attributes["collective_name"]))
+        collective = _collective_name(str(attributes["collective_name"]))
         return ChakraNode(whole(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
     if item.get("cat") == "kernel":
         return ChakraNode(whole(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
     return None
 
 
-def _only(entry: dict[str, Any]) -> Any:
+def _attribute_value(entry: dict[str, Any]) -> Any:
     """The value of a protobuf attribute, under whichever of its names."""
     values = [value for key, value in entry.items() if key not in ("name", "docString", "doc_string")]
     return values[0] if values else 0
@@ -188,8 +188,8 @@ def _count(value: Any) -> int:
     return number
 
 
-def _spelled(name: str) -> str:
-    """PyTorch's spelling to ours: allreduce_coalesced is all_reduce, _allgather_base all_gather."""
+def _collective_name(name: str) -> str:
+    """The collective that PyTorch names: allreduce_coalesced is all_reduce, _allgather_base is all_gather."""
     plain = name.lower().replace("_", "")
     for known in sorted(_COLLECTIVES, key=len, reverse=True):
         if known.replace("_", "") in plain:

@@ -1,4 +1,4 @@
-"""Files of other tools as a folder of plain tables, which `sparsim` reads as workloads, measurements and traces."""
+"""Import of other tools' files into folders of tables that `sparsim` reads as workloads, measurements or traces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version"
 
 @dataclass(slots=True)
 class Imported:
-    """What an import wrote: rows by file, damaged places, and collectives by kind whose size could not be read."""
+    """Result of an import: rows by file, damaged places, and the number of collectives without a size, by kind."""
 
     rows: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Imported:
 
 
 def import_file(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
-    """Read `file` of a `kind` in IMPORTERS into tables in folder `out`. Raises InputError where nothing is in it."""
+    """Import a file of a `kind` in IMPORTERS into folder `out`. Raises InputError where it has nothing of the kind."""
     return IMPORTERS[kind](file, out, batch_size, workers)
 
 
@@ -41,32 +41,32 @@ def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
 def _kineto(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     trace = import_kineto(file, out, batch_size)
     rows = {"gradient_ready.csv": len(trace.gradients), "collectives.csv": len(trace.collectives)}
-    return Imported(rows, list(trace.problems), _unsized((k.collective, k.nbytes) for k in trace.collectives))
+    return Imported(rows, list(trace.problems), _count_unsized((k.collective, k.nbytes) for k in trace.collectives))
 
 
 def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     trace = read_chakra(file)
     made = Imported(problems=list(trace.problems))
-    _some(trace.nodes, file, made)
-    made.unsized = _unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
+    _check_not_empty(trace.nodes, file, made)
+    made.unsized = _count_unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
     nodes = (
         (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
         for node in trace.nodes
     )
-    _put(out, made, "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes)
+    _write_table(out, made, "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes)
     collectives = (
         (node.collective, node.nbytes, node.group or workers or "", node.seconds or "")
         for node in trace.nodes
         if node.kind == "collective"
     )
-    _put(out, made, "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives)
+    _write_table(out, made, "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives)
     return made
 
 
 def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     log = read_nccl_log(file)
     made = Imported(problems=list(log.problems))
-    _some(log.tests, file, made)
+    _check_not_empty(log.tests, file, made)
     rows = (
         (
             *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
@@ -76,37 +76,39 @@ def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> 
         for test in log.tests
         for row in test.rows
     )
-    _put(out, made, "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows)
+    _write_table(out, made, "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows)
     return made
 
 
 def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     read = read_osu(file)
     made = Imported(problems=list(read.problems))
-    _some(read.tables, file, made)
+    _check_not_empty(read.tables, file, made)
     if workers is None:
-        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not say it"))
+        raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not state it"))
     rows = (
         (table.primitive, table.payload(row.nbytes, workers), workers, table.version, row.seconds)
         for table in read.tables
         for row in table.rows
     )
-    _put(out, made, "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows)
+    _write_table(out, made, "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows)
     return made
 
 
 def _nccl_tuning(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     log = read_nccl_tuning(file)
     made = Imported(problems=list(log.problems))
-    _some((*log.cells, *log.choices), file, made)
+    _check_not_empty((*log.cells, *log.choices), file, made)
     cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in log.cells)
-    _put(out, made, "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells)
+    _write_table(
+        out, made, "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
+    )
     choices = (
         (c.primitive, c.nbytes, c.algorithm, c.protocol, "" if c.seconds is None else c.seconds, c.channels or "")
         for c in log.choices
     )
     heading = ("collective", "nbytes", "algorithm", "protocol", "time_s", "channels")
-    _put(out, made, "choices.csv", heading, choices)
+    _write_table(out, made, "choices.csv", heading, choices)
     return made
 
 
@@ -120,13 +122,15 @@ IMPORTERS = {
 }
 
 
-def _some(found: tuple[object, ...], file: Path, made: Imported) -> None:
+def _check_not_empty(found: tuple[object, ...], file: Path, made: Imported) -> None:
     """Raises InputError where nothing was found."""
     if not found:
         raise InputError(made.problems or Problem(str(file), "something to import", "nothing"))
 
 
-def _put(out: Path, made: Imported, name: str, heading: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+def _write_table(
+    out: Path, made: Imported, name: str, heading: tuple[str, ...], rows: Iterable[tuple[object, ...]]
+) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
         made.rows[name] = write_rows(out / name, heading, rows)
@@ -134,5 +138,5 @@ def _put(out: Path, made: Imported, name: str, heading: tuple[str, ...], rows: I
         raise InputError(Problem(str(out / name), "a file that can be written", error.strerror or "an error")) from None
 
 
-def _unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:
+def _count_unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:
     return Counter(kind for kind, nbytes in collectives if not nbytes)

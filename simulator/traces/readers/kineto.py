@@ -1,4 +1,4 @@
-"""PyTorch profiler (Kineto) traces: when gradients became ready, and what NCCL moved."""
+"""PyTorch profiler (Kineto) traces: when gradients were ready, and what NCCL sent."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _COLLECTIVES = {
 
 @dataclass(frozen=True, slots=True)
 class GradientReady:
-    """One parameter tensor's gradient in one backward pass.
+    """The gradient of one parameter tensor in one backward pass.
 
     `order`: 0 for the first one ready. `node`, `sequence`: the autograd node and its sequence number. `numel`: 0 where
-    the trace does not show sizes. `ready`: seconds from the start of the pass's first kernel of a node with parameters
+    the trace has no sizes. `ready`: seconds from the start of the pass's first kernel of a node with parameters
     to the end of the last kernel of this tensor's node. `forward`: GPU seconds of the forward operation of the same
     number and of what follows it without parameters; the first tensor of a node has all of it.
     """
@@ -63,7 +63,7 @@ class GradientReady:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveKernel:
-    """One NCCL kernel: bytes of the whole payload (0: the trace does not say), seconds, start in the trace's clock."""
+    """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace."""
 
     collective: str
     nbytes: int
@@ -75,7 +75,7 @@ class CollectiveKernel:
 
 @dataclass(frozen=True, slots=True)
 class KinetoTrace:
-    """What a trace holds of data-parallel training, and what of it could not be read."""
+    """Gradients and collectives of a trace, and what could not be read."""
 
     device: str
     workers: int
@@ -85,10 +85,10 @@ class KinetoTrace:
 
 
 def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
-    """Elements of DDP's buckets, from tensors in the order in which their gradients became ready.
+    """Elements of the buckets of DDP, from tensors in the order in which their gradients became ready.
 
-    A bucket is closed by the tensor that takes it to its cap: 1 MiB for the first one, 25 MiB for the others (PyTorch,
-    reducer.cpp, compute_bucket_assignment_by_size, 1.7 to 2.8).
+    A bucket is closed by the tensor with which it reaches its cap: 1 MiB for the first one, 25 MiB for the others
+    (PyTorch, reducer.cpp, compute_bucket_assignment_by_size, 1.7 to 2.8).
 
     >>> ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5])
     [2049000, 7000000, 5]
@@ -103,7 +103,7 @@ def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
 
 
 def read_kineto(path: Path) -> KinetoTrace:
-    """Read a trace of torch.profiler, plain or gzip: one event in memory at a time beside columns of numbers.
+    """Read a trace of torch.profiler, plain or gzip, with one event and columns of numbers in memory.
 
     Kernels belong to the operation during which they were launched (by correlation id and host thread), gradients to
     the autograd node that ran before their AccumulateGrad. NCCL kernels are those named `^nccl`. Sizes of gradients
@@ -143,7 +143,7 @@ class _Found:
 
 
 def _passes(events: Events, launches: Launches) -> list[list[_Found]]:
-    """The gradients of every backward pass: of a profiler step, or without steps up to a rise of the sequence."""
+    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
     outer = any(item.name.startswith(EVALUATE) for item in events.operations)
     steps = sorted(start for start, _ in events.steps)
     chosen = [
@@ -171,7 +171,7 @@ def _passes(events: Events, launches: Launches) -> list[list[_Found]]:
 
 
 def _gradients(iteration: int, found: list[_Found], index: _Index) -> list[GradientReady]:
-    """One pass, with sizes from DDP's copies where shapes were not recorded."""
+    """The gradients of one pass, with sizes from the copies of DDP where shapes were not recorded."""
     numels = [item.numel for item in found]
     if not all(numels):
         sizes = index.copied_after(found[-1].node.start)[: len(found)]
@@ -235,7 +235,7 @@ def _collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
         match = _NCCL.match(name)
         collective = _COLLECTIVES.get(match[1].lower() if match else "", "unknown")
         workers = whole(args.get("Group size") or events.workers)
-        # Without both sizes on record, an all-gather's is that of one worker's part.
+        # Where only one size was recorded, that of an all-gather is the part of one worker.
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
         nbytes = elements * itemsize * parts
         made.append(CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name))

@@ -1,4 +1,4 @@
-"""The columns of a PyTorch profiler trace: launches, kernels, copies, and the host operations that matter."""
+"""The events of a PyTorch profiler trace as columns: launches, kernels, copies, and host operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from simulator.models.exchange import Ints
 
 MAX_PROBLEMS = 20
 MOST = 2**62
-"""Elements, bytes and numbers of all kinds: what an int64 holds with room to add."""
+"""Largest number of elements, bytes and so on: two of them still fit into an int64."""
 MOST_TIME = 1e18
 """Microseconds: 30,000 years."""
 MAX_DIMENSIONS = 64
@@ -37,9 +37,9 @@ _KINDS |= {"gpu_memcpy": "copy", "memcpy": "copy"}
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A host operation that matters: an autograd node, a forward operation, an accumulation, or communication.
+    """A host operation: an autograd node, a forward operation, an accumulation, or communication.
 
-    Times in microseconds. `elements` and `itemsize` of the first tensor that it took, 0 where not recorded.
+    Times in microseconds. `elements` and `itemsize` of its first tensor, 0 where not recorded.
     """
 
     thread: int
@@ -53,7 +53,7 @@ class Operation:
 
 
 class Events:
-    """What is kept of a trace's events, one column of numbers per field. Times in microseconds, as in the file."""
+    """The events of a trace that are needed, one column of numbers per field. Times in microseconds, as in the file."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.problems = path, list[Problem]()
@@ -67,7 +67,7 @@ class Events:
         self._threads: dict[str, int] = {}
 
     def add(self, event: Any) -> None:
-        """Take what is needed of one event; a malformed one is a problem with its number."""
+        """Keep what is needed of one event; a malformed one is a problem with its number."""
         self.count += 1
         try:
             kind = _KINDS.get(str(event.get("cat", "")).lower()) if event.get("ph") == "X" else None
@@ -91,7 +91,7 @@ class Events:
     def _kernel(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         name, number = text_of(event["name"]), whole(args.get("correlation", -1))
         if name.startswith("nccl"):
-            shape_of(args), whole(args.get("Group size") or 0)  # what can't be read is a problem of this event
+            shape_of(args), whole(args.get("Group size") or 0)  # raises where the event is malformed
         self.kernel_id.append(number)
         self.kernel_start.append(start)
         self.kernel_seconds.append(length)
@@ -119,7 +119,7 @@ class Events:
 
 
 def whole(value: Any) -> int:
-    """A whole number as it stands in JSON. Raises ValueError where it is none, or more than an int64 holds."""
+    """A whole number from JSON. Raises ValueError for anything else, and beyond the range of an int64."""
     number = int(value)
     if abs(number) > MOST:
         raise ValueError(number)
@@ -127,14 +127,14 @@ def whole(value: Any) -> int:
 
 
 def text_of(value: Any) -> str:
-    """A name; halves of characters, which JSON can spell and no file can hold, as question marks."""
+    """A name as text; halves of surrogate pairs, which JSON allows and files do not, become question marks."""
     return str(value).encode(errors="replace").decode()
 
 
 def shape_of(args: dict[str, Any]) -> tuple[int, int]:
-    """Elements and bytes per element of the first tensor that an operation took; 0 where they are not recorded.
+    """Elements and bytes per element of the first tensor of an operation; 0 where they are not recorded.
 
-    Kernels of NCCL and `record_param_comms` say `In msg nelems` and `Out msg nelems` since PyTorch 2.2: the larger one.
+    For NCCL kernels and `record_param_comms`, the larger of `In msg nelems` and `Out msg nelems` (since PyTorch 2.2).
     """
     if "In msg nelems" in args:
         most = max(whole(args.get(key) or 0) for key in ("In msg nelems", "Out msg nelems"))
@@ -152,7 +152,7 @@ def shape_of(args: dict[str, Any]) -> tuple[int, int]:
 
 
 Table = dict[int, tuple[Floats, Floats]]
-"""By host thread: launch times (m,), and rows (m, c) in their order."""
+"""For each host thread: launch times (m,), and rows (m, c) in the same order."""
 
 
 class Launches:

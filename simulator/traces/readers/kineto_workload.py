@@ -1,4 +1,4 @@
-"""A Kineto trace as a workload: its tensors with their times, and what else it shows, as tables."""
+"""A Kineto trace as a workload and as tables of gradients and collectives."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NODE = re.compile(r"(?:Backward)?\d*$")
 
 
 def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
-    """Write a trace's workload to folder `out`: `workload.yaml` with `layers.csv`, and two tables beside it.
+    """Write the workload of a trace to folder `out`: `workload.yaml` with `layers.csv`, and two more tables.
 
     `layers.csv` holds the tensors in forward order with medians over the passes (the first one left out where there
-    are three or more); `backward_s` is the time since the gradient before was ready. `gradient_ready.csv` holds every
-    gradient of every pass, `collectives.csv` every NCCL kernel. Raises InputError where the trace shows no gradients or
-    not their sizes.
+    are three or more); `backward_s` is the time since the previous gradient was ready. `gradient_ready.csv` holds every
+    gradient of every pass, `collectives.csv` every NCCL kernel. Raises InputError where the trace has no gradients or
+    does not state their sizes.
     """
     trace = read_kineto(file)
-    passes = _alike(trace.gradients)
+    passes = _complete_passes(trace.gradients)
     if not passes:
         raise InputError([*trace.problems, Problem(str(file), "a backward pass with gradients", "none")])
     if not all(item.numel for item in passes[0]):
@@ -58,8 +58,8 @@ def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
     return trace
 
 
-def _alike(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
-    """The passes that hold as many gradients as most do, without the first where there are three or more."""
+def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
+    """The passes with the most frequent number of gradients, without the first where there are three or more."""
     passes: dict[int, list[GradientReady]] = {}
     for item in gradients:
         passes.setdefault(item.iteration, []).append(item)

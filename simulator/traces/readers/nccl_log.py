@@ -1,4 +1,4 @@
-"""Logs of nccl-tests: every test of a file, whichever collective, with what could not be read."""
+"""Logs of nccl-tests: every test of a file with its rows, and what could not be read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NcclTest:
     """One run of one test program.
 
     `collective` as in `MeasuredCollective` (all_reduce, all_gather, ...); `ranks` and `nodes` are 0 where the log does
-    not list them; `environment` what NCCL says was set; `version` NCCL's own, `network` the one it chose.
+    not list them; `environment`: variables that NCCL says were set; `version`: of NCCL; `network`: the one it chose.
     """
 
     collective: str
@@ -60,7 +60,7 @@ class NcclTest:
 
     @property
     def topology(self) -> str:
-        """`ring` or `double_binary_tree` where the environment left NCCL no choice, else `nccl`."""
+        """`ring` or `double_binary_tree` where the environment forced NCCL to use it, otherwise `nccl`."""
         forced = self.environment.get("NCCL_ALGO", "").lower()
         if forced in ("ring", "tree"):
             return {"ring": "ring", "tree": "double_binary_tree"}[forced]
@@ -75,7 +75,7 @@ class NcclTest:
 
 @dataclass(frozen=True, slots=True)
 class NcclLog:
-    """The tests of a file, and every line that should have been a row and is not."""
+    """The tests of a file, and a problem for every damaged row."""
 
     tests: tuple[NcclTest, ...]
     problems: tuple[Problem, ...]
@@ -83,7 +83,7 @@ class NcclLog:
 
 @dataclass(slots=True)
 class _Open:
-    """A test as it is read."""
+    """A test whose lines are being read."""
 
     line: int
     collective: str = ""
@@ -102,9 +102,8 @@ class _Open:
 def read_nccl_log(path: Path) -> NcclLog:
     """Read a log of nccl-tests (github.com/NVIDIA/nccl-tests, 2.0 to 2.17), plain or gzip, with or without NCCL INFO.
 
-    A row has the columns of its heading. A line in a table that starts as a row does and is not one, a row whose time
-    and bandwidth disagree, wrong results and a table without its end are problems with file and line; the rest stands.
-    Raises InputError where the file can't be read.
+    A row has the columns of its heading. Damaged rows, rows whose time and bandwidth disagree, wrong results and tables
+    without an end are problems with file and line; the rest is used. Raises InputError where the file can't be read.
     """
     reader = _Reader(path)
     for number, line in numbered_lines(path, reader.problems):
@@ -122,7 +121,7 @@ class _Reader:
     def line(self, number: int, line: str) -> None:
         self.last = number
         if _NCCL.match(line) or "NCCL version" in line:
-            self._noise(line)
+            self._nccl_line(line)
         elif line.startswith("#"):
             self._comment(number, line)
         elif line.strip() and self.test.columns and not self.test.closed:
@@ -130,7 +129,7 @@ class _Reader:
         elif _STRAY.match(line):
             self._note(number, "the heading `# size count type ...` above the rows", line.strip())
         elif match := _PROGRAM.search(line):
-            # A command line that was echoed: of the test to come, where this one has its table.
+            # An echoed command line: it belongs to the next test if this one already has its table.
             self.program = match[1]
             if not self.test.columns:
                 self.test.collective = match[1]
@@ -141,7 +140,7 @@ class _Reader:
             self.problems.append(Problem(str(self.path), "a log of nccl-tests", "none of its tables"))
         return NcclLog(tuple(self.tests), tuple(self.problems))
 
-    def _noise(self, line: str) -> None:
+    def _nccl_line(self, line: str) -> None:
         if match := _SET.search(line):
             self.test.environment[match[1]] = match[2]
         if match := _VERSION.search(line):
@@ -170,7 +169,7 @@ class _Reader:
         elif match := _PROGRAM.search(line):
             self.test.collective = match[1]
         if match := _VERSION.search(line):
-            self.test.version = match[1] or _spelled(int(match[2][:9]))
+            self.test.version = match[1] or _version_text(int(match[2][:9]))
 
     def _row(self, number: int, cells: list[str]) -> None:
         columns = self.test.columns
@@ -196,7 +195,7 @@ class _Reader:
         self.test.rows.append(NcclRow(int(row["size"]), int(row["count"]), row["type"], seconds[0], seconds[1], number))
 
     def _timing(self, number: int, nbytes: int, cells: list[str], name: str) -> float | None:
-        """Seconds of one half of a row; None where it was not run, NaN where it is damaged."""
+        """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""
         if cells[0] == "N/A":
             return None
         try:
@@ -217,14 +216,14 @@ class _Reader:
         return time * 1e-6
 
     def _close(self, by: str) -> None:
-        """Keep the open test; a table that has not ended is a problem."""
+        """Store the test that was read; a table without an end is a problem."""
         test = self.test
         if not test.columns:
             return
         if not test.closed:
             self._note(self.last, "the line `# Avg bus bandwidth` at the end of a table", by)
         ranks = len(test.hosts)
-        name = _NAMES.get(test.collective, "") or _guessed(test, ranks)
+        name = _NAMES.get(test.collective, "") or _guess_collective(test, ranks)
         self.tests.append(
             NcclTest(
                 name,
@@ -260,8 +259,8 @@ _NAMES = {
 }
 
 
-def _guessed(test: _Open, ranks: int) -> str:
-    """The collective where the log does not say: from what was reduced, whether it has a root, and busbw / algbw."""
+def _guess_collective(test: _Open, ranks: int) -> str:
+    """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
     ratio = test.bus[1]
     if not ratio or ranks < 2:
         return "unknown"
@@ -274,7 +273,7 @@ def _guessed(test: _Open, ranks: int) -> str:
     return "all_gather" if abs(ratio - part) < abs(ratio - 1) else "unknown"
 
 
-def _spelled(code: int) -> str:
-    """NCCL's version from its number: 22902 is 2.29.2, 2708 (before 2.9) is 2.7.8."""
+def _version_text(code: int) -> str:
+    """The version of NCCL from its number: 22902 is 2.29.2, 2708 (before 2.9) is 2.7.8."""
     base = 10_000 if code >= 10_000 else 1000
     return f"{code // base}.{code % base // 100}.{code % 100}"

@@ -1,4 +1,4 @@
-"""What NCCL itself expects and chooses: the tables and lines of NCCL_DEBUG_SUBSYS=TUNING."""
+"""NCCL's own estimates and choices: the tables and lines of NCCL_DEBUG_SUBSYS=TUNING."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulator.errors import Problem, format_value
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
-"""Problems after which the rest of a file is not looked at."""
+"""Problems after which the rest of a file is not read."""
 _BODY = re.compile(r"NCCL INFO\s+(.*)$")
 _CELL = re.compile(r"\s*(-?\d+(?:\.\d+)?)/\s*(-?\d+(?:\.\d+)?)\s*")
 _CHOICE = re.compile(
@@ -26,7 +26,7 @@ _FUNCTIONS = {
     "AllReduce": "all_reduce",
 }
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
-"""NCCL's numbers of its algorithms, as its logs before 2.24 print them (src/include/nccl_common.h)."""
+"""NCCL's algorithms in the order of their numbers, which logs before 2.24 print (src/include/nccl_common.h)."""
 PROTOCOLS = ("ll", "ll128", "simple")
 
 
@@ -44,7 +44,7 @@ class TuningCell:
 
 @dataclass(frozen=True, slots=True)
 class TuningChoice:
-    """What NCCL chose for one call: bytes, algorithm, protocol, its expected seconds and channels where it says so."""
+    """NCCL's choice for one call: bytes, algorithm, protocol, expected seconds and channels where they are logged."""
 
     primitive: str
     nbytes: int
@@ -57,7 +57,7 @@ class TuningChoice:
 
 @dataclass(frozen=True, slots=True)
 class TuningLog:
-    """Cells of every table and choices of every call, in the file's order, and what could not be read."""
+    """Cells of every table and choices of every call, in the order of the file, and what could not be read."""
 
     cells: tuple[TuningCell, ...]
     choices: tuple[TuningChoice, ...]
@@ -85,10 +85,10 @@ def read_nccl_tuning(path: Path) -> TuningLog:
         if name == "Latency/AlgBw":
             columns = [_pair(part) for part in rest]
         elif name == "Algorithm":
-            heading = [_word(part) for part in rest]
+            heading = [_name_of(part) for part in rest]
         elif name == "Protocol" and heading:
             each, odd = divmod(len(rest), len(heading))
-            columns = [(heading[place // each], _word(part)) for place, part in enumerate(rest)] if not odd else []
+            columns = [(heading[place // each], _name_of(part)) for place, part in enumerate(rest)] if not odd else []
             if not columns:
                 what = f"as many protocols for each of {len(heading)} algorithms"
                 problems.append(Problem(f"{path}:{number}", what, format_value(found[1].strip())))
@@ -107,7 +107,7 @@ def read_nccl_tuning(path: Path) -> TuningLog:
 
 
 def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], line: int) -> list[TuningCell] | str:
-    """The cells of one row, or what should have stood there."""
+    """The cells of one row, or a text that says what was expected."""
     matches = [_CELL.fullmatch(text) for text in texts]
     if len(texts) != len(columns) or not all(matches):
         return f"{len(columns)} cells of latency/bandwidth"
@@ -125,26 +125,26 @@ def _choice(match: re.Match[str], line: int) -> TuningChoice:
     return TuningChoice(
         _FUNCTIONS.get(name or "", ""),
         int(nbytes),
-        _numbered(algorithm, ALGORITHMS),
-        _numbered(protocol, PROTOCOLS),
+        _name_from_number(algorithm, ALGORITHMS),
+        _name_from_number(protocol, PROTOCOLS),
         None if time is None else float(time) * 1e-6,
         None if low is None else int(high) - int(low) + 1,
         line,
     )
 
 
-def _numbered(text: str, names: tuple[str, ...]) -> str:
-    """A name from what older logs print as a number."""
-    return names[int(text)] if is_whole(text) and int(text) < len(names) else _word(text)
+def _name_from_number(text: str, names: tuple[str, ...]) -> str:
+    """A name, from the number that older logs print."""
+    return names[int(text)] if is_whole(text) and int(text) < len(names) else _name_of(text)
 
 
 def _pair(text: str) -> tuple[str, str]:
     algorithm, _, protocol = text.partition("/")
-    return _word(algorithm), _word(protocol)
+    return _name_of(algorithm), _name_of(protocol)
 
 
-def _word(text: str) -> str:
-    """NCCL's spelling to ours: CollNetDirect is collnet_direct, LL128 ll128, NVLSTree nvls_tree."""
+def _name_of(text: str) -> str:
+    """The name of an algorithm or protocol here: collnet_direct for CollNetDirect, nvls_tree for NVLSTree."""
     known = {"collnet": "collnet_direct"} | {name.replace("_", ""): name for name in ALGORITHMS}
     plain = text.strip().replace("_", "").lower()
     return known.get(plain, plain)

@@ -11,7 +11,7 @@ from simulator.errors import Problem, format_value
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
-"""Problems after which the rest of a file is not looked at."""
+"""Problems after which the rest of a file is not read."""
 _TITLE = re.compile(r"^#\s*OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
 _COLUMNS = re.compile(r"(?:Avg |Min |Max )?Latency\s*\(us\)|Bandwidth \(MB/s\)|MB/s|Messages/s|Iterations")
 _HEADING = re.compile(r"^#\s*Size\b")
@@ -46,7 +46,7 @@ class OsuTable:
 
     @property
     def primitive(self) -> str:
-        """The collective as in `MeasuredCollective`; `point_to_point` for latencies, empty for what is neither."""
+        """The collective as in `MeasuredCollective`; `point_to_point` for latencies, empty for other tests."""
         name = self.test.lower()
         for word, primitive in _PRIMITIVES.items():
             if word in name:
@@ -54,13 +54,13 @@ class OsuTable:
         return "point_to_point" if "latency" in name and name.split()[-2:] == ["latency", "test"] else ""
 
     def payload(self, nbytes: int, workers: int) -> int:
-        """Bytes of the whole result: an all-gather's size is that of one rank's part."""
+        """Bytes of the whole payload: OSU gives the size of an all-gather as that of one rank's part."""
         return nbytes * workers if self.primitive == "all_gather" else nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class OsuFile:
-    """The tables of a file, and every line that should have been a row and is not."""
+    """The tables of a file, and a problem for every damaged row."""
 
     tables: tuple[OsuTable, ...]
     problems: tuple[Problem, ...]
@@ -69,9 +69,8 @@ class OsuFile:
 def read_osu(path: Path) -> OsuFile:
     """Read the output of OSU micro-benchmarks (mvapich.cse.ohio-state.edu/benchmarks, 3 to 7), several in one file.
 
-    Rows of a table must have its heading's columns; each that has not, and a table of bandwidths (they are of windows
-    of messages, so no seconds follow from them), is a problem with file and line. Raises InputError where the file
-    can't be read.
+    Rows must have the columns of their heading; damaged rows are problems with file and line, and so are tables of
+    bandwidths, which are for windows of messages and give no times. Raises InputError where the file can't be read.
     """
     problems: list[Problem] = []
     tables: list[OsuTable] = []
@@ -107,7 +106,7 @@ def read_osu(path: Path) -> OsuFile:
 
 
 def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:
-    """The row, or what should have stood there."""
+    """The row, or a text that says what was expected."""
     if len(cells) != 1 + len(columns) or not is_whole(cells[0]):
         return f"a size and {len(columns)} more columns: {', '.join(columns)}"
     place = next(i for i, column in enumerate(columns) if _LATENCY.fullmatch(column))

@@ -1,4 +1,4 @@
-"""Large text files as they come, plain or gzip: lines with their numbers, and JSON one value at a time."""
+"""Large text files, plain or gzip, read in parts: numbered lines, and JSON one value at a time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.loading.documents import unreadable_file_error
 
 CHUNK = 2**20
 MAX_VALUE = 2**24
-"""Characters that one JSON value may take: anything longer is taken for damage."""
+"""Most characters of one JSON value: a longer one counts as damage."""
 MAX_LINE = 2**20
-"""Characters of one line."""
+"""Most characters of one line."""
 MAX_RATIO = 50
-"""How many times its size a packed file may unpack to, beyond `FREE` bytes: text packs 10 to 25 times."""
+"""A file may unpack to so many times its size, or to `FREE` bytes: text compresses 10 to 25 times."""
 FREE = 2**24
 _DIGITS = 18
 _BLANK = " \t\r\n"
@@ -26,7 +27,7 @@ _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class _Unpacked(gzip.GzipFile):
-    """A gzip file that is refused once it unpacks to more than an honest one does. Raises InputError then."""
+    """A gzip file; raises InputError once it has unpacked to more than text could."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "rb")
@@ -37,7 +38,7 @@ class _Unpacked(gzip.GzipFile):
         made = super().read1(size)
         self._left -= len(made)
         if self._left < 0:
-            hint = "is it a compressed bomb? unpack it first if it is not"
+            hint = "is it a decompression bomb? if not, unpack it first"
             raise InputError(
                 Problem(str(self._path), f"at most {MAX_RATIO} times its bytes when unpacked", "more", hint)
             )
@@ -45,12 +46,12 @@ class _Unpacked(gzip.GzipFile):
 
 
 def open_text(path: Path) -> TextIO:
-    """A text file, unpacked where it starts as gzip does; bytes that are not UTF-8 come as replacement characters.
+    """A text file, unpacked if it is gzip; bytes that are not UTF-8 become replacement characters.
 
     Raises InputError where the file can't be opened.
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError(Problem(str(path), "a file", "a device or a pipe", "write what it holds to a file first"))
+        raise InputError(Problem(str(path), "a file", "a device or a pipe", "write its contents to a file first"))
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
@@ -58,11 +59,11 @@ def open_text(path: Path) -> TextIO:
             return io.TextIOWrapper(_Unpacked(path), encoding="utf-8-sig", errors="replace")
         return path.open(encoding="utf-8-sig", errors="replace")
     except OSError as error:
-        raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+        raise unreadable_file_error(path, error) from None
 
 
 def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
-    """Lines from 1 on, without their ends; a file that is cut short ends in a problem with its place."""
+    """Lines with their numbers from 1, without line ends; a file that is cut short ends in a problem with its place."""
     number = 0
     with open_text(path) as file:
         try:
@@ -75,7 +76,7 @@ def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, s
         except _BROKEN:
             problems.append(Problem(f"{path}:{number + 1}", "the rest of a gzip file", "its end", "is it cut short?"))
         except OSError as error:
-            raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
+            raise unreadable_file_error(path, error) from None
 
 
 def is_whole(text: str) -> bool:
@@ -88,7 +89,7 @@ def is_whole(text: str) -> bool:
 
 
 class JsonReader:
-    """Pulls JSON values out of a file, with one chunk and one value in memory at a time."""
+    """Reads JSON values from a file, with one chunk and one value in memory at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._file, self._text, self._at, self._line = path, open_text(path), "", 0, 1
@@ -130,7 +131,7 @@ class JsonReader:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
             except (ValueError, RecursionError) as error:
-                # Cut off by the chunk's end, or damaged: more text tells. Twice as much, since all is read again.
+                # Cut off by the end of the chunk, or damaged: read as much again, and parse the value anew.
                 if len(self._text) - self._at < MAX_VALUE and self._fill(len(self._text) - self._at):
                     continue
                 got = "the end of the file" if self._ended else format_value(self._text[self._at : self._at + 40])
@@ -150,7 +151,7 @@ class JsonReader:
         except _BROKEN:
             more = ""
         except OSError as error:
-            raise InputError(Problem(str(self.path), "a readable file", error.strerror or str(error))) from None
+            raise unreadable_file_error(self.path, error) from None
         self._ended = not more
         self._text, self._at = self._text[self._at :] + more, 0
         return bool(more)
@@ -159,8 +160,8 @@ class JsonReader:
 def json_members(path: Path, streamed: Container[str], problems: list[Problem]) -> Iterator[tuple[str, Any]]:
     """Pairs (key, value) of a JSON object; arrays under a key in `streamed` come item by item, as (key, item).
 
-    Items of a bare array, and values that follow the first object, come under the empty key. Damage ends it: what came
-    before stands, and the place where the rest is missing is added to `problems`.
+    Items of a bare array, and values that follow the first object, come under the empty key. Damage ends the
+    iteration, and its place is added to `problems`.
     """
     with JsonReader(path) as reader:
         try:

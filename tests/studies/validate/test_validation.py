@@ -303,7 +303,7 @@ def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
     lines = invoke(*command).stdout.splitlines()
     assert lines[0] == "negotiation: 0.002 (SI)"
     assert [line.split("  ")[-1] for line in lines[1:-1]] == ["2 nodes", "4 nodes", "8 nodes"]
-    assert all("0.0 % where it was left out" in line for line in lines[1:-1])
+    assert all("0.0 % when it was left out" in line for line in lines[1:-1])
     assert lines[-1] == "held-out error: 0.0 %"
 
 

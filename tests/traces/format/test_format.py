@@ -109,7 +109,7 @@ def test_blocks_of_some_workers_one_run_or_layer_by_layer(folder):
     np.testing.assert_array_equal(single[3].values, gradients(4)[:, 6:])
     np.testing.assert_array_equal(single[3].coordinate, np.arange(5))
     for wrong in (0, 4, [3], []):
-        with pytest.raises(InputError, match="expected 1 to 3 of its workers"):
+        with pytest.raises(InputError, match="expected 1 to 3 workers, those of the trace"):
             next(trace.blocks(workers=wrong))
     with pytest.raises(InputError, match="expected a block from 0 to 1, got 2"):
         next(trace.blocks(block=2))
@@ -378,7 +378,7 @@ def test_iterations_outside_the_stated_blocks_are_passed_over(folder):
 def test_residuals_replaced_after_they_were_checked_are_an_input_error(folder, kept):
     trace = Trace.open(folder)
     rewrite(folder, lambda table: table.slice(0, kept), "residuals.parquet")
-    with pytest.raises(InputError, match="expected the rows that were checked, got others: was the file replaced"):
+    with pytest.raises(InputError, match="expected the rows that were checked, got other rows: was the file replaced"):
         trace.residuals(1)
 
 

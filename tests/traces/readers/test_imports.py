@@ -50,7 +50,7 @@ def test_collectives_without_a_size_are_counted_and_named(tmp_path):
         if event["name"] == "nccl:all_reduce":
             event["args"] = {}
     result = run("kineto", write_json(tmp_path / "t.json", trace), "--out", tmp_path / "out")
-    assert "3 x all_reduce: no size is on record" in result.stderr
+    assert "3 x all_reduce: the file does not state the size" in result.stderr
 
 
 def test_a_log_becomes_a_table_that_calibration_reads(tmp_path):
@@ -69,7 +69,7 @@ def test_osu_tables_and_tuning_lines(tmp_path):
     osu = write(tmp_path / "o.txt", "# OSU MPI Allgather Latency Test v5.6\n# Size  Avg Latency(us)\n1024  12.5\n")
     assert (run("osu", osu, "--out", tmp_path / "o").exit_code, run("osu", osu, "--out", tmp_path / "o").stderr) == (
         2,
-        "--workers: expected the number of ranks, got nothing: o.txt does not say it\n",
+        "--workers: expected the number of ranks, got nothing: o.txt does not state it\n",
     )
     assert run("osu", osu, "--out", tmp_path / "o", "--workers", 4).exit_code == 0
     (row,) = table(tmp_path / "o" / "collectives.csv")
@@ -95,7 +95,7 @@ def test_a_chakra_trace_becomes_nodes_and_collectives(tmp_path):
     assert result.exit_code == 0
     assert [row["kind"] for row in table(tmp_path / "out" / "nodes.csv")] == ["compute", "collective"]
     assert table(tmp_path / "out" / "collectives.csv")[0]["workers"] == "8"
-    assert "1 x all_reduce: no size is on record" in result.stderr
+    assert "1 x all_reduce: the file does not state the size" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["kineto", "chakra", "nccl-tests", "osu", "nccl-tuning", "npz"])

@@ -1,10 +1,11 @@
-"""Arguments that a shell can complete: scenarios, sweeps, and dotted keys of a scenario with their values."""
+"""Arguments and options of several commands; scenarios, sweeps, dotted keys and their values complete in the shell."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from glob import escape, glob
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,14 +19,14 @@ _FOLDERS = {
 }
 
 
-class _Named(click.types.StringParamType):
-    """The name of a file of `folder`, or a path."""
+class _FileName(click.types.StringParamType):
+    """The name of a shipped file of `folder`, or a path."""
 
     def __init__(self, name: str, folder: str) -> None:
         self.name, self.folder = name, folder
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names that start so; where there is none, files."""
+        """Names and YAML files that begin with the text; any file where there are none."""
         from simulator.loading.finding import known_names
 
         names = [name for name in known_names(self.folder) if name.startswith(incomplete)]
@@ -39,22 +40,46 @@ class _KeyValue(click.types.StringParamType):
     name = "key=value"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Keys of the scenario's schema, `.` behind those that have keys of their own; behind `=`, kinds and names."""
+        """Before `=` the keys of the scenario's schema (with `.` where a key has keys itself), after it the values."""
         key, equals, _ = incomplete.partition("=")
         made = (f"{key}={item}" for item in values_of(key)) if equals else keys_below(key.rpartition(".")[0])
         return [CompletionItem(item) for item in made if item.startswith(incomplete)]
 
 
-SCENARIO = _Named("scenario", "scenarios")
-SWEEP = _Named("sweep", "scenarios/sweeps")
+SCENARIO = _FileName("scenario", "scenarios")
+SWEEP = _FileName("sweep", "scenarios/sweeps")
 KEY_VALUE = _KeyValue()
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+SET = click.option(
+    "--set",
+    "overrides",
+    type=KEY_VALUE,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a dotted key of the scenario; may be repeated.",
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+OUT_FOLDER = click.option("--out", required=True, type=FOLDER, help="Folder to write.")
+
+
+def parse_quantity(option: str, text: str, dimension: str) -> float:
+    """The value of an option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
+    from simulator.errors import InputError, Problem, format_value
+    from simulator.units import parse
+
+    try:
+        return parse(text, dimension)
+    except ValueError as error:
+        raise InputError(Problem(option, str(error), format_value(text))) from None
 
 
 def keys_below(parent: str) -> list[str]:
-    """Dotted keys of a scenario one level below `parent`; every one with `=`, and with `.` where it has keys itself."""
-    schema = _schema()
+    """Dotted keys one level below `parent`: each with `=`, and again with `.` where it has keys itself."""
+    schema = _scenario_schema()
     made = []
-    for name, inner in _properties(_at(schema, parent), schema).items():
+    for name, inner in _properties(_schemas_at(schema, parent), schema).items():
         key = f"{parent}.{name}" if parent else name
         made.append(f"{key}=")
         if any(_properties([item], schema) for item in inner):
@@ -63,26 +88,26 @@ def keys_below(parent: str) -> list[str]:
 
 
 def values_of(key: str) -> list[str]:
-    """Kinds, names of configs, and words that a key may have."""
+    """Values that a key may have: kinds, names of configs, and words."""
     from simulator.loading.finding import known_names
 
-    schema = _schema()
+    schema = _scenario_schema()
     words: set[str] = set()
-    for part in _alternatives(_at(schema, key), schema):
+    for part in _alternatives(_schemas_at(schema, key), schema):
         words |= {item for item in (*part.get("enum", ()), part.get("const")) if isinstance(item, str)}
         words |= {"true", "false"} if part.get("type") == "boolean" else set()
     return sorted(words | set(known_names(_FOLDERS[key]) if key in _FOLDERS else ()))
 
 
-def _schema() -> dict[str, Any]:
+def _scenario_schema() -> dict[str, Any]:
     from simulator.loading.finding import find_file
 
     path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _at(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The schemas that a dotted key may have."""
+def _schemas_at(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The schemas that the value of a dotted key may have."""
     parts: list[dict[str, Any]] = [schema]
     for name in key.split(".") if key else ():
         if name.isdecimal():
@@ -93,7 +118,7 @@ def _at(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _properties(parts: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Keys of a mapping, each with the schemas that it may have."""
+    """The keys of a mapping, each with the schemas that its value may have."""
     made: dict[str, list[dict[str, Any]]] = {}
     for part in _alternatives(parts, schema):
         for name, inner in part.get("properties", {}).items():
@@ -102,7 +127,7 @@ def _properties(parts: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str
 
 
 def _alternatives(parts: list[dict[str, Any]], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The schemas themselves: references followed, alternatives one after the other."""
+    """All schemas that these stand for, with references followed."""
     for part in parts:
         if "$ref" in part:
             yield from _alternatives([schema["$defs"][part["$ref"].rpartition("/")[2]]], schema)

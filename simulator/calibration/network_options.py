@@ -1,4 +1,4 @@
-"""The fabric that a network is fitted on: one that is known already, or a plain one."""
+"""Options of `sparsim calibrate network`: the fabric to start from, the terms to fit, and algorithms."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pydantic import TypeAdapter
 from simulator.calibration.collectives import PRIMITIVES, Measured
 from simulator.calibration.link_law import FREE, IN_SWITCH
 from simulator.component import MemberOf, build, discover
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.topologies.base import Topology
-from simulator.units import parse
 
 
 def base_fabric(name: str | None, measured: Measured) -> Fabric:
-    """The network config under a name or path; without one a switch: inside the node, or between nodes.
+    """The network config with a name or path; without one a switch, inside the node or between nodes.
 
-    Bandwidth and latency of the plain switch only say where a fit starts. Raises InputError for a config that is not
-    one.
+    Bandwidth and latency of that switch are only the starting point of a fit. Raises InputError for a config that is
+    missing or not a network.
     """
     if name is None:
         inside = all(item.key.workers == item.key.gpus_per_node for item in measured.samples)
@@ -36,7 +35,7 @@ def base_fabric(name: str | None, measured: Measured) -> Fabric:
 
 
 def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
-    """The terms to fit; bandwidth and latency where none is named. Raises InputError for one that there is not."""
+    """The terms to fit; bandwidth and latency where none is named. Raises InputError for an unknown one."""
     for name in names:
         if name not in FREE:
             raise InputError(Problem("--fit", "a term of a fabric", name, suggest_nearest(name, FREE)))
@@ -46,8 +45,8 @@ def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names)) or FREE[:2]
 
 
-def algorithms(texts: Sequence[str]) -> dict[str, str]:
-    """`primitive=algorithm` texts, such as all_reduce=in_switch. Raises InputError for others."""
+def parse_algorithms(texts: Sequence[str]) -> dict[str, str]:
+    """Algorithms by primitive, from texts such as all_reduce=in_switch. Raises InputError for any other text."""
     kinds = sorted({*discover(Topology), IN_SWITCH} - {"nccl", "parameter_server"})
     made = {}
     for text in texts:
@@ -57,11 +56,3 @@ def algorithms(texts: Sequence[str]) -> dict[str, str]:
             raise InputError(Problem("--algorithm", what, text))
         made[primitive] = kind
     return made
-
-
-def quantity(option: str, text: str, dimension: str) -> float:
-    """An option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
-    try:
-        return parse(text, dimension)
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), format_value(text))) from None

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.calibration.fits.accuracy import Errors
-from simulator.calibration.fits.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, points_of
-from simulator.calibration.fits.selection import Repeats, choose, fit_curve
+from simulator.calibration.fits.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, piecewise_points
+from simulator.calibration.fits.selection import Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import choose_surface
 from simulator.models.curves import Piecewise
 
@@ -20,7 +20,7 @@ slopes = st.floats(1e-12, 1e-9)
 @settings(max_examples=settings.default.max_examples // 10)
 @given(floors, slopes)
 def test_a_known_affine_law_comes_back(intercept, slope):
-    fitted = choose(SIZES, intercept + slope * SIZES)
+    fitted = choose_curve(SIZES, intercept + slope * SIZES)
     assert fitted.family == "affine"
     assert fitted.curve.intercept == pytest.approx(intercept, rel=1e-3, abs=1e-3 * slope * SIZES[0])
     assert fitted.curve.slope == pytest.approx(slope, rel=1e-3, abs=1e-3 * intercept / SIZES[-1])
@@ -34,7 +34,7 @@ def test_a_known_n_log_n_law_comes_back(intercept, coefficient):
 
 
 def test_n_log_n_is_told_from_affine():
-    assert choose(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
+    assert choose_curve(SIZES, 1e-6 + 2e-10 * SIZES * np.log2(SIZES)).family == "n_log_n"
 
 
 @settings(max_examples=settings.default.max_examples // 10)
@@ -45,7 +45,7 @@ def test_a_known_piecewise_law_comes_back(slopes):
     knots = logs[np.abs(logs[:, None] - even).argmin(axis=0)]
     heights = np.log(2e-5) + np.concatenate([[0], np.cumsum(np.array(slopes) * np.diff(knots))])
     truth = np.exp(np.interp(logs, knots, heights))
-    errors = np.abs(choose(FINE, truth).predict(FINE) / truth - 1)
+    errors = np.abs(choose_curve(FINE, truth).predict(FINE) / truth - 1)
     assert np.percentile(errors, 90) < 5e-3
     assert errors.max() < 0.15  # beside a knot, where folds that lack its size see it elsewhere
 
@@ -88,7 +88,7 @@ def test_beyond_the_ends_times_neither_fall_nor_explode():
 
 def test_points_of_a_config_stay_on_the_curve():
     fitted = fit_affine(SIZES, 50e-6 + SIZES / 1e9)
-    points = points_of(fitted.predict, SIZES, tolerance=2e-3)
+    points = piecewise_points(fitted.predict, SIZES, tolerance=2e-3)
     assert len(points) >= 8
     assert Piecewise(points=points).time(FINE[10:]) == pytest.approx(fitted.predict(FINE[10:]), rel=3e-3)
 
@@ -104,7 +104,7 @@ def test_a_surface_follows_slices_and_sizes():
 
 def test_errors_are_those_of_the_document():
     errors = Errors.of([0.1, -0.1, 0.4])
-    assert errors.described() == {
+    assert errors.as_dict() == {
         "n": 3,
         "mape": pytest.approx(0.2),
         "median_ape": pytest.approx(0.1),

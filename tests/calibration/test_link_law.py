@@ -8,7 +8,7 @@ from synthetic_logs import ring_seconds
 
 from simulator.calibration.collectives import Key
 from simulator.calibration.fits.selection import Repeats
-from simulator.calibration.link_law import BESIDE, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
+from simulator.calibration.link_law import CALL_TERMS, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
 from simulator.component import build
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.ring_packing import pack_rings
@@ -71,7 +71,7 @@ def test_outliers_do_not_move_a_law():
 
 def test_what_a_collective_takes_beside_the_wires_comes_back_too():
     truth = LinkLaw(fabric(bandwidth=3e11, latency=3e-6, collective_start_up=40e-6, copy_bandwidth=5e11), "ring")
-    law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency", *BESIDE))
+    law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency", *CALL_TERMS))
     assert law.fabric.bandwidth == pytest.approx(3e11, rel=0.02)
     assert law.fabric.collective_start_up == pytest.approx(40e-6, rel=0.05)
     assert law.fabric.copy_bandwidth == pytest.approx(5e11, rel=0.05)

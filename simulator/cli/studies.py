@@ -1,0 +1,219 @@
+"""`sparsim sweep`, `explain`, `advise`, `compare` and `validate`: answers from many runs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from simulator.cli.arguments import AS_JSON, FILE, KEY_VALUE, OUT_FOLDER, SCENARIO, SET, SWEEP
+from simulator.cli.root import main, make_console, print_document, print_json
+
+_LISTED = 20
+"""Messages of failed points that are printed."""
+INTERRUPTED = 130
+
+
+def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int] | None:
+    """`i/n`: the i-th of n parts, from 1."""
+    if text is None:
+        return None
+    part, _slash, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise click.BadParameter(f"expected i/n with i from 1 to n, such as 2/4, got {text!r}")
+    return int(part), int(parts)
+
+
+@main.command(
+    examples="""
+    sparsim sweep density_sweep --out results/density
+    sparsim sweep break_even_map --base my.yaml --out results/map
+    sparsim sweep big --out results/big --shard 2/4 --workers 8
+"""
+)
+@click.argument("sweep_file", metavar="SWEEP", type=SWEEP)
+@OUT_FOLDER
+@click.option("--base", type=SCENARIO, help="Scenario to vary, instead of the one that the sweep names.")
+@click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
+@click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
+@click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
+@click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
+@click.pass_context
+def sweep(
+    ctx: click.Context,
+    sweep_file: str,
+    out: Path,
+    *,
+    base: str | None,
+    workers: int | None,
+    cluster: str | None,
+    shard: tuple[int, int] | None,
+    fail_fast: bool,
+) -> None:
+    """Predict every point of a grid of scenarios.
+
+    \b
+    Writes one row per point to results.parquet and results.csv. Columns: the varied keys, then the keys of
+    `sparsim run --json` joined by dots, and last `error`.
+    Every finished point is stored at once. After an interruption the same command continues, and points that
+    another sweep has stored in the folder are reused. Shards may share a folder; the same command without
+    --shard joins them.
+    Exit code 1: some points failed.
+    """
+    if workers is not None and cluster is not None:
+        raise click.UsageError("expected --workers or --cluster, got both")
+    from simulator.reporting.terminal.progress import show_progress
+    from simulator.studies.sweep.sweep import PointFailed, run_sweep
+
+    try:
+        with show_progress() as observe:
+            swept = run_sweep(
+                sweep_file,
+                out,
+                base=base,
+                workers=workers,
+                cluster=cluster,
+                shard=shard,
+                fail_fast=fail_fast,
+                observe=observe,
+            )
+    except PointFailed as error:
+        click.echo(f"stopped at the first point that failed: {error}", err=True)
+        ctx.exit(1)
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; finished points are in {out}, and the same command continues from there", err=True)
+        ctx.exit(INTERRUPTED)
+    counts = swept.manifest
+    click.echo(
+        f"{counts['points']} points, {counts['distinct']} of them distinct: {counts['evaluated']} evaluated, "
+        f"{counts['reused']} reused, {swept.failed} failed; {out}"
+    )
+    if swept.failed:
+        messages = swept.table["error"].dropna().value_counts(sort=False)
+        for message, count in list(messages.items())[:_LISTED]:
+            click.echo(f"{count} failed: {message}", err=True)
+        if len(messages) > _LISTED:
+            click.echo(f"and {len(messages) - _LISTED} other messages; see the column `error`", err=True)
+        ctx.exit(1)
+
+
+@main.command(
+    examples="""
+    sparsim explain quickstart
+    sparsim explain partitioned_topk --set scheduler.partition='32 MB'
+"""
+)
+@click.argument("scenario", type=SCENARIO)
+@SET
+@AS_JSON
+def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Explain where the time of an iteration goes.
+
+    For each term: its formula, its numbers, the measurements that it rests on, and what would change it.
+    """
+    from simulator.scenario.reading import load
+    from simulator.studies.explain.explanation import explain as study
+
+    print_document(study(load(scenario, overrides)), as_json, "print_explanation", "explanation")
+
+
+@main.command(
+    examples="""
+    sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+    sparsim advise quickstart --iterations-to-target iterations.yaml
+"""
+)
+@click.argument("scenario", type=SCENARIO)
+@SET
+@click.option(
+    "--iterations-to-target",
+    metavar="FILE",
+    help="YAML file with the iterations that your training needs with each method; methods are then ranked by the "
+    "time of the whole training.",
+)
+@AS_JSON
+def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
+    """Recommend a method for a workload and a cluster.
+
+    Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why.
+    """
+    from simulator.scenario.reading import load
+    from simulator.studies.advice.advice import advise as study
+    from simulator.studies.advice.targets import read_iterations
+
+    loaded = load(scenario, overrides)
+    targets = read_iterations(iterations_to_target) if iterations_to_target else None
+    document = study(loaded, targets)
+    given = [f"--set {shlex.quote(item)}" for item in overrides]
+    document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
+    print_document(document, as_json, "print_advice", "advice")
+
+
+@main.command(
+    examples="""
+    sparsim compare quickstart quickstart --set-b sparsifier=dense
+    sparsim compare results/before results/after -o comparison.html
+"""
+)
+@click.argument("a", type=SCENARIO)
+@click.argument("b", type=SCENARIO)
+@click.option("--set-a", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Set a dotted key of scenario A.")
+@click.option("--set-b", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Set a dotted key of scenario B.")
+@click.option("-o", "--out", type=FILE, metavar="FILE.html", help="Write the comparison as one HTML file.")
+@AS_JSON
+def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+    """Compare two runs or two sweeps, term by term.
+
+    A and B are scenarios, which are run first, files of `sparsim run --json`, or folders of `sparsim run --out`; or
+    both are folders of `sparsim sweep`, whose points are matched by their varied keys. Differences are B minus A.
+    """
+    from simulator.errors import InputError, Problem
+    from simulator.studies.compare.differences import compare_outcomes
+
+    if out is not None and out.suffix != ".html":
+        raise InputError(Problem("--out", "a name that ends in .html", repr(out.name)))
+    document = compare_outcomes(a, b, set_a, set_b)
+    if out is not None:
+        from simulator.reporting.page.making import write_page
+        from simulator.reporting.page.pages.comparison_page import comparison_page
+
+        write_page(comparison_page(document), out)
+    if as_json:
+        print_json(document)
+        return
+    from simulator.reporting.terminal.comparison import print_comparison
+
+    print_comparison(document, make_console())
+    if out is not None:
+        click.echo(f"\n{out}: written")
+
+
+@main.command(
+    examples="""
+    sparsim validate
+    sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
+"""
+)
+@click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
+@AS_JSON
+@click.option("--markdown", is_flag=True, help="Print the errors of each group as a Markdown table.")
+@click.option("--model-error", is_flag=True, help="Print the model's own error as configs/model_error.yaml stores it.")
+def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
+    """Compare predictions with measurements.
+
+    Runs every scenario that states what was measured; without arguments, those that come with the package.
+    """
+    from simulator.studies.validate.validation import validate as study
+
+    document = study(places)
+    if model_error:
+        from simulator.studies.validate.model_error import model_error_yaml
+
+        click.echo(model_error_yaml(document["rows"]), nl=False)
+    elif markdown:
+        from simulator.reporting.terminal.tables import accuracy_markdown
+
+        click.echo(accuracy_markdown(document))
+    else:
+        print_document(document, as_json, "print_validation")
