@@ -247,7 +247,7 @@ def test_every_row_and_the_errors_by_set_up_are_printed(document):
     row = next(row for row in document["rows"] if row["scenario"] == name and row["quantity"] == "iteration_time")
     assert whole.startswith(f"{name} iteration time 236.9 ms ")
     assert whole.endswith(f"{100 * row['signed_error']:+.1f} % {100 * row['baseline_signed_error']:+.1f} %")
-    assert forward.endswith(" % fitted")
+    assert forward.endswith(" % - fitted")
     assert selection.count("%") == 2  # in the name, and the error: no trivial sum, not fitted
     errors = document["groups"]["resnet18-4xv100-ib"]
     start = f"resnet18-4xv100-ib {errors['n']} {100 * errors['mape']:.1f} % {100 * errors['median_ape']:.1f} % "

@@ -80,7 +80,7 @@ def _warnings(table: pd.DataFrame) -> list[str]:
 
 
 def _evidence(table: pd.DataFrame) -> list[Table]:
-    columns = (Column("what", "curve or law, with its values-out error (MAPE)"), Column("points", "points", "count"))
+    columns = (Column("what", "curve or law, with its held-out error (MAPE)"), Column("points", "points", "count"))
     rows = [list(entry) for entry in _count_entries(table, "calibration")]
     return [Table("What the predictions rest on", columns, rows)] if rows else []
 
