@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
 from simulator.prediction.run import run
@@ -97,10 +97,6 @@ class Points:
         """The name of an axis as a column, and its values there."""
         axis = self.axes[place]
         return column_of(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
-
-    def unapplied(self) -> list[Problem]:
-        """Keys that do not exist in any of the kinds that they were varied with."""
-        return self.parts.unapplied()
 
 
 def one_line(error: InputError) -> str:

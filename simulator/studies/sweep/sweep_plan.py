@@ -63,7 +63,7 @@ def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
 def _refuse_bad_values(points: Points, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
     """Raise the problems of values that no point can be built with; other points that fail become rows."""
     good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
-    problems = {str(problem): problem for problem in points.unapplied()}
+    problems = {str(problem): problem for problem in points.parts.unapplied()}
     for number, error in errors.items():
         if any(item not in good for item in enumerate(points.grid.choice(number))):
             problems |= {str(problem): problem for problem in error.problems}
