@@ -78,7 +78,9 @@ class TraceWriter:
         self._close_files()
         if not self._iterations:
             raise SparsimError("a trace needs at least one iteration")
-        shapes = [("x".join(map(str, shape)),) for shape in self._shapes] or [()] * len(self.layers)
+        shapes: list[tuple[str, ...]] = [("x".join(map(str, shape)),) for shape in self._shapes] or [()] * len(
+            self.layers
+        )
         rows = [
             (layer.name, layer.numel, "float32", layer.forward, layer.backward, *shape)
             for layer, shape in zip(self.layers, shapes, strict=True)
