@@ -120,10 +120,10 @@ def _pull_residuals(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
     """The penalties: the share of latency in the smallest payload's time, and of copies in the largest payload's."""
     key, item = max(series.items(), key=lambda pair: pair[0].workers)
     ends = item.sizes[[0, -1]]
-    whole, wires = law.time(key, ends), law.folded(key, ends)
+    whole, on_links = law.time(key, ends), law.folded(key, ends)
     bare = LinkLaw(with_terms(law.fabric, {"latency": 0.0}), law.algorithm).folded(key, ends)
-    copied = whole[1] - wires[1] - law.fabric.collective_start_up
-    return _SLIGHT * np.array([(wires[0] - bare[0]) / whole[0], copied / whole[1]])
+    copied = whole[1] - on_links[1] - law.fabric.collective_start_up
+    return _SLIGHT * np.array([(on_links[0] - bare[0]) / whole[0], copied / whole[1]])
 
 
 def _start_values(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[str]) -> dict[str, float]:

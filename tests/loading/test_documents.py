@@ -42,9 +42,9 @@ def test_quoted_scalars_are_text_and_anchors_are_copied():
 @pytest.mark.parametrize(
     ("text", "place", "expected"),
     [
-        ("a: 1\nb: 2\na: 3\n", "3:1", "each key once, got 'a' again"),
-        ("x: {a: 1, a: 2}", "1:11", "each key once, got 'a' again"),
-        ("1: a\n'1': b\n", "2:1", "each key once, got '1' again"),
+        ("a: 1\nb: 2\na: 3\n", "3:1", "each key once, got 'a' a second time"),
+        ("x: {a: 1, a: 2}", "1:11", "each key once, got 'a' a second time"),
+        ("1: a\n'1': b\n", "2:1", "each key once, got '1' a second time"),
         ("a: !!str 1", "1:4", "plain YAML without tags"),
         ("a: !!python/object/apply:os.system ['x']", "1:4", "plain YAML without tags"),
         ("!mine {a: 1}", "1:1", "plain YAML without tags"),

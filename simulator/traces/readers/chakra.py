@@ -102,45 +102,26 @@ def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
 
 def _node(item: dict[str, Any]) -> ChakraNode | None:
     """The node, or None for metadata, memory and host operations."""
-    if "NodeType" in item:
-        return _feeder_node(item)
-    if "type" in item:
-        return _protobuf_node(item)
-    return _observer_node(item)
+    return _graph_node(item) if "NodeType" in item or "type" in item else _observer_node(item)
 
 
-def _protobuf_node(item: dict[str, Any]) -> ChakraNode | None:
-    """A node of the protobuf, as JSON: int64 values are text there, and zeros are left out."""
-    kind = _KINDS.get(_TYPES.get(item["type"], str(item["type"])))
+def _graph_node(item: dict[str, Any]) -> ChakraNode | None:
+    """A node of the protobuf as JSON (int64 as text, zeros left out), or of the feeder's `workload_graph`."""
+    fed = "NodeType" in item
+    kind = _KINDS.get(_TYPES.get(item["NodeType"], "") if fed else _TYPES.get(item["type"], str(item["type"])))
     if kind is None:
         return None
-    attributes = {entry["name"]: _attribute_value(entry) for entry in item.get("attr", ())}
+    attributes = item if fed else {entry["name"]: _attribute_value(entry) for entry in item.get("attr", ())}
+    time = item.get("runtime", 0) if fed else item.get("durationMicros", item.get("duration_micros", 0))
     return ChakraNode(
-        id=whole(item.get("id", 0)),
-        name=text_of(item.get("name", "")),
+        id=whole(item["Id"] if fed else item.get("id", 0)),
+        name=text_of(item.get("Name" if fed else "name", "")),
         kind=kind,
-        seconds=_seconds(item.get("durationMicros", item.get("duration_micros", 0))),
+        seconds=_seconds(time),
         collective=_COLLECTIVES[_count(attributes.get("comm_type", 0))] if kind == "collective" else "",
         nbytes=_count(attributes.get("comm_size", 0)),
         group=0,
-        waits_for=_ids(item, "ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"),
-    )
-
-
-def _feeder_node(item: dict[str, Any]) -> ChakraNode | None:
-    """A node of the feeder's `workload_graph`."""
-    kind = _KINDS.get(_TYPES.get(item["NodeType"], ""))
-    if kind is None:
-        return None
-    return ChakraNode(
-        id=whole(item["Id"]),
-        name=text_of(item.get("Name", "")),
-        kind=kind,
-        seconds=_seconds(item.get("runtime", 0)),
-        collective=_COLLECTIVES[_count(item.get("comm_type", 0))] if kind == "collective" else "",
-        nbytes=_count(item.get("comm_size", 0)),
-        group=0,
-        waits_for=_ids(item, "data_deps"),
+        waits_for=_ids(item, *(("data_deps",) if fed else ("ctrlDeps", "ctrl_deps", "dataDeps", "data_deps"))),
     )
 
 

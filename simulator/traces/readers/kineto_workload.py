@@ -42,7 +42,7 @@ def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
         for place, i in enumerate(reversed(range(len(first))))
     ]
     write_rows(out / "layers.csv", ("name", "numel", "forward_s", "backward_s"), rows)
-    write_rows(out / "gradient_ready.csv", _READY, ((*_key(item), *_times(item)) for item in trace.gradients))
+    write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, trace.gradients))
     kernels = ((k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel) for k in trace.collectives)
     write_rows(out / "collectives.csv", ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"), kernels)
     buckets = ddp_buckets([item.numel for item in first])
@@ -69,12 +69,9 @@ def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientRe
     return alike[1:] if len(alike) > 2 else alike
 
 
-def _key(item: GradientReady) -> tuple[object, ...]:
-    return item.iteration, item.order, item.node, item.sequence, item.numel
-
-
-def _times(item: GradientReady) -> tuple[float, float]:
-    return _rounded(item.ready), _rounded(item.forward)
+def _ready_row(item: GradientReady) -> tuple[object, ...]:
+    times = _rounded(item.ready), _rounded(item.forward)
+    return item.iteration, item.order, item.node, item.sequence, item.numel, *times
 
 
 def _rounded(seconds: float) -> float:

@@ -155,7 +155,7 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
     if process.returncode:  # it may just have finished
         assert process.returncode == 130
         assert text.splitlines()[-1] == (
-            f"interrupted; what is finished is in {tmp_path}, and the same command goes on from there"
+            f"interrupted; finished points are in {tmp_path}, and the same command continues from there"
         )
     assert swept(path, tmp_path).manifest["reused"]
     assert results(tmp_path) == expected
@@ -175,7 +175,7 @@ def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
     result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == (
-        f"interrupted; what is finished is in {tmp_path}, and the same command goes on from there"
+        f"interrupted; finished points are in {tmp_path}, and the same command continues from there"
     )
     assert swept(whole[0], tmp_path).manifest["reused"] == 99
     assert results(tmp_path) == whole[2]
