@@ -51,9 +51,9 @@ def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str
 
 
 def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[str, Any]:
-    on_gpu, on_host, elements = [], [], np.concatenate([np.tile(item.elements, item.times) for item in group])
+    on_gpu, on_host, elements = [], [], np.concatenate([item.elements for item in group])
     for item in group:
-        sizes = np.tile(item.elements, item.times)
+        sizes = np.array(item.elements)
         on_gpu.append(0.0 if kernel == "host_merge" else float(gpu.kernel_time(kernel, sizes).sum()))
         merged = float(sizes.sum()) * runtime.host_element
         on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
