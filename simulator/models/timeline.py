@@ -1,4 +1,4 @@
-"""What happened in one iteration: spans on streams, and where the time went."""
+"""One simulated iteration: its spans on streams, and the terms of its time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combi
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that took time: on which stream, what, when, for which bucket or layer (-1: none).
+    """One activity on a stream, with its start and end, and its bucket or layer (-1: none).
 
-    `term`: of `BREAKDOWN`, the one that it counts towards; empty on streams whose time is not the iteration's.
+    `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count.
     """
 
     stream: str
@@ -36,13 +36,13 @@ class Span:
 
 @dataclass(slots=True)
 class Iteration:
-    """One simulated iteration: its seconds, the split of them (mean over workers), and its spans.
+    """One simulated iteration: its seconds, their breakdown (mean over workers), and its spans.
 
-    `spans` are those of the slowest worker, `spans_of` those of one worker, gap-free on its compute stream. `waiting`
-    are the seconds that workers stood at collectives until the slowest had come, hidden or not. `computed` (w,): when
-    each worker is through with its backward pass and selection; one number where all are alike. Functions make what
-    they give when they are asked. `link_use`: what each link carried over time, where exchanges shared links as they
-    went, on the clock on which the iteration began at `start`.
+    `spans` are those of the slowest worker, `spans_of` those of one worker, without gaps on its compute stream.
+    `waiting`: seconds for which workers waited at collectives for the slowest worker, hidden or not. `computed` (w,):
+    when each worker has finished its backward pass and selection; one number if all workers are alike. Results of
+    functions are worked out when they are called. `link_use`: what each link carried over time, if exchanges shared
+    links; its clock shows `start` at the beginning of the iteration.
     """
 
     time: float
@@ -56,13 +56,13 @@ class Iteration:
     link_use: Callable[[], LinkUse] | None = None
 
     def forget(self) -> None:
-        """Let go of what spans are made from: times of every worker and bucket. There are none from then on."""
+        """Release the times of every worker and bucket, from which spans are made. Afterwards there are no spans."""
         self.spans = self.computed = _forgotten
         self.spans_of = _forgotten
 
 
 def _forgotten(*_: object) -> Any:
-    raise RuntimeError("these spans were not kept: run with keep_iterations")
+    raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,8 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
     Route,
-    Traffic,
 )
-from simulator.models.wiring import Wiring
+from simulator.models.wiring import Traffic, Wiring
 from simulator.topologies.base import Rounds, Topology
 
 PRIMITIVE = {
