@@ -1,1 +1,1 @@
-"""Pure nouns of the simulator: no clock, no files."""
+"""Data types that all rooms share, with small functions on them: no clock, no files."""

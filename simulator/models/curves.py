@@ -1,4 +1,4 @@
-"""Cost curves: elements (or bytes) to seconds, with the range and the evidence that they rest on."""
+"""Cost curves: seconds by number of elements (or bytes), with their measured range and their evidence."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from simulator.units import Fraction, Ratio, Seconds
 
 Floats = npt.NDArray[np.float64]
 _MOST = 709.0
-"""Natural logarithm of the largest float, nearly."""
+"""Just below the natural logarithm of the largest float."""
 
 
 def _each(function: Callable[[float], float], values: Floats) -> Floats:
-    """A function of the C library on every value: numpy's own logarithms differ in the last digit between versions."""
+    """A function of the C library on every value: numpy's logarithms differ in the last digit between versions."""
     return np.array([function(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 
 class Evidence(Spec):
-    """What a fitted curve carries besides its numbers.
+    """The evidence for a fitted curve.
 
-    `range` are the smallest and largest sizes measured, `spread` the relative standard deviation of one run between
-    workers, `held_out_mape` the mean absolute relative error on points that the fit did not see.
+    `range`: smallest and largest size measured. `spread`: relative standard deviation of one run between workers.
+    `held_out_mape`: mean absolute relative error on points that were not used in the fit.
 
     - `source`: where the measurements come from.
     """
@@ -41,7 +41,7 @@ class Evidence(Spec):
     source: str = ""
 
     def in_range(self, sizes: npt.ArrayLike) -> bool:
-        """Whether every size lies inside the measured range (always, where no range is stated)."""
+        """Whether every size is inside the measured range (always true if no range is stated)."""
         if self.range is None:
             return True
         values = np.asarray(sizes, dtype=float)
@@ -49,7 +49,7 @@ class Evidence(Spec):
 
 
 class Affine(Evidence):
-    """t(n) = intercept + slope * n: a launch floor and a throughput.
+    """t(n) = intercept + slope * n: a start-up and a throughput.
 
     - `curve`: `affine`.
     - `intercept`: seconds of the smallest call.
@@ -86,7 +86,7 @@ class NLogN(Evidence):
 
 
 def _power(value: float) -> float:
-    """e to a value; infinite beyond what a float holds."""
+    """e to the power of a value; infinite if a float cannot hold it."""
     return math.exp(value) if value < _MOST else math.inf
 
 
@@ -94,7 +94,7 @@ Points = tuple[tuple[float, float], ...]
 
 
 def rising(points: Points) -> Points:
-    """The points of a piecewise curve, if they can make one: sizes rise, times are above 0."""
+    """The points of a piecewise curve. Raises an expected-error unless sizes rise and times are above 0."""
     sizes = [size for size, _ in points]
     if any(b <= a for a, b in pairwise(sizes)):
         raise expected("points with increasing sizes", sizes)
@@ -104,7 +104,7 @@ def rising(points: Points) -> Points:
 
 
 class Piecewise(Evidence):
-    """Straight lines between measured points on log-log axes; the end slopes continue outside.
+    """Straight lines between measured points on log-log axes; outside, the last slopes continue.
 
     - `curve`: `piecewise`.
     - `points`: pairs of elements and seconds, sizes rising.

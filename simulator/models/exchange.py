@@ -1,4 +1,4 @@
-"""What travels: buckets, what was selected in them, the steps of their exchange, and rounds of messages."""
+"""What travels: buckets, their selections, the steps of their exchange, and rounds of messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Phase = Literal["selection", "combine"]
 class Bucket:
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
-    `pieces` are the elements of each tensor (or slice) in it; it is ready when `ready_layer`'s backward has ended.
-    `layers` are the tensors' places in forward order, `offset` the first element where it is a slice of one tensor.
-    `density`, where it is given, takes the place of the sparsifier's.
+    `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
+    ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
+    if given, is used instead of the sparsifier's.
     """
 
     index: int
@@ -39,7 +39,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Who takes part: workers numbered node by node, then parameter servers."""
+    """The places that take part: workers, numbered node by node, then parameter servers."""
 
     nodes: int
     gpus_per_node: int
@@ -57,13 +57,13 @@ class Layout:
         return self.workers + self.servers
 
     def node_of(self, places: Ints) -> Ints:
-        """Node of each place; dedicated servers stand on nodes of their own behind the workers'."""
+        """Node of each place; dedicated servers are on nodes of their own after those of the workers."""
         server = places - self.workers
         hosts = server % self.nodes if self.colocated else self.nodes + server
         return np.where(server < 0, places // self.gpus_per_node, hosts)
 
     def placement(self) -> Placement:
-        """Where everyone stands; co-located servers come after the GPUs of their node."""
+        """Node and rank of every place; co-located servers come after the GPUs of their node."""
         places = np.arange(self.places)
         server = places - self.workers
         rank = np.where(server < 0, places % self.gpus_per_node, 0)
@@ -74,30 +74,30 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where places stand: the node of each (P,), and its number on that node (P,)."""
+    """The node of each place (P,), and its number on that node (P,)."""
 
     node: Ints
     rank: Ints
 
     @property
     def places(self) -> int:
-        """How many there are, P."""
+        """Number of places, P."""
         return len(self.node)
 
     @property
     def nodes(self) -> int:
-        """Nodes, the last one taken included."""
+        """Number of nodes up to the last one in use."""
         return int(self.node.max()) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What was selected in one bucket, whether replayed or in closed form.
+    """The selection in one bucket, from a replay or in closed form.
 
-    `selected` k_i per worker (p,), or one number where all are alike; `aggregated` K coordinates finally summed;
-    `largest` m, what an equal-size gather pads to; `target` what was asked for. `scanned` elements that the busiest
-    worker looks at in each of `passes` passes (0: all of them, once). `aggregated_error`: standard error of K where
-    coordinates were sampled. `detail`: figures of the method's own.
+    `selected`: k_i per worker (p,). `aggregated`: K, elements of the sum. `largest`: m, to which an equal-size gather
+    is padded. `target`: elements to select. `scanned`: elements that the busiest worker reads in each of
+    `passes` passes (0: all of them, once). `aggregated_error`: standard error of K on sampled coordinates. `detail`:
+    other figures of the method.
     """
 
     selected: Floats
@@ -111,7 +111,7 @@ class Selection:
 
 
 def alike(workers: int, value: float) -> Floats:
-    """One number for each of the workers (p,), held once: of large clusters, there are thousands such arrays."""
+    """The same number for each worker (p,), stored once, since large clusters have thousands of such arrays."""
     return np.ndarray(workers, buffer=np.array([value], dtype=float), strides=(0,))
 
 
@@ -135,16 +135,16 @@ class AllReduce:
 
 @dataclass(frozen=True, slots=True)
 class AllGather:
-    """Every worker receives what each worker i holds, `nbytes` (p,) or one number for all.
+    """Every worker receives the payloads of all workers: `nbytes` (p,), or one number for all.
 
-    `padded`: the library needs equal sizes, so everyone sends the largest.
+    `padded`: the library needs equal sizes, so that all workers send the largest.
     """
 
     nbytes: float | tuple[float, ...]
     padded: bool = True
 
     def sizes(self, workers: int) -> Floats:
-        """Bytes that each worker contributes on the wire, (p,)."""
+        """Bytes that each worker sends (p,), padding included."""
         if not isinstance(self.nbytes, tuple):
             return np.full(workers, self.nbytes, dtype=float)
         sizes = np.asarray(self.nbytes, dtype=float)
@@ -175,9 +175,9 @@ class PushPull:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Messages that may start together: places (m,), and bytes (b, m) for b payloads at once.
+    """Messages that are sent at the same time: their places (m,), and their bytes (b, m) for b payloads at once.
 
-    `repeat`: the same messages again, each following the previous one at its place.
+    `repeat`: how often the same messages are sent, one after the other.
     """
 
     src: Ints
@@ -187,7 +187,7 @@ class Round:
 
 
 class Route(NamedTuple):
-    """The way of each message: first and last link (m,), start-up in seconds (m,), links between (m, h), -1: none."""
+    """The route of each message: first and last link (m,), start-up in seconds (m,), links between (m, h), -1: none."""
 
     first: Ints
     last: Ints
@@ -197,7 +197,7 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Rounds that belong to one method alone: `pattern(nbytes, layout)` makes them from `nbytes`, in bytes."""
+    """Rounds of messages of a single method: `pattern(nbytes, layout)` makes them from payloads in bytes."""
 
     label: str
     nbytes: tuple[float, ...]
@@ -206,18 +206,3 @@ class Messages:
 
 Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages
 Step = Compute | Communication
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Bytes that crossed each link and left each place, added up."""
-
-    sent: Floats
-    links: Floats
-
-    def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
-        """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
-        self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))
-        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
-            on = links >= 0
-            self.links += np.bincount(links[on], weights=nbytes[on], minlength=len(self.links))

@@ -1,4 +1,4 @@
-"""The GPU and the software on it: what a kernel costs, and what the training framework adds."""
+"""The GPU and its software: the time of a kernel, and the time that the training framework adds."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ KERNEL_TRAFFIC = {
     "matmul": 12.0,
     "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
 }
-"""Bytes that each kernel moves per element in GPU memory: the price where no measured curve is given."""
+"""Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""
 
 
 class Gpu(Spec):
-    """A GPU with its software version: one measured curve per kernel, memory traffic for the rest.
+    """A GPU with its software version: measured curves of kernels; other kernels are estimated from memory traffic.
 
-    A kernel without a curve costs the measured `elementwise` floor plus its bytes (`KERNEL_TRAFFIC`) at the memory
-    bandwidth that `elementwise` reaches (or the data sheet's, where that is not measured either). `ideal` makes every
-    kernel free.
+    A kernel without a curve takes the start-up of the measured `elementwise` kernel, plus its bytes (`KERNEL_TRAFFIC`)
+    at the memory bandwidth that `elementwise` reaches (or that of the data sheet, if `elementwise` is not measured
+    either). With `ideal`, all kernels take no time.
 
     - `name`: what results call it.
-    - `device`: the GPU.
+    - `device`: model of the GPU.
     - `software`: the version whose kernels were measured.
     - `source`: where the curves come from.
     - `memory_bandwidth`: of the data sheet, for kernels without a curve.
@@ -78,7 +78,7 @@ class Gpu(Spec):
 
     @cached_property
     def floor(self) -> dict[str, Affine]:
-        """What each kernel costs at least, by the bytes it moves."""
+        """The time of each kernel as estimated from the bytes that it moves."""
         base = self.kernels.get("elementwise")
         if isinstance(base, Affine):
             start, per_byte = base.intercept, base.slope / KERNEL_TRAFFIC["elementwise"]
@@ -88,12 +88,12 @@ class Gpu(Spec):
 
 
 class Runtime(Spec):
-    """What the training framework adds to kernels and wires.
+    """The time that the training framework adds to kernels and communication.
 
     - `kernel_launch`: host seconds per kernel call of the framework's own loops (selection, packing, combine, update).
-    - `negotiation`: seconds per collective that agreeing on it keeps the communication stream waiting.
-    - `cycle_time`: tensors are looked at once per cycle (Horovod).
-    - `collective_launch`: host seconds to issue one collective; overlaps with the one that is running.
+    - `negotiation`: seconds per collective in which the communication stream waits for the workers to agree on it.
+    - `cycle_time`: seconds between two checks for tensors that are ready (Horovod).
+    - `collective_launch`: host seconds to issue one collective; overlaps with the collective before it.
     - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).
     - `compute_slowdown`: how much slower kernels run while a collective is running.
     - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
@@ -102,7 +102,7 @@ class Runtime(Spec):
     - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
 
-    `held_out_mape`: mean absolute relative error of whole iterations that the terms were not fitted to, where they were
+    `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
     fitted to whole iterations.
 
     - `name`: what results call it.

@@ -1,4 +1,4 @@
-"""The workload: what is trained, as a list of parameter tensors with their sizes and times."""
+"""The workload: the model that is trained, as a list of parameter tensors with their sizes and times."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Layer(Spec):
 
 
 class Workload(Spec):
-    """A model at a batch size: tensors in forward order, times of one step on one GPU.
+    """A model at a batch size: tensors in forward order, with the times of one iteration on one GPU.
 
-    `compute_time`: the measured step of one GPU (forward, backward, update), where it is known; the profile's times
-    are then only proportions. `input_time`: seconds a step waits for its data. `gradients`: the folder of a recorded
-    gradient trace of this model, where there is one: selection is then replayed.
+    `compute_time`: the measured iteration of one GPU (forward, backward, update), if it is known; the times of the
+    layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
+    folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
     - `name`: of the model.
-    - `batch_size`: samples per worker and step.
-    - `device`: that the times were taken on.
-    - `source`: where sizes and times come from.
+    - `batch_size`: samples per worker and iteration.
+    - `device`: GPU on which the times were measured.
+    - `source`: of sizes and times.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
     """
 
@@ -57,7 +57,7 @@ class Workload(Spec):
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),
-        # In a file, the name of a CSV with the same columns; read before this spec sees it.
+        # In a file: the name of a CSV file with the same columns, which is read before this spec is validated.
         BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
     ]
 
@@ -86,9 +86,9 @@ class Workload(Spec):
         return self._times(batch_size / self.batch_size, batch_size)
 
     def stretched(self, update_time: float) -> Self:
-        """Forward and backward stretched so that they and the update sum to `compute_time`, if that is known.
+        """The workload whose forward, backward and update sum to `compute_time`, if that is known.
 
-        Raises an expected-error when the profile has no times to stretch or the update alone takes longer.
+        Raises an expected-error if the layers have no times, or if the update alone takes longer.
         """
         if self.compute_time is None:
             return self
@@ -96,7 +96,7 @@ class Workload(Spec):
         if total <= 0:
             raise expected("a workload with times to rescale", "forward and backward all 0")
         if self.compute_time <= update_time:
-            hint = "compute_time is the whole step of one GPU: forward, backward and update"
+            hint = "compute_time is the whole iteration of one GPU: forward, backward and update"
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
         return self._times((self.compute_time - update_time) / total, self.batch_size)
 

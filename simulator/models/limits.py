@@ -1,6 +1,7 @@
-"""Sizes that are refused in words, before they would fill the memory or take minutes.
+"""Limits to sizes that would fill the memory or take minutes; larger sizes are refused with a message.
 
-Each bound keeps a prediction below 2 GiB and 30 s of a laptop's core; what they cost is in docs/developers/large.md.
+Each limit keeps a prediction below 2 GiB and 30 s on one core of a laptop; docs/developers/large.md has the
+measurements.
 """
 
 from __future__ import annotations
@@ -10,44 +11,44 @@ from simulator.component import expected
 MAX_LAYERS = 100_000
 """Rows of a file of layers: the largest models have a few thousand."""
 MAX_MESSAGES = 2**22
-"""Held at once: 2,048 workers all to all, workers times servers, or of all exchanges that meet on the links."""
+"""Messages in memory at once: of an all-to-all of 2,048 workers, of workers and servers, or of live exchanges."""
 MAX_COLLECTIVES = 2**25
-"""Workers times buckets: times of each are held for each."""
+"""Workers times buckets: each pair has its times in memory."""
 MAX_DRAWS = 3 * 2**23
-"""Workers times iterations, where every worker draws its own times."""
+"""Workers times iterations, if every worker draws its own times."""
 MAX_TURNS = 2**23
-"""Buckets times iterations of which each differs: 2 us each, one exchange after the other."""
+"""Buckets times iterations that differ, with one exchange after the other: 2 us each."""
 MAX_LAYERED_TURNS = 2**20
-"""The same where every layer waits for its own parameters, or compute for communication: 10 to 50 us each."""
+"""The same if every layer waits for its own parameters, or compute is slowed by communication: 10 to 50 us each."""
 MAX_LIVE_TURNS = 2**15
-"""The same where exchanges meet on the links: 0.6 ms each."""
+"""The same if exchanges share links: 0.6 ms each."""
 MAX_LAYERED_TIMES = 2**28
-"""Workers times layers times iterations, where every layer waits for its own parameters."""
+"""Workers times layers times iterations, if every layer waits for its own parameters."""
 
 
 def refuse_messages(count: int) -> None:
-    """Raise an expected-error for more messages than are held at once."""
+    """Raise an expected-error for more than MAX_MESSAGES."""
     if count > MAX_MESSAGES:
         hint = "fewer workers, servers or buckets, or a topology with fewer messages, such as ring or tree"
         raise expected(f"an exchange of at most {MAX_MESSAGES:,} messages", f"{count:,}", hint)
 
 
 def refuse_collectives(workers: int, buckets: int) -> None:
-    """Raise an expected-error for more workers times buckets than there are times held."""
+    """Raise an expected-error for more workers times buckets than MAX_COLLECTIVES."""
     if workers * buckets > MAX_COLLECTIVES:
         got, hint = f"{workers:,} workers times {buckets:,} buckets", "a scheduler with fewer buckets, or fewer workers"
         raise expected(f"at most {MAX_COLLECTIVES:,} workers times buckets", got, hint)
 
 
 def refuse_draws(workers: int, iterations: int) -> None:
-    """Raise an expected-error for more workers times iterations than there are draws made."""
+    """Raise an expected-error for more workers times iterations than MAX_DRAWS."""
     _refuse_iterations(MAX_DRAWS, workers, iterations, "workers")
 
 
 def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool) -> None:
-    """Raise an expected-error for more buckets times iterations, of which each differs, than there is time for.
+    """Raise an expected-error for more buckets times differing iterations than can be followed in half a minute.
 
-    `layered`: every layer waits for its own; `live`: exchanges meet on the links.
+    `layered`: every layer waits for its own parameters; `live`: exchanges share links.
     """
     most = MAX_LIVE_TURNS if live else MAX_LAYERED_TURNS if layered else MAX_TURNS
     _refuse_iterations(most, buckets, iterations, "buckets")

@@ -1,4 +1,4 @@
-"""Gradient build-up in closed form: how many coordinates are chosen by at least one of n workers."""
+"""Gradient build-up in closed form: how many elements at least one of n workers selects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INDEPENDENT = math.inf
 
 @dataclass(frozen=True, slots=True)
 class ScaleMixture:
-    """Build-up where coordinates differ in scale by a log-normal factor and a core is always selected.
+    """Build-up if coordinates differ in scale by a log-normal factor, and all workers select a common core.
 
     K(n)/d = h rho + (1 - h rho) (1 - E[(1 - q)^n]), where q = exp(-t e^(-s z)) is the chance that a Laplace-tailed
     value of scale e^(s z), z standard normal, exceeds the threshold t, and t is such that K(1)/d = rho. `spread` s: log
@@ -29,7 +29,7 @@ class ScaleMixture:
 
 
 Overlap = float | ScaleMixture
-"""How workers' choices overlap: the beta-binomial law's concentration, or a scale mixture."""
+"""How the selections of workers overlap: the concentration of the beta-binomial law, or a scale mixture."""
 
 
 def union_density(density: float, workers: int, concentration: Overlap = INDEPENDENT) -> float:
@@ -37,7 +37,7 @@ def union_density(density: float, workers: int, concentration: Overlap = INDEPEN
 
     Beta-binomial law: each coordinate has its own chance q of being selected, q ~ Beta(a, b) with a = rho*c and
     b = (1 - rho)*c; then K(n)/d = 1 - B(a, b + n)/B(a, b). Independence is c -> infinity, 1 - (1 - rho)^n; identical
-    choices c -> 0, rho. A `ScaleMixture` in the concentration's place is the law it describes. Zen (OSDI'25) measured
+    choices c -> 0, rho. With a `ScaleMixture` as `concentration`, its law holds instead. Zen (OSDI'25) measured
     1.06 % -> 40.8 % over 128 GPUs for BERT gradients, c = 28.9:
 
     >>> round(union_density(0.0106, 128, 28.9), 3), round(union_density(0.0106, 128), 3)

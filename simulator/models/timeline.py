@@ -1,4 +1,4 @@
-"""What happened in one iteration: spans on streams, and where the time went."""
+"""One simulated iteration: its spans on streams, and the terms of its time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combi
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Something that took time: on which stream, what, when, for which bucket or layer (-1: none).
+    """One activity on a stream, with its start and end, and its bucket or layer (-1: none).
 
-    `term`: of `BREAKDOWN`, the one that it counts towards; empty on streams whose time is not the iteration's.
+    `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count.
     """
 
     stream: str

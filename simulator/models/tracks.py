@@ -1,4 +1,4 @@
-"""A timeline as it is drawn: tracks of slices, arrows between them, and counters."""
+"""A timeline for drawing: tracks of slices, arrows between them, and counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Something that took time on a track; `category` is what such slices are added up by. Seconds."""
+    """One activity on a track, in seconds; `category` groups slices for sums."""
 
     name: str
     start: float
@@ -28,7 +28,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """From a slice to a later one, each given by its track and start."""
+    """An arrow from a slice to a later one, each given by its track and start."""
 
     name: str
     source: tuple[int, float]
@@ -37,7 +37,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A quantity over time: from each moment on, the values of its `series`, in `points` of one column each."""
+    """A quantity over time: `points` are pairs of a time and the values of all `series` from then on."""
 
     group: str
     name: str
@@ -47,7 +47,7 @@ class Counter:
 
 @dataclass(slots=True)
 class Timeline:
-    """Everything that is drawn; `about` is what it was made from."""
+    """All that is drawn; `about` describes its source."""
 
     tracks: list[Track]
     arrows: list[Arrow]

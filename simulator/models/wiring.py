@@ -1,4 +1,4 @@
-"""A fabric laid out for one cluster: links with capacities, and the route of every message over them."""
+"""A fabric for one cluster: its links with their capacities, the routes of messages, and the traffic on the links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Route
 
 Rings = tuple[tuple[tuple[int, ...], float], ...]
-"""Rings over workers, each with what it carries in relation to the others."""
+"""Rings over workers, each with the share of the payload that it carries, relative to the other rings."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Links:
     """Links of one kind: capacities in bytes/s (L,), names, and the route of messages over them.
 
     `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
-    arrives through its last, which differ: a place sends its messages over one link in order, and takes them in order.
-    `burst`: bytes that each of them lets through at once after it was idle.
+    arrives through its last one, which is another: a place sends messages in order over one link and receives them in
+    order over another. `burst`: bytes that each link lets through at once after it was idle.
     """
 
     capacity: Floats
@@ -32,7 +32,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Wiring:
-    """A fabric laid out for one cluster: the links between the nodes, then those inside them.
+    """A fabric for one cluster: the links between the nodes, then those inside the nodes.
 
     `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
     (L,): bytes that each link lets through at once after it was idle; None where no link does.
@@ -59,7 +59,7 @@ class Wiring:
         return made
 
     def route(self, src: Ints, dst: Ints) -> Route:
-        """The route of each message, (m,) places: inside a node where both ends stand on it."""
+        """The route of each message between places (m,): inside a node if both are on it."""
         local = self.node[src] == self.node[dst]
         if not local.any():
             return self.across(src, dst)
@@ -82,7 +82,7 @@ class Wiring:
 
 
 def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) -> Ints | None:
-    """Rows of `one` where `first` holds, else of `other`; padded to the same width."""
+    """Rows of `one` where `first` is true, otherwise of `other`; padded to the same width."""
     if one is None and other is None:
         return None
     width = max(0 if part is None else part.shape[1] for part in (one, other))
@@ -91,3 +91,18 @@ def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) 
         if part is not None:
             made[mask, : part.shape[1]] = part[mask]
     return made
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes that crossed each link and left each place, added up."""
+
+    sent: Floats
+    links: Floats
+
+    def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
+        """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
+        self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))
+        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+            on = links >= 0
+            self.links += np.bincount(links[on], weights=nbytes[on], minlength=len(self.links))

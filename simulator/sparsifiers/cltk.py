@@ -1,4 +1,4 @@
-"""CLT-k: one worker's Top-k for all, in turn."""
+"""CLT-k: all workers send the elements that one worker selected, another worker in every iteration."""
 
 from __future__ import annotations
 
@@ -13,23 +13,21 @@ from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_c
 
 
 class CLTK(LocalSelection, kind="cltk"):
-    """CLT-k of ScaleCom: in iteration t the Top-k of worker t mod n is everyone's selection.
+    """CLT-k of ScaleCom: in iteration t all workers use the Top-k of worker t mod n, the leader.
 
-    The leader's k indices are broadcast (4k bytes), every worker gathers its own values there, and the values are
+    The leader broadcasts its k indices (4k bytes), every worker gathers its own values there, and the values are
     all-reduced (2(n-1)/n 4k bytes): K = k for any n. The residual passes a low-pass filter, m' = (1 - beta) m +
     beta (u - sent) with u = m + gradient; beta = 1 is plain error feedback, and 0.1 to 0.3 was used for large batches
-    (Chen et al., NeurIPS 2020). All workers run the selection though only the leader's counts, as released in
-    kljp/exdyna (2024).
+    (Chen et al., NeurIPS 2020). All workers run the selection, although only the leader's is used, as in the released
+    code of kljp/exdyna (2024). With servers, the leader's indices are pushed and pulled first, then the values.
 
-    With servers the leader's indices go up and down first, then the values.
-
-    - `beta`: of the low-pass filter.
+    - `beta`: coefficient of the low-pass filter.
     """
 
     beta: float = Field(default=1.0, gt=0, le=1)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """The leader's Top-k, for all."""
+        """The leader's Top-k, for all workers."""
         leader = u[block.iteration % block.workers]
         mask = np.zeros(u.shape[1], dtype=bool)
         for unit, n in block.units(self.granularity):
@@ -38,17 +36,17 @@ class CLTK(LocalSelection, kind="cltk"):
         return Choice(chosen, np.where(mask, u, 0))
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
-        """Low-pass filter: the residual moves by beta towards what was left."""
+        """The low-pass filter: the residual moves by beta towards what was not sent."""
         left = u - choice.sent
         state["residual"] = left if self.beta == 1 else (1 - self.beta) * state["residual"] + self.beta * left
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker, and K = k: there is one selection."""
+        """k of every worker, and K = k, since there is one selection."""
         k = float(self.counts(bucket).sum())
         return Selection(alike(workers, k), k, k, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Top-k of each unit, with error feedback; the filter is one more pass over the residual."""
+        """Top-k of each unit with error feedback; the filter is another pass over the residual."""
         kernels = self.topk_kernels(bucket)
         if self.beta != 1:
             kernels.append(per_call("elementwise", self.unit_sizes(bucket), 2))
@@ -63,7 +61,7 @@ class CLTK(LocalSelection, kind="cltk"):
         write = per_call("scatter_add", per_unit, 1, "combine")
         nbytes = VALUE_BYTES * k
         if style == "push_pull":
-            # Only the leader pushes indices; shared out over the workers, the servers receive the same bytes.
+            # Only the leader pushes indices; here every worker pushes 1/n of these bytes.
             indices = PushPull(INDEX_BYTES * k / workers, INDEX_BYTES * k)
             return [indices, gather, PushPull(nbytes, nbytes), write]
         return [Broadcast(INDEX_BYTES * k), gather, AllReduce(nbytes), write]

@@ -1,4 +1,4 @@
-"""Base of the compressors: every coordinate travels, in fewer bytes."""
+"""The base of compressors: all elements travel, in fewer bytes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ SCALE_BYTES = 4
 class Compressor(Sparsifier):
     """Base of methods that send all d coordinates in a coarser form, so that k_i = K = d.
 
-    `error_feedback`: what rounding lost is added to the next gradient; otherwise it is forgotten, though `residual`
-    still holds it for the figures. A member that gathers its payloads implements `quantised` and `payload`.
+    `error_feedback`: the rounding error is added to the next gradient; otherwise it is lost, although `residual` still
+    holds it for the figures. A member that gathers its payloads implements `quantised` and `payload`.
     """
 
     error_feedback: bool = False
 
     def accumulate(self, state: State, block: Block) -> Values:
-        """The gradients, and what was lost before where errors are fed back."""
+        """The gradients; with error feedback plus the residual."""
         return super().accumulate(state, block) if self.error_feedback else block.values
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Everything, as it reads after decoding."""
+        """All elements, with their values after decoding."""
         return Choice(np.ones(u.shape, dtype=bool), self.quantised(u, block))
 
     def quantised(self, u: Values, block: Block) -> Values:
-        """What the others decode of u (n, m), the worker's own scale included."""
+        """The values of u (n, m) that other workers decode, each worker's scale included."""
         raise NotImplementedError
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
@@ -42,16 +42,16 @@ class Compressor(Sparsifier):
         raise NotImplementedError
 
     def pulled(self, pieces: tuple[int, ...]) -> float:
-        """Bytes that a worker pulls from servers: the sum of differently scaled payloads needs fp32."""
+        """Bytes that a worker pulls from servers: fp32, since payloads of different scales were summed."""
         return float(VALUE_BYTES * sum(pieces))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Everything, on every worker."""
+        """All elements on every worker."""
         d = float(bucket.numel)
         return Selection(alike(workers, d), d, d, d)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """One all-gather per array, then every worker's payload is decoded and added, tensor by tensor.
+        """One all-gather per array; then the payload of every worker is decoded and added, tensor by tensor.
 
         With servers: push the payload, pull `pulled` bytes.
         """
@@ -62,7 +62,7 @@ class Compressor(Sparsifier):
         return [*gathers, per_call("dequantise", units * workers, 3, "combine")]
 
     def before(self, bucket: Bucket) -> list[Compute]:
-        """The kernels of error feedback: residual added first, what was decoded taken off last."""
+        """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""
         units = tuple(float(n) for n in bucket.pieces)
         kernels = [per_call("residual_add", units, 1), per_call("dequantise", units, 2)]
         return kernels if self.error_feedback else []

@@ -1,4 +1,4 @@
-"""DEFT: layers are shared out among the workers, and each gets a share of k by its norm."""
+"""DEFT: every worker selects in its own layers; each layer gets a share of k by its norm."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ from simulator.sparsifiers.micro import Exclusive, at, even_bounds
 
 
 class Deft(Exclusive, kind="deft"):
-    """DEFT: top-k in disjoint sets of layers, packed so that every worker has equal work.
+    """DEFT: top-k in disjoint sets of layers, packed so that every worker has equally much work.
 
-    1. Tensors of more than d/n elements are cut into n equal pieces. 2. Every worker takes the L2 norm of each piece
+    1. Tensors of more than d/n elements are cut into n equal pieces. 2. Every worker computes the L2 norm of each piece
     and gives the pieces, in descending order of norm, k_l = remaining k * norm_l / remaining norm (at least 1, at most
-    the piece). 3. The leader, worker t mod n, packs the pieces into n bins by its own k_l, the costliest first into the
-    least loaded bin, cost n_l log2(k_l) (n_l where k_l = 1), and broadcasts the assignment, n + L int32. Pieces with
-    k_l = n_l are common: all values are sent without an index. 4. Worker r takes the top k_l of each piece of bin
-    (t + r) mod n, by its own k_l; exact zeros are never chosen. (DEFT, ICPP 2023, 2307.03500; github kljp/deft.)
+    all elements of the piece). 3. The leader, worker t mod n, packs the pieces into n bins by its own k_l: the piece of
+    the highest cost first, each into the bin of the lowest cost; a piece costs n_l log2(k_l), or n_l if k_l = 1. It
+    broadcasts the assignment, n + L int32. Pieces with k_l = n_l are common: all their values are sent, without
+    indices. 4. Worker r selects the top k_l of each piece of bin (t + r) mod n, by its own k_l; zeros are never
+    selected (DEFT, ICPP 2023, 2307.03500; github kljp/deft).
 
-    K = density * d for any n up to rounding and the pieces' minimum of 1; the work is d log k / n. A common coordinate
-    counts as selected by every worker, so sum k_i = K + (n-1) C where C are common. Traffic per worker: the broadcast,
-    (n-1) 8 + (n-1) max(k_i - C) 8 + 2(n-1)/n K 4 bytes. In closed form all elements have one scale: norm_l = sqrt(n_l).
+    K = density * d for any n, up to rounding and the minimum of 1 per piece; the work is d log k / n. A common element
+    counts as selected by every worker, so that sum k_i = K + (n-1) C with C common elements. Traffic per worker: the
+    broadcast and (n-1) 8 + (n-1) max(k_i - C) 8 + 2(n-1)/n K 4 bytes. In closed form all elements have the same scale:
+    norm_l = sqrt(n_l).
     """
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Top k_l in the pieces of each worker's bin, and all of the common pieces."""
+        """The top k_l of the pieces in each worker's bin, and all of the common pieces."""
         workers, t, d = block.workers, block.iteration, block.numel
         bounds = pieces(block.numels, workers)
         sizes, cuts = np.diff(bounds).tolist(), np.searchsorted(block.coordinate, bounds)
         k = self.wanted(d)
-        shares = [shared_out(k, _norms(row, block, cuts), sizes) for row in u]
-        bins, costs = packed(sizes, shares[t % workers], workers)
+        shares = [share_out(k, _norms(row, block, cuts), sizes) for row in u]
+        bins, costs = pack_pieces(sizes, shares[t % workers], workers)
         chosen = np.zeros(u.shape, dtype=bool)
         common = np.array(sizes) == shares[t % workers]
         for piece in np.flatnonzero(common).tolist():
@@ -53,10 +55,10 @@ class Deft(Exclusive, kind="deft"):
         return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """The method itself on norms sqrt(n_l); `padding` stretches the largest count beside the common ones."""
+        """The method with norms sqrt(n_l); `padding` raises the largest count of elements that are not common."""
         sizes = np.diff(pieces(bucket.pieces, workers)).tolist()
-        shares = shared_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)
-        bins, _ = packed(sizes, shares, workers)
+        shares = share_out(self.wanted(bucket.numel), np.sqrt(sizes), sizes)
+        bins, _ = pack_pieces(sizes, shares, workers)
         own = np.array([math.fsum(shares[piece] for piece in items) for items in bins], dtype=float)
         union = float(math.fsum(shares))
         common = union - own.sum()
@@ -65,7 +67,7 @@ class Deft(Exclusive, kind="deft"):
         return Selection(own + common, union, float(most + common), self.target(bucket.numel), float(scanned))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add and the norm of every piece; top-k of the busiest worker's pieces, alike in size."""
+        """Residual add and the norm of every piece; top-k of the busiest worker's pieces, taken as equally large."""
         whole = (float(bucket.numel),)
         sizes = tuple(np.diff(pieces(bucket.pieces, workers)).astype(float).tolist())
         pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
@@ -79,7 +81,7 @@ class Deft(Exclusive, kind="deft"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """The assignment, then counts, indices of what is not common, and the sum of all K values.
+        """The assignment, then counts, indices of elements that are not common, and the sum of all K values.
 
         C follows from sum k_i = K + (n-1) C, also for means over iterations.
         """
@@ -92,7 +94,7 @@ class Deft(Exclusive, kind="deft"):
 
 
 def pieces(numels: Sequence[int], workers: int) -> Ints:
-    """Bounds (L + 1,) of the pieces in the flat vector; tensors of more than d/n elements are cut in n.
+    """Bounds (L + 1,) of the pieces in the flat vector; tensors of more than d/n elements are cut into n pieces.
 
     >>> pieces((10, 3), 4).tolist()
     [0, 3, 6, 8, 10, 13]
@@ -104,8 +106,8 @@ def pieces(numels: Sequence[int], workers: int) -> Ints:
     return np.unique(np.concatenate(bounds))
 
 
-def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
-    """k_l of each piece, 1 to its size: k in proportion to the norms, the largest first, equal ones in order."""
+def share_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
+    """k_l of each piece, from 1 to its size, in proportion to the norms; largest norm first, then in order."""
     shares, values = [0] * len(sizes), norms.tolist()
     remaining, weight = k, math.fsum(values)
     for piece in np.argsort(-norms, kind="stable").tolist():
@@ -116,8 +118,8 @@ def shared_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
     return shares
 
 
-def packed(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tuple[list[list[int]], list[float]]:
-    """Pieces of each of the n bins and the bins' costs; common pieces (k_l = n_l) are in none."""
+def pack_pieces(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tuple[list[list[int]], list[float]]:
+    """The pieces of each of the n bins, and the costs of the bins; common pieces (k_l = n_l) are in no bin."""
     bins: list[list[int]] = [[] for _ in range(workers)]
     loads = [0.0] * workers
     costs = [n * math.log2(k) if k > 1 else float(n) for n, k in zip(sizes, shares, strict=True)]
@@ -130,10 +132,10 @@ def packed(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tuple[l
 
 
 def _norms(row: Values, block: Block, cuts: Ints) -> Floats:
-    """L2 norm of each piece of one worker's u (m,), scaled up where coordinates were sampled.
+    """L2 norm of each piece of one worker's u (m,); sampled coordinates count with their weights.
 
-    Rounded to fp32, as the framework returns it: sums of such norms are exact in fp64, and the last piece gets all of
-    the k that remains.
+    Norms are rounded to fp32, as the framework returns them: their sums are then exact in fp64, and the last piece gets
+    all of the remaining k.
     """
     squares = np.square(row, dtype=float)
     if block.sampled:

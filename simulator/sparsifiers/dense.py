@@ -1,4 +1,4 @@
-"""Dense: every gradient travels."""
+"""Dense: all gradients travel."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from simulator.sparsifiers.base import Sparsifier, Style, sum_step
 
 
 class Dense(Sparsifier, kind="dense"):
-    """No sparsification: all gradients are summed, fp32.
+    """No sparsification: all gradients are summed in fp32.
 
-    Several tensors in one bucket are copied into a buffer and back out, one framework call per tensor.
+    Several tensors of one bucket are copied into a buffer and back, with one framework call per tensor.
     """
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Everything, on every worker."""
+        """All elements on every worker."""
         d = float(bucket.numel)
         return Selection(alike(workers, d), d, d, d)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Everything is sent; the residual stays empty."""
+        """All elements are sent; the residual stays 0."""
         return Choice(np.ones(u.shape, dtype=bool), u)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Nothing to select."""
+        """No selection."""
         return []
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """One all-reduce, or one push and pull; packed and unpacked where the bucket holds several tensors."""
+        """One all-reduce, or one push and pull; packed and unpacked if the bucket has several tensors."""
         nbytes = float(VALUE_BYTES * bucket.numel)
         travel = sum_step(nbytes, style)
         if len(bucket.pieces) == 1:

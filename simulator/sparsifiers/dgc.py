@@ -1,4 +1,4 @@
-"""Deep gradient compression: a threshold from a sample, on velocities."""
+"""Deep gradient compression: a threshold from a sample, applied to velocities."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 
 
 class Dgc(EstimatedThreshold, kind="dgc"):
-    """DGC: momentum-corrected accumulation, and the top-k of a sample as the threshold for all.
+    """DGC: momentum correction, and a threshold from the top-k of a sample.
 
-    Momentum correction: m = momentum * m + gradient, v = v + m; v is what is selected from and, less what is sent, the
-    residual. Momentum factor masking clears m, too, where v was sent. The threshold is the smallest of the top k/n of
-    a strided sample of max(`sample_ratio` n, 2/density) elements with a random start; one pass selects
-    |v| >= threshold. Above `upper` k selected, an exact top-k among them keeps k (hierarchical selection); below
-    `lower` k the threshold is multiplied by `lower` and the pass repeated, `retries` times at most. Counts between k
-    and `upper` k are cut to the first k by position (Lin et al., ICLR 2018, 1712.01887; all as released in
-    synxlin/deep-gradient-compression, whose clipping and warm-up, off by default, are left out). So the count lies in
-    [`lower` k, k] unless the retries ran out or zeros were all that was left. The closed form is k, with one pass and a
-    second where the sample, k/n of it above the threshold, gives too few. Pairs are gathered at the largest count.
+    Momentum correction: m = momentum * m + gradient, v = v + m. Elements are selected from v; v less what is sent is
+    the residual. Momentum factor masking also clears m where v was sent. The threshold is the smallest of the top k/n
+    of a strided sample of max(`sample_ratio` n, 2/density) elements with a random start; one pass selects
+    |v| >= threshold. If more than `upper` k are selected, an exact top-k among them keeps k (hierarchical selection).
+    If fewer than `lower` k are selected, the threshold is multiplied by `lower` and the pass is repeated, at most
+    `retries` times. Counts between k and `upper` k are cut to the first k by position (Lin et al., ICLR 2018,
+    1712.01887; as released in synxlin/deep-gradient-compression, without its clipping and warm-up, which are off by
+    default). The count is therefore in [`lower` k, k], unless the retries are used up or only zeros are left. The
+    closed form is k, with one pass, and a second one with the chance that the sample gives too few. Pairs are gathered
+    at the largest count.
 
-    - `momentum`: of the momentum correction; 0 is none.
+    - `momentum`: coefficient of the momentum correction; 0: no correction.
     - `masking`: whether momentum factor masking is on.
-    - `seed`: of the samples' starts.
+    - `seed`: of the starts of the samples.
     """
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -43,11 +44,11 @@ class Dgc(EstimatedThreshold, kind="dgc"):
     seed: int = Field(default=0, ge=0)
 
     def sampled(self, n: int) -> int:
-        """Elements that are sampled of a unit of n: max(1 % n, 2/density), all if there are no more."""
+        """Size of the sample of a unit of n elements: max(`sample_ratio` n, 2/density), at most n."""
         return min(n, max(math.ceil(n * self.sample_ratio), math.ceil(2 / self.density)))
 
     def stride(self, m: int, samples: int) -> int:
-        """Distance between samples: odd, and the largest of the released grid that gives at least `samples`."""
+        """Distance between samples: odd, the largest of the released code's grid that gives at least `samples`."""
         if samples >= m:
             return 1
         stride = math.ceil(m / samples / 32) * 32 + 1
@@ -56,7 +57,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return stride
 
     def start(self, block: Block) -> State:
-        """Nothing left behind, and no momentum."""
+        """A residual and a momentum of zeros."""
         return {**super().start(block), "momentum": np.zeros_like(block.values)}
 
     def accumulate(self, state: State, block: Block) -> Values:
@@ -68,7 +69,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return total
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
-        """What was sent leaves the accumulated velocity and, with masking, the momentum."""
+        """Clear what was sent from the velocity and, with masking, from the momentum."""
         super().after(state, u, choice)
         if self.masking:
             state["momentum"][choice.chosen] = 0
@@ -84,7 +85,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return self.searched(u, block, search)
 
     def _sampled_search(self, magnitudes: Values, k: int, n: int, rng: np.random.Generator) -> tuple[Mask, float]:
-        """Mask of one unit of n elements, of which m are held, and the passes over it."""
+        """The mask (m,) of one unit of n elements, and the passes over it."""
         m = len(magnitudes)
         stride = self.stride(m, self.sampled(n))
         sample = magnitudes[int(rng.integers(stride)) :: stride]
@@ -105,7 +106,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return mask, passes
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k everywhere; the second pass with the chance that a normal count of relative width 1/sqrt(k_s) is low."""
+        """k of every worker; a second pass with the chance that a normal count of width 1/sqrt(k_s) is too low."""
         again = 0.0
         for n, k in zip(self.units(bucket), self.counts(bucket), strict=True):
             above = self.sampled(n) * k / n
@@ -114,7 +115,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return dataclasses.replace(even, passes=1.0 + again / bucket.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Momentum and velocity; top-k of the sample; scans; top-k among the selected; gather and two clears."""
+        """Momentum and velocity; top-k of the sample; scans; top-k of the selected elements; gather and two clears."""
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))
         sampled = tuple(float(self.sampled(n)) for n in self.units(bucket))

@@ -1,4 +1,4 @@
-"""The base of methods that search for a threshold instead of sorting."""
+"""The base of methods that estimate a threshold instead of sorting."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from simulator.models.gradients import Block, Choice, Mask, Values
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
 Search = Callable[[Values, int, int, int], tuple[Mask, float]]
-"""What one worker selects of one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
+"""The selection of one worker in one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
 
 
 class EstimatedThreshold(LocalSelection):
-    """Base of methods whose threshold selects about k elements, found by looking at the vector a few times."""
+    """Base of methods that find a threshold for about k elements in a few passes over the vector."""
 
     def searched(self, u: Values, block: Block, search: Search) -> Choice:
-        """What `search` finds in every unit of every worker; exact zeros are never sent.
+        """What `search` selects in every unit of every worker; zeros are never sent.
 
-        `passes` are the busiest worker's, in lengths of the bucket.
+        `passes` are those of the busiest worker, as multiples of the bucket's length.
         """
         chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
@@ -49,7 +49,7 @@ class EstimatedThreshold(LocalSelection):
 
 
 def scans(units: tuple[float, ...], passes: float, launches: int) -> Compute:
-    """`passes` threshold scans of each unit, `launches` framework calls each; a part of a pass is a shorter scan."""
+    """`passes` threshold scans of each unit, with `launches` framework calls each; a fraction is a shorter scan."""
     whole, part = int(passes), passes % 1
     rest = tuple(part * n for n in units) if part else ()
     return Compute("threshold_scan", units * whole + rest, round(launches * passes * len(units)), "selection")

@@ -1,4 +1,4 @@
-"""ExDyna: MiCRO with parts made of blocks that neighbours hand over until their counts are alike."""
+"""ExDyna: MiCRO with parts of blocks, which move between adjacent parts to make the counts equal."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ALIGNED = 32
 
 
 class ExDyna(Micro, kind="exdyna"):
-    """ExDyna: exclusive selection like MiCRO's, in parts whose borders move to even out the workers' counts.
+    """ExDyna: exclusive selection as in MiCRO, in parts whose borders move to make the workers' counts equal.
 
-    The vector is cut into `blocks` blocks of floor(d / blocks) elements rounded down to a multiple of 32 (shorter
-    vectors: not rounded), the rest is appended to the last part; each part starts with blocks/n of them and keeps at
-    least blocks/(4n). Before each iteration the last counts k_i, in order of the parts, are compared pair by pair: with
-    e_i = k_i / (K/n), where e_i > 1.05 and e_(i+1) < 0.95238 one block moves from part i to part i+1 and the expected
-    counts with it, by block * K/d; and the mirrored case. Rotation, empty parts and the threshold are MiCRO's
-    (ExDyna, CCGrid 2024, 2402.13781; github kljp/exdyna). Only adjacent parts on opposite sides of the mean exchange
-    blocks: a loud layer between quiet ones is evened out, a gentle slope of counts over many parts stays, and so may
-    the surplus of the last part.
+    The vector is cut into `blocks` blocks of floor(d / blocks) elements, rounded down to a multiple of 32 (not for
+    shorter vectors); the rest belongs to the last part. Each part starts with blocks/n blocks and keeps at least
+    blocks/(4n). Before each iteration the last counts k_i of adjacent parts are compared: with e_i = k_i / (K/n), if
+    e_i > 1.05 and e_(i+1) < 0.95238, one block moves from part i to part i+1, and the expected counts change by
+    block * K/d; likewise in the other direction. Rotation, empty parts and the threshold are as in MiCRO (ExDyna,
+    CCGrid 2024, 2402.13781; github kljp/exdyna). Only adjacent parts on opposite sides of the mean exchange blocks: a
+    layer of large gradients between layers of small ones is balanced, but a slow change of counts over many parts
+    stays, and so may the surplus of the last part.
 
     Traffic per worker: (n-1) 8 + (n-1) max k_i 8 + 2(n-1)/n K 4 bytes.
     """
@@ -37,11 +37,11 @@ class ExDyna(Micro, kind="exdyna"):
         return blocks, size - size % _ALIGNED if size >= _ALIGNED else size
 
     def parts(self, block: Block, state: State) -> Ints:
-        """Bounds of the parts, (n + 1,), after this iteration's moves; the last part ends at d."""
+        """Bounds of the parts (n + 1,) after the moves of this iteration; the last part ends at d."""
         workers, d = block.workers, block.numel
         blocks, size = self.layout(d)
         if "borders" in state:
-            borders = moved(state["borders"], state["counts"], size, d, blocks / (4 * workers))
+            borders = move_borders(state["borders"], state["counts"], size, d, blocks / (4 * workers))
         else:
             borders = even_bounds(blocks, workers)
         state["borders"] = borders
@@ -50,18 +50,18 @@ class ExDyna(Micro, kind="exdyna"):
         return bounds
 
     def busiest(self, numel: int, workers: int) -> float:
-        """Elements of the largest part at the start: the first, or the last with what no block holds."""
+        """Elements of the largest part at the start: the first part, or the last one with the rest."""
         blocks, size = self.layout(numel)
         bounds = even_bounds(blocks, workers) * size
         bounds[-1] = numel
         return float(np.diff(bounds).max())
 
 
-def moved(borders: Ints, counts: list[float], size: int, numel: int, least: float) -> Ints:
-    """Borders (n + 1,), in blocks, after one sweep over adjacent parts that selected `counts` (n,).
+def move_borders(borders: Ints, counts: list[float], size: int, numel: int, least: float) -> Ints:
+    """Borders (n + 1,), in blocks, after one pass over adjacent parts that selected `counts` (n,).
 
-    `size`: elements of a block; `least`: blocks that every part keeps. Counts are cut to whole numbers where the
-    released code does so.
+    `size`: elements of a block; `least`: blocks that every part keeps. Numbers are rounded down as in the released
+    code.
     """
     expected, borders = list(counts), borders.copy()
     total = sum(counts)

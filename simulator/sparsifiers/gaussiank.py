@@ -1,4 +1,4 @@
-"""Gaussian-k: a threshold from a normal fit."""
+"""Gaussian-k: a threshold from a normal distribution."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from simulator.sparsifiers.estimated import EstimatedThreshold
 
 
 class GaussianK(EstimatedThreshold, kind="gaussiank"):
-    """Gaussian-k: the threshold that a normal distribution puts at the density, corrected in a few passes.
+    """Gaussian-k: the threshold for the density under a normal distribution, corrected in a few passes.
 
     With mean mu and standard deviation sigma of u over a unit, threshold = mu + sigma z, z = ppf(1 - density/2); one
-    pass counts |u| > threshold. Below 2k/3 the threshold is halved, above 4k/3 it is multiplied by 1.5, in between the
-    loop stops; it ends after `loops` passes in any case (Shi et al. 2019, 1911.08772; the released GaussianK-SGD has 3,
-    its variant without residuals 5). So the count lies in [2k/3, 4k/3] only where the loop stopped by itself, and
-    anywhere else otherwise, as it does on heavy tails. `converged` in the detail is the share of units where it did.
-    The closed form takes u as normal: one pass, k elements. Pairs of unequal counts are gathered at the largest.
+    pass counts |u| > threshold. For counts below 2k/3 the threshold is halved, for counts above 4k/3 it is multiplied
+    by 1.5, and otherwise the loop stops; it ends after `loops` passes in any case (Shi et al. 2019, 1911.08772; the
+    released GaussianK-SGD has 3, its variant without residuals 5). The count is in [2k/3, 4k/3] only if the loop
+    stopped before its limit, which heavy tails often prevent. `converged` in the detail is the share of units where it
+    did. The closed form takes u as normal: one pass, k elements. Pairs are gathered at the largest count.
     """
 
     loops: int = Field(default=3, ge=1, le=100)
@@ -30,7 +30,7 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
         converged = []
 
         def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
-            # A single element has no deviation; its threshold starts at itself and is halved below it.
+            # A single element has no deviation: its threshold starts at its own value and is then halved.
             sigma = float(np.std(values, dtype=float, ddof=1)) if len(values) > 1 else 0.0
             threshold = float(np.mean(values, dtype=float)) + sigma * z
             magnitudes = np.abs(values)

@@ -1,4 +1,4 @@
-"""gTop-k: a global Top-k found on a tree of pairwise merges."""
+"""gTop-k: a global Top-k, found by merging pairs of workers in a tree."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ Sparse = tuple[Ints, Values]
 class GTopK(LocalSelection, kind="gtopk"):
     """gTop-k: pairs of workers merge their Top-k, and only the k largest sums survive each round.
 
-    log2 n rounds up a tree: the upper of a pair sends k (int32 index, fp32 value) pairs, the lower adds what overlaps
-    and keeps the k largest magnitudes of up to 2k; then the result is broadcast back down. 2k elements per round and
-    2 log2(n) rounds, so K = k for every n: no build-up (Shi et al., ICDCS 2019; hclhkbu/gtopkssgd). The authors merge
-    on the host: k elements a round at the runtime's `host_element` seconds each.
+    There are log2 n rounds up a tree: the higher worker of two sends k pairs (int32 index, fp32 value); the lower one
+    adds values at equal indices and keeps the k largest magnitudes of up to 2k. Then the result is broadcast down
+    again. This is 2k elements per round and 2 log2(n) rounds, and K = k for every n, without build-up (Shi et al.,
+    ICDCS 2019; hclhkbu/gtopkssgd). The authors merge on the host: k elements per round, at the runtime's
+    `host_element` seconds each.
 
-    A worker clears its residual at those of its own choices that are in the final set; the others go back. As
-    published, a value dropped in an early merge is cleared, too, if its coordinate survives on another branch, so its
-    contribution is lost. What was selected is dropped globally: where coordinates were sampled, a k_i may come out
-    above K.
+    A worker clears its residual at those of its selected elements that are in the final set; the others go back into
+    the residual. As published, a value that is dropped in an early merge is also cleared if its coordinate survives on
+    another branch, so that its contribution is lost. Selected elements are dropped globally; on sampled coordinates a
+    k_i may therefore be above K. Of equal magnitudes, the one with the lowest index survives.
 
-    Workers must be a power of two; there is no form with servers. `granularity` is by default the whole bucket, as the
-    authors merge all tensors into one.
+    The number of workers must be a power of two; there is no form with servers. The default `granularity` is the whole
+    bucket, since the authors merge all tensors into one.
     """
 
     drops_globally: ClassVar[bool] = True
@@ -40,7 +41,7 @@ class GTopK(LocalSelection, kind="gtopk"):
     granularity: Literal["layer", "bucket", "model"] = "bucket"
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Own Top-k of every worker, and which of it survives the tree."""
+        """The Top-k of every worker, and which of its elements survive the merges."""
         self._check(block.workers)
         chosen = self.top(u, block)
         final = np.zeros(u.shape[1], dtype=bool)
@@ -53,14 +54,14 @@ class GTopK(LocalSelection, kind="gtopk"):
                 sums.append((index, values[index]))
             while len(sums) > 1:
                 pairs = zip(sums[::2], sums[1::2], strict=True)
-                sums = [merged(low, high, k, None if even else (weight, self.density * n)) for low, high in pairs]
+                sums = [merge_pair(low, high, k, None if even else (weight, self.density * n)) for low, high in pairs]
             final[unit.start + sums[0][0]] = True
         sent = np.where(chosen & final, u, 0)
         put_back = float(((chosen & ~final) @ block.weight).mean())
         return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back})
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker, and K = k whatever the overlap."""
+        """k of every worker, and K = k for any overlap."""
         k = float(self.counts(bucket).sum())
         return Selection(alike(workers, k), k, k, self.target(bucket.numel))
 
@@ -69,14 +70,14 @@ class GTopK(LocalSelection, kind="gtopk"):
         return self.topk_kernels(bucket)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """The merge tree with its merges on the host; then the result is written and the rest put back."""
+        """The tree with its merges on the host; then the result is written and the rest put back into the residual."""
         if style == "push_pull":
             raise refuse(self.kind, "push and pull", "gTop-k merges among peers: use topology ring, tree or nccl")
         self._check(workers)
         k, units = selection.largest, len(self.units(bucket))
         rounds = workers.bit_length() - 1
         return [
-            # Each round waits for the merge of the one before, so the merges hold up the messages.
+            # Each round waits for the merge of the round before, so that the merges delay the messages.
             Compute("host_merge", (k,) * rounds, rounds, "combine"),
             Messages("gtopk", ((VALUE_BYTES + INDEX_BYTES) * k,), merge_tree),
             per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
@@ -89,17 +90,17 @@ class GTopK(LocalSelection, kind="gtopk"):
             raise expected("a number of workers that is a power of two", str(workers), hint)
 
 
-def merged(low: Sparse, high: Sparse, k: int, weighed: tuple[Floats, float] | None = None) -> Sparse:
+def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, float] | None = None) -> Sparse:
     """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values).
 
-    `weighed`: where coordinates stand for different numbers of elements, those numbers and the elements to keep.
+    `weighted`: if coordinates stand for different numbers of elements, these numbers and the elements to keep.
     """
     index = np.union1d(low[0], high[0])
     total = np.zeros(len(index), dtype=np.float32)
     for part, values in (low, high):
         total[np.searchsorted(index, part)] += values
-    if weighed is not None:
-        kept = reaching(np.abs(total), weighed[0][index], weighed[1])
+    if weighted is not None:
+        kept = reaching(np.abs(total), weighted[0][index], weighted[1])
         return index[kept], total[kept]
     if len(index) <= k:
         return index, total

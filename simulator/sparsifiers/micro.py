@@ -1,4 +1,4 @@
-"""MiCRO: each worker selects in its own part of the gradient, with one threshold for all."""
+"""MiCRO: every worker selects in its own part of the gradient; all use the same threshold."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from simulator.sparsifiers.base import LONG_INDEX_BYTES, Selective, Style, per_c
 class Exclusive(Selective):
     """Base of methods whose workers select in disjoint parts of the gradient, so that nothing is selected twice.
 
-    `density` is what all workers together select, K = sum k_i = density * d: there is no build-up. `granularity`: the
-    gradient is what one bucket holds, or must be the whole model. `padding` = n max k_i / K is an input of the closed
-    form, the mean over training (1: equal counts); on gradients it comes out.
+    `density`: the share that all workers together select, K = sum k_i = density * d; there is no build-up.
+    `granularity`: the parts are those of a bucket, or of the whole model. `padding` = n max k_i / K, the mean over a
+    training (1: equal counts), is an input of the closed form; a replay gives its own.
     """
 
     granularity: Literal["bucket", "model"] = "bucket"
@@ -31,18 +31,18 @@ class Exclusive(Selective):
         return self.granularity == "model"
 
     def wanted(self, numel: int) -> int:
-        """k: the target rounded down, as the released code has it, and at least 1."""
+        """k: the target, rounded down as in the released code, at least 1."""
         return max(1, int(self.density * numel))
 
     def gathered(self, selection: Selection, indices: float, workers: int, method: str, style: Style) -> list[Step]:
-        """Counts (8 bytes each), `indices` int64 padded to the largest count, then a sum of K values.
+        """Counts (8 bytes each), int64 `indices` padded to the largest count, then a sum of K values.
 
-        Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. Every worker's values at the K
-        coordinates are summed, and its residual cleared there, whoever selected them. Parts are disjoint, so no index
-        has to be made unique. Raises an expected-error for `push_pull`.
+        Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
+        coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
+        disjoint, so that indices are unique. Raises an expected-error for `push_pull`.
         """
         if style == "push_pull":
-            hint = "all workers must know all K indices before they send: use a topology of peers, such as ring"
+            hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
             raise refuse(method, "push and pull", hint)
         union = (selection.aggregated,)
         return [
@@ -57,18 +57,19 @@ class Exclusive(Selective):
 
 
 class Micro(Exclusive, kind="micro"):
-    """MiCRO: equal parts that rotate among the workers, one scan each, one self-adjusting threshold.
+    """MiCRO: equal parts that rotate among the workers, one scan each, and one threshold that adjusts itself.
 
-    The flat vector of d elements is cut once into n equal parts; in iteration t worker r selects |u| >= threshold in
-    part (t + r) mod n only, or one index, start + t mod size, where nothing reaches it. With k = density * d, the
-    threshold starts at 1/(2 sqrt(k)) and is multiplied every iteration by 1.005 where the last K/k > 1.1, by 1.00125
-    where K/k > 0.909, and by 0.995 otherwise. The released code has a fourth factor, 0.9987, behind a condition that is
-    always false; as the threshold rises inside the band too, K/k settles at the band's lower edge (MiCRO, HiPC 2023,
-    2310.00967; github kljp/micro). Selection costs d/n; equal parts make unequal counts, and gathers are padded.
+    The flat vector of d elements is cut into n equal parts. In iteration t, worker r selects |u| >= threshold in part
+    (t + r) mod n only; if no element reaches the threshold, it selects one, at start + t mod size. With k = density *
+    d, the threshold starts at 1/(2 sqrt(k)). In every iteration it is multiplied by 1.005 if the last K/k > 1.1, by
+    1.00125 if K/k > 0.909, and by 0.995 otherwise. The released code has a fourth factor, 0.9987, under a condition
+    that is always false. Since the threshold also rises inside the band, K/k settles at the lower edge of the band
+    (MiCRO, HiPC 2023, 2310.00967; github kljp/micro). Each worker scans d/n elements; equal parts have unequal counts,
+    and gathers are padded.
     """
 
     def parts(self, block: Block, state: State) -> Ints:
-        """Where the parts of this iteration begin and end in the flat vector, (n + 1,)."""
+        """Bounds (n + 1,) of the parts of this iteration in the flat vector."""
         return even_bounds(block.numel, block.workers)
 
     def busiest(self, numel: int, workers: int) -> float:
@@ -76,7 +77,7 @@ class Micro(Exclusive, kind="micro"):
         return float(-(-numel // workers))
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """What reaches the threshold in each worker's part; everyone's values there are sent."""
+        """Elements at or above the threshold in each worker's part; all workers send their values there."""
         workers, t, k = block.workers, block.iteration, self.wanted(block.numel)
         bounds = self.parts(block, state)
         threshold = self._threshold(state, k)
@@ -102,7 +103,7 @@ class Micro(Exclusive, kind="micro"):
         return float(state["threshold"]) * factor
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """K = k for any n (at least one index per worker); how workers' gradients overlap does not matter."""
+        """K = k for any n (at least one index per worker) and for any overlap of the workers' gradients."""
         d, scanned = float(bucket.numel), self.busiest(bucket.numel, workers)
         union = min(d, max(float(self.wanted(bucket.numel)), workers))
         mean = union / workers
@@ -110,7 +111,7 @@ class Micro(Exclusive, kind="micro"):
         return Selection(alike(workers, mean), union, largest, self.target(bucket.numel), scanned)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Packing, residual add over d; absolute value, compare and compaction over the busiest part alone."""
+        """Packing and residual add over d; absolute value, compare and compaction over the largest part."""
         whole = (float(bucket.numel),)
         pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
         scanned = selection.scanned or self.busiest(bucket.numel, workers)
@@ -122,7 +123,7 @@ class Micro(Exclusive, kind="micro"):
 
 
 def at(union: Mask, u: Values) -> Values:
-    """u (n, m) where `union` (m,), 0 elsewhere; the union is small, so that picking beats masking."""
+    """u (n, m) at the coordinates in `union` (m,), 0 elsewhere; fast for a small union."""
     sent = np.zeros_like(u)
     where = np.flatnonzero(union)
     sent[:, where] = u[:, where]
@@ -130,7 +131,7 @@ def at(union: Mask, u: Values) -> Values:
 
 
 def even_bounds(numel: int, parts: int) -> Ints:
-    """Bounds (parts + 1,) of `numel` elements cut into equal parts; the first ones take what is left over.
+    """Bounds (parts + 1,) of `numel` elements cut into equal parts; the first parts are longer by one if needed.
 
     >>> even_bounds(11, 3).tolist()
     [0, 4, 8, 11]

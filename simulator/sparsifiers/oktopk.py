@@ -1,4 +1,4 @@
-"""Ok-Topk: a near-optimal sparse all-reduce of reused thresholds."""
+"""Ok-Topk: a sparse all-reduce with almost the least traffic, by thresholds that are used several times."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_c
 
 
 class OkTopK(LocalSelection, kind="oktopk"):
-    """Ok-Topk: local and global Top-k by thresholds that are exact now and then and nudged in between.
+    """Ok-Topk: local and global Top-k by thresholds that are exact every few iterations and adjusted in between.
 
     1. Local: every `interval` iterations the threshold is the k-th magnitude of u. In between it is raised by 3 %, at
-       most five times, while more than 4k/3 exceed it. |u| > threshold is selected (strictly, so k-1 right after).
-    2. Split and reduce: n regions, worker i sums region i; each sends (int32 index, fp32 value) pairs to the owners,
-       2 k_i (n-1)/n elements. Every `repartition` iterations the boundaries are the mean over workers of the positions
-       that halve, third, ... the worker's own selection, so that regions are equally full.
-    3. Global: every `interval` iterations exactly the k largest sums survive, and the smallest is the new global
-       threshold; in between the sums above it survive. Balance, then all-gather of the K survivors: 2K (n-1)/n
-       elements, and at most as much again to balance. The bound in all is 6k (n-1)/n elements; 2k (n-1)/n is optimal.
-    4. Both thresholds are nudged: local / `nudge` below 2k/3 and * `nudge` above 5k/4 selected; global / and
-       * `global_nudge` outside 2k/3 to 4k/3.
+       most five times, while more than 4k/3 elements exceed it. |u| > threshold is selected (k-1 with an exact one).
+    2. Split and reduce: there are n regions, and worker i sums region i. Each worker sends pairs (int32 index, fp32
+       value) to the owners, 2 k_i (n-1)/n elements. Every `repartition` iterations the boundaries become the mean over
+       workers of the positions that split the worker's own selection evenly, so that regions are equally full.
+    3. Global: every `interval` iterations the k largest sums survive, and the smallest of them is the new global
+       threshold; in between, the sums above it survive. Then balance, and all-gather of the K survivors: 2K (n-1)/n
+       elements, and at most as many again to balance. The bound is 6k (n-1)/n elements; 2k (n-1)/n would be optimal.
+    4. Both thresholds are adjusted: the local one is divided by `nudge` if fewer than 2k/3 were selected and multiplied
+       by it if more than 5k/4 were; the global one likewise by `global_nudge`, outside 2k/3 to 4k/3.
 
-    Own choices among the survivors leave the residual, the rest stays (Li and Hoefler, PPoPP 2022; constants of
-    Shigangli/Ok-Topk's VGG, without its 512 dense iterations at the start; its BERT uses an interval of 128 and 1.025).
-    From an empty residual K overshoots for the first two intervals or so, as sums outgrow the first global threshold
-    (on normal gradients to 5k and more); it settles near 1.2k.
+    Own selected elements among the survivors are cleared from the residual; the rest stays (Li and Hoefler, PPoPP 2022;
+    constants of the VGG example in Shigangli/Ok-Topk, without its 512 dense iterations at the start; its BERT example
+    has an interval of 128 and 1.025). With an empty residual, K is too high for about the first two intervals, since
+    sums grow above the first global threshold (with normal gradients to 5k and more); it settles near 1.2k.
 
-    The k_i need not be below K: what was selected is dropped globally. Thresholds span the whole bucket. Regions are
-    taken as balanced in the exchange; `region_imbalance` in the detail says what they are. No form with servers.
+    A k_i may be above K, since selected elements are dropped globally. Thresholds are for the whole bucket. The
+    exchange takes regions as balanced; `region_imbalance` in the detail says how balanced they are. There is no form
+    with servers.
     """
 
     drops_globally: ClassVar[bool] = True
@@ -59,14 +60,14 @@ class OkTopK(LocalSelection, kind="oktopk"):
             if exact:
                 local[worker] = np.partition(magnitudes, m - k)[m - k]
             else:
-                local[worker], tries = raised(magnitudes, local[worker], k)
+                local[worker], tries = raise_threshold(magnitudes, local[worker], k)
                 scans = max(scans, 1 + tries)
             index = np.flatnonzero(magnitudes > np.float32(local[worker]))
             chosen[worker, index] = True
             counts[worker] = len(index)
             sums[index] += values[index]
         if block.iteration % self.repartition == 0 or "boundaries" not in state:
-            state["boundaries"] = boundaries(chosen, block.coordinate, block.numel)
+            state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel)
         state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
         state["local"] = np.where(counts > 5 * k / 4, local * self.nudge, state["local"])
         final = self._survivors(sums, k, exact, state)
@@ -96,12 +97,12 @@ class OkTopK(LocalSelection, kind="oktopk"):
         return final
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker and K = k, which the thresholds are steered to; two passes: a check and the selection."""
+        """k of every worker and K = k, the aim of the thresholds; two passes: a check and the selection."""
         k = float(self.counts(bucket).sum())
         return Selection(alike(workers, k), k, k, self.target(bucket.numel), passes=2.0)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add, scans, and the exact top-k's share of one iteration in `interval`."""
+        """Residual add, scans, and 1/`interval` of an exact top-k."""
         d = float(bucket.numel)
         scanned = (selection.scanned or d) * selection.passes
         return [
@@ -111,7 +112,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Sizes and pairs to the owners of the regions, sums, global threshold, sizes and survivors to all."""
+        """Sizes and pairs to the owners of the regions, sums, global threshold; then sizes and survivors to all."""
         if style == "push_pull":
             raise refuse(self.kind, "push and pull", "every worker owns a region: use topology ring, tree or nccl")
         pair, sent, survivors = VALUE_BYTES + INDEX_BYTES, float(selection.selected.mean()), selection.aggregated
@@ -127,8 +128,8 @@ class OkTopK(LocalSelection, kind="oktopk"):
         ]
 
 
-def raised(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
-    """The threshold, 3 % higher as often as more than 4k/3 exceed it (five times at most), and how often it looked."""
+def raise_threshold(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
+    """The threshold, raised by 3 % at most five times while more than 4k/3 exceed it, and the number of checks."""
     above = magnitudes[magnitudes > np.float32(threshold)]
     for tries in range(1, 6):
         if len(above) <= 4 * k // 3:
@@ -138,8 +139,8 @@ def raised(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
     return threshold, 5
 
 
-def boundaries(chosen: np.ndarray, coordinate: Ints, numel: int) -> Ints:
-    """Where regions 1..n-1 begin, (n-1,): the mean over workers of the positions that split its own choice evenly."""
+def region_boundaries(chosen: np.ndarray, coordinate: Ints, numel: int) -> Ints:
+    """Where regions 1..n-1 begin (n-1,): the mean over workers of the positions that split their selections evenly."""
     n = len(chosen)
     own = np.empty((n, n - 1), dtype=np.int64)
     for worker, mask in enumerate(chosen):

@@ -1,4 +1,4 @@
-"""OmniReduce: Top-k gradients sent as non-zero blocks."""
+"""OmniReduce: Top-k gradients, sent as blocks with at least one non-zero element."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from simulator.sparsifiers.base import LocalSelection, Style, per_call
 class OmniReduce(LocalSelection, kind="omnireduce"):
     """OmniReduce: only blocks with a non-zero gradient travel, without indices, after a Top-k of `density`.
 
-    The bucket is cut into blocks of b = 256 elements; a worker pushes its non-zero blocks to aggregators and pulls the
-    union of everyone's (Fei et al., SIGCOMM 2021). Selected k_i and aggregated K count what travels: all elements of
-    non-zero blocks, so the selected density is far above `density` (Zen, OSDI'25: 5 % Top-k of OPT-2.7B gradients, more
-    than 30 % sent). Error feedback is Top-k's; the zeros that fill up the blocks carry nothing.
+    The bucket is cut into blocks of b = 256 elements. A worker pushes its non-zero blocks to aggregators and pulls the
+    union of the blocks of all workers (Fei et al., SIGCOMM 2021). Selected k_i and aggregated K count all elements of
+    non-zero blocks, so that the selected density is far above `density` (Zen, OSDI'25: with a Top-k of 5 % of OPT-2.7B
+    gradients, more than 30 % are sent). Error feedback is that of Top-k.
 
     With servers: push 4 k_i, pull 4 K bytes. Among peers each worker aggregates 1/n of the bucket: (n-1)/n 4 (k_i + K)
-    bytes. Aggregators are taken to be evenly loaded; `skewness` in the detail (densest of n even parts over the mean)
-    says how far from it the gradients are.
+    bytes. Aggregators are taken as evenly loaded; `skewness` in the detail, the largest load of n even parts over the
+    mean, says how even the gradients are.
 
-    In closed form the share of non-zero blocks is the beta-binomial law inside a block, 1 - (1 - density)^b for
-    scattered gradients (`clustering` empty); a small `clustering` puts non-zeros side by side (1.22: 5 % fill 30 % of
-    the blocks). The overlap law of the workers then holds for blocks. Replay on sampled coordinates makes blocks of b
-    held ones: exact for scattered gradients, too many blocks where clusters are narrower than that.
+    In closed form the share of non-zero blocks follows the beta-binomial law inside a block: 1 - (1 - density)^b for
+    scattered gradients (`clustering` empty). With a small `clustering`, non-zero elements are close together (1.22:
+    5 % are in 30 % of the blocks). The overlap law of the workers then holds for blocks. A replay on sampled
+    coordinates makes blocks of b held coordinates: exact for scattered gradients, too many blocks for clusters that are
+    narrower.
 
     - `block_size`: b, elements of a block.
     """
@@ -39,7 +40,7 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     clustering: float | None = Field(default=None, gt=0)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Top-k, and the blocks that it touches."""
+        """The Top-k, and the blocks that contain its elements."""
         top = self.top(u, block)
         starts = np.arange(0, u.shape[1], self.block_size)
         touched = np.logical_or.reduceat(top, starts, axis=1)
@@ -48,7 +49,7 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         return Choice(np.repeat(touched, sizes, axis=1), np.where(top, u, 0), detail=detail)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Elements in non-zero blocks, unit by unit, and of those in anyone's."""
+        """Elements in the non-zero blocks of a worker and of all workers, unit by unit."""
         clustering = INDEPENDENT if self.clustering is None else self.clustering
         selected = union = 0.0
         for n, k in zip(self.units(bucket), self.counts(bucket).tolist(), strict=True):
@@ -60,12 +61,12 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         return Selection(alike(workers, selected), union, selected, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Top-k with error feedback, then one pass that marks the non-zero blocks, and their copy."""
+        """Top-k with error feedback, one pass that marks the non-zero blocks, and a copy of them."""
         d, sent = float(bucket.numel), float(selection.selected.mean())
         return [*self.topk_kernels(bucket), per_call("norm", (d,), 1), per_call("copy", (sent,), 1)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Push and pull of blocks; among peers everyone is the aggregator of one part."""
+        """Push and pull of blocks; among peers every worker is the aggregator of one part."""
         sent, union = float(selection.selected.mean()), selection.aggregated
         write = per_call("copy", (union,), 1, "combine")
         if style == "push_pull":
@@ -79,7 +80,7 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
 
 
 def skewness(chosen: Mask, block: Block) -> float:
-    """Elements in the fullest of n even parts of the bucket, over the mean, worker 0's choice (Zen, definition 5)."""
+    """Selected elements of worker 0 in the fullest of n even parts of the bucket, over the mean (Zen, definition 5)."""
     part = block.coordinate[chosen[0]] * block.workers // block.numel
     filled = np.bincount(part, weights=block.weight[chosen[0]], minlength=block.workers)
     return float(filled.max() / filled.mean()) if filled.any() else 1.0

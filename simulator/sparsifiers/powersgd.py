@@ -23,18 +23,18 @@ class PowerSGD(Compressor, kind="powersgd"):
     """PowerSGD: one step of power iteration gives each matrix as P Q^T of rank r, summed by all-reduce.
 
     For a matrix M (a, b): P = mean M_i Q by all-reduce, P orthogonalised, Q = mean M_i^T P by a second all-reduce that
-    waits for the first, and every worker decodes P Q^T; what that misses of its own M_i stays behind (Vogels et al.,
-    NeurIPS 2019). Q starts from the last iteration's (`warm_start`), at first from a Gaussian of the shared seed.
-    2(n-1)/n 4 sum r (a + b) bytes in all, whatever the gradients. A tensor is (first dimension, all others); one of a
-    single dimension, or whose factors would not be smaller than itself, is summed densely, without residual.
+    waits for the first, and every worker decodes P Q^T; the difference to its own M_i stays in the residual (Vogels et
+    al., NeurIPS 2019). Q starts from the last iteration's (`warm_start`), at first from a Gaussian of the shared seed.
+    In total 2(n-1)/n 4 sum r (a + b) bytes, for any gradients. A tensor is a matrix of its first dimension times all
+    others. A tensor of one dimension, or whose factors would not be smaller, is summed densely, without residual.
 
-    Replay takes the shapes that the gradients come with. Without them, as in the closed form, a tensor of n elements
-    has the shape in `matrices` with a b = n, or else a is the largest divisor of n up to sqrt(n): the least traffic.
-    A convolution or a vocabulary is longer: state it. On a sample, the entries not held count as 0: counts and traffic
-    stand, but the energy that is kept is too low.
+    A replay uses the shapes of the gradients. Without them, as in the closed form, a tensor of n elements has the shape
+    in `matrices` with a b = n; if there is none, a is the largest divisor of n up to sqrt(n), which is the least
+    traffic. Give the shapes of convolutions and vocabularies, which are longer. On a sample of coordinates the missing
+    entries count as 0: counts and traffic are right, but too little of the gradient's energy is kept.
 
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
-    - `seed`: of Q at the start.
+    - `seed`: of Q in the first iteration.
     """
 
     rank: int = Field(default=4, ge=1)
@@ -68,13 +68,13 @@ class PowerSGD(Compressor, kind="powersgd"):
         return Choice(np.ones(u.shape, dtype=bool), sent, detail=self._elements(shapes, block.numels))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Everything, by the shapes that are known or assumed."""
+        """All elements, with the shapes that are known or assumed."""
         d = float(bucket.numel)
         detail = self._elements(self._shapes(bucket.pieces), bucket.pieces)
         return Selection(alike(workers, d), d, d, d, detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add where errors are fed back, and M Q: a call per matrix."""
+        """Residual add (with error feedback), and M Q: one call per matrix."""
         areas = self._areas(bucket)
         if not areas:
             return []
@@ -84,25 +84,27 @@ class PowerSGD(Compressor, kind="powersgd"):
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One-dimensional tensors, then P; orthogonalise and M^T P; then Q; then P Q^T and the residual.
 
-        Gram-Schmidt goes column by column, four calls each.
+        Gram-Schmidt takes four calls per column.
         """
         shapes = self._shapes(bucket.pieces)
         parts = self._elements(shapes, bucket.pieces) | selection.detail
-        travel = [_summed(VALUE_BYTES * parts[name], style) for name in ("dense", "p", "q")]
+        dense, p, q = (
+            [sum_step(VALUE_BYTES * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
+        )
         areas = self._areas(bucket)
         if not areas:
-            return travel[0]
+            return dense
         columns = tuple(
             float(a * (min(self.rank, a, b) - done))
             for a, b in filter(None, shapes)
             for done in range(min(self.rank, a, b))
         )
         return [
-            *travel[0],
-            *travel[1],
+            *dense,
+            *p,
             per_call("elementwise", columns, 4, "combine"),
             per_call("matmul", areas, 1, "combine"),
-            *travel[2],
+            *q,
             per_call("matmul", areas, 1, "combine"),
             *([per_call("residual_clear", areas, 1, "combine")] if self.error_feedback else []),
         ]
@@ -112,7 +114,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         return tuple(float(n) for n, shape in zip(bucket.pieces, shapes, strict=True) if shape)
 
     def _shapes(self, numels: tuple[int, ...], known: tuple[tuple[int, ...], ...] = ()) -> list[Matrix | None]:
-        """The matrix that each tensor is factored as; None where it is summed densely."""
+        """The matrix shape of each tensor; None if it is summed densely."""
         stated = {a * b: (a, b) for a, b in self.matrices}
         made = []
         for i, n in enumerate(numels):
@@ -125,19 +127,13 @@ class PowerSGD(Compressor, kind="powersgd"):
         return made
 
     def _elements(self, shapes: list[Matrix | None], numels: tuple[int, ...]) -> dict[str, float]:
-        """Elements of all P, of all Q, and of what is summed densely."""
+        """Elements of all P, of all Q, and of all tensors that are summed densely."""
         matrices = [shape for shape in shapes if shape]
         return {
             "p": float(sum(a * min(self.rank, a, b) for a, b in matrices)),
             "q": float(sum(b * min(self.rank, a, b) for a, b in matrices)),
             "dense": float(sum(n for n, shape in zip(numels, shapes, strict=True) if shape is None)),
         }
-
-
-def _summed(nbytes: float, style: Style) -> list[Step]:
-    if not nbytes:
-        return []
-    return [sum_step(nbytes, style)]
 
 
 @lru_cache(maxsize=4096)

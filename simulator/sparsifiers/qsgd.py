@@ -1,4 +1,4 @@
-"""QSGD: a norm per 128 elements, and a randomly rounded level for each."""
+"""QSGD: one norm per 128 elements, and a randomly rounded level for each element."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class QSGD(Compressor, kind="qsgd"):
     Each tensor is cut into buckets of `bucket_size`; an element u of a bucket with 2-norm N is sent as
     sign(u) N l / s, where l is s |u| / N rounded up with a chance equal to its fractional part, so that its mean is u
     (Alistarh et al., NeurIPS 2017; buckets, int8 and the all-gather as in GRACE, ICDCS 2021). s = `levels` < 128.
-    Payloads of different norms can't be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has
-    no error feedback: the rounding is unbiased. Kernels are priced as fused, with the calls of GRACE's PyTorch code.
-    On a sample of coordinates a bucket's norm is estimated from those that it holds.
+    Payloads of different norms cannot be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has
+    no error feedback, since the rounding is unbiased. Times are those of fused kernels, with as many calls as GRACE's
+    PyTorch code. On a sample of coordinates, the norm of a bucket is estimated from the coordinates held.
 
-    - `seed`: of the rounding.
+    - `seed`: of the random rounding.
     """
 
     levels: int = Field(default=127, ge=1, le=127)
@@ -33,7 +33,7 @@ class QSGD(Compressor, kind="qsgd"):
     seed: int = Field(default=0, ge=0)
 
     def quantised(self, u: Values, block: Block) -> Values:
-        """Norm times level / s, a few thousand buckets at a time so that they stay in the cache."""
+        """Norm times level / s, for a few thousand buckets at a time, which fit into the cache."""
         starts = self._starts(block)
         ends = np.append(starts[1:], u.shape[1])
         sent = np.empty_like(u)
@@ -57,14 +57,14 @@ class QSGD(Compressor, kind="qsgd"):
         level *= self.levels
         low = np.floor(level)
         low += rng.random(len(values), dtype=np.float32) < level - low
-        # float32 may round |u| / norm of a lone element to just above 1
+        # float32 may round |u| / norm of a single element to slightly more than 1
         np.minimum(low, self.levels, out=low)
         low *= norms / np.float32(self.levels)
         signed: Values = np.copysign(low, values)
         return signed
 
     def _starts(self, block: Block) -> Ints:
-        """Where each bucket begins among the coordinates held; buckets begin anew with every tensor."""
+        """Where each bucket begins among the coordinates held; every tensor begins a new bucket."""
         first = np.cumsum([0, *block.numels[:-1]])
         bucket = (block.coordinate - first[block.piece]) // self.bucket_size
         change = (np.diff(bucket) != 0) | (np.diff(block.piece) != 0)
@@ -72,7 +72,7 @@ class QSGD(Compressor, kind="qsgd"):
         return np.concatenate([first_held, np.flatnonzero(change) + 1]).astype(np.int64)
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
-        """A byte per element; a norm per started bucket."""
+        """A byte per element; a norm per bucket."""
         return float(sum(pieces)), float(SCALE_BYTES * sum(-(-n // self.bucket_size) for n in pieces))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:

@@ -13,10 +13,10 @@ from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, pe
 
 
 class RandomK(LocalSelection, kind="randomk"):
-    """Random-k: k = density * n coordinates drawn uniformly, no look at the values (Stich et al. 2018).
+    """Random-k: k = density * n coordinates drawn uniformly, whatever their values (Stich et al. 2018).
 
-    With `shared_seed` all workers draw the same coordinates, so k values are all-reduced, no index travels and K = k;
-    without it the exchange is Top-k's, and K follows independence.
+    With `shared_seed` all workers draw the same coordinates: k values are all-reduced, no index travels, and K = k.
+    Without it the exchange is that of Top-k, and workers select independently.
 
     - `seed`: of the draws.
     """
@@ -25,13 +25,13 @@ class RandomK(LocalSelection, kind="randomk"):
     seed: int = Field(default=0, ge=0)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """K = k with a shared seed; independent draws otherwise, whatever the gradients."""
+        """K = k with a shared seed, otherwise independent draws, for any gradients."""
         drawn = super().expect(bucket, workers, float("inf"))
         k = drawn.largest
         return Selection(drawn.selected, k if self.shared_seed else drawn.aggregated, k, drawn.target)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """k coordinates of each unit, drawn anew every iteration; the same for all workers with a shared seed."""
+        """k coordinates of each unit, drawn in every iteration; equal for all workers with a shared seed."""
         chosen = np.zeros(u.shape, dtype=bool)
         for worker in range(1 if self.shared_seed else block.workers):
             rng = np.random.default_rng([self.seed, block.iteration, worker])
@@ -51,7 +51,7 @@ class RandomK(LocalSelection, kind="randomk"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-reduce of k values with a shared seed, pairs otherwise."""
+        """All-reduce of k values with a shared seed, otherwise pairs."""
         units = len(self.units(bucket))
         if not self.shared_seed:
             return pairs_gathered(selection, bucket, units, workers, style)

@@ -16,31 +16,31 @@ from simulator.sparsifiers.estimated import EstimatedThreshold
 
 
 class RedSync(EstimatedThreshold, kind="redsync"):
-    """RedSync: bisection between the mean and the largest magnitude, until k to 2k elements lie above.
+    """RedSync: bisection between the mean and the largest magnitude, until k to 2k elements are above.
 
-    threshold = mean|u| + r (max|u| - mean|u|), r in [0, 1]. The middle r is tried, one pass over the unit each: the
-    search stops with a count strictly between k and 2k; below k/2 it goes on in the lower half, otherwise in the upper
-    one; it ends when the interval is no wider than `tolerance` (Fang et al. 2019, 1808.04357; as released in
-    GaussianK-SGD, tolerance 0.2, so at most three passes). Then the last count stands, whatever it is: a count from k/2
-    to k sends the released search upwards, and k = 1 has no count strictly between. Nothing exceeds the mean of equal
-    magnitudes, so a tensor of one element is never sent. `converged` in the detail is the share of units that stopped
-    inside. The closed form takes the middle of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest
-    count.
+    threshold = mean|u| + r (max|u| - mean|u|), r in [0, 1]. Each pass over the unit tries the middle of the interval of
+    r. The search stops at a count strictly between k and 2k; for a count below k/2 it continues in the lower half, for
+    other counts in the upper half. It ends when the interval is no wider than `tolerance` (Fang et al. 2019,
+    1808.04357; as released in GaussianK-SGD, with a tolerance of 0.2 and therefore at most three passes). Then the last
+    count is used, whatever it is: for counts from k/2 to k the released search goes up, and for k = 1 there is no count
+    strictly between. If all magnitudes are equal, none exceeds the mean, so that a tensor of one element is never sent.
+    `converged` in the detail is the share of units that stopped between k and 2k. The closed form takes the geometric
+    mean of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest count.
     """
 
     tolerance: float = Field(default=0.2, ge=1e-6, lt=1)
 
     def counts(self, bucket: Bucket) -> Floats:
-        """sqrt(2) k of each unit: the middle of k and 2k."""
+        """sqrt(2) k of each unit: the geometric mean of k and 2k."""
         middle: Floats = np.minimum(np.array(self.units(bucket), dtype=float), math.sqrt(2.0) * super().counts(bucket))
         return middle
 
     def passes(self) -> int:
-        """Most passes: halvings of [0, 1] until it is no wider than the tolerance."""
+        """The largest number of passes: halvings of [0, 1] until it is no wider than the tolerance."""
         return math.ceil(-math.log2(self.tolerance))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Counts as `counts` says, after every pass."""
+        """The counts of `counts`, after all passes."""
         return dataclasses.replace(super().expect(bucket, workers, concentration), passes=float(self.passes()))
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:

@@ -17,14 +17,15 @@ from simulator.sparsifiers.threshold import Threshold
 
 
 class Sage(Threshold, kind="sage"):
-    """SAGE: a hard threshold, scaled before every scan so that the density stays near its target.
+    """SAGE: a hard threshold that is scaled before every scan, so that the density stays near its target.
 
-    Every worker keeps its own threshold, 1/(2 sqrt(k)) at first. From the second iteration on it is multiplied by
-    alpha beta gamma: alpha = the mean of s sampled |u| over that of the iteration before, s = d / (1 + 0.05^2 d), about
-    400; beta = 2 / (1 + exp(density - e)), with e the density that alpha * threshold would select, which one extra scan
-    counts; gamma = 0.95 where e < density/10, 1.05 where e > 10 density, else 1 (Yoon and Oh, SAGE, 2023; released
-    with kljp/sage). beta and gamma act slowly, so the density drifts between a tenth and ten times the target, while
-    alpha takes up any change of scale. Exchange and closed form are the hard threshold's, with two passes.
+    Every worker has its own threshold, at first 1/(2 sqrt(k)). From the second iteration on it is multiplied by alpha
+    beta gamma: alpha is the mean of s sampled |u| over that of the iteration before, with s = d / (1 + 0.05^2 d), about
+    400; beta = 2 / (1 + exp(density - e)), with e the density that alpha * threshold would select, counted in an extra
+    scan; gamma = 0.95 if e < density/10, 1.05 if e > 10 density, otherwise 1 (Yoon and Oh, SAGE, 2023; released with
+    kljp/sage). beta and gamma act slowly, so that the density drifts between a tenth of the target and ten times the
+    target; alpha follows any change of scale. Exchange and closed form are those of the hard threshold, with two
+    passes.
 
     - `seed`: of the samples.
     """
@@ -32,11 +33,11 @@ class Sage(Threshold, kind="sage"):
     seed: int = Field(default=0, ge=0)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """The hard threshold's counts, scanned twice."""
+        """The counts of the hard threshold, with two scans."""
         return dataclasses.replace(super().expect(bucket, workers, concentration), passes=2.0)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """All |u| at or above each worker's own threshold, once that is scaled."""
+        """All |u| at or above each worker's own threshold, after scaling."""
         first = "thresholds" not in state
         initial = self.threshold or 1.0 / (2.0 * math.sqrt(max(1.0, self.target(block.numel))))
         thresholds = np.full(len(u), initial) if first else state["thresholds"].copy()
@@ -46,7 +47,7 @@ class Sage(Threshold, kind="sage"):
             magnitudes = np.abs(values)
             if not first:
                 before = float(state["sampled_means"][worker])
-                # Without a mean there is no ratio: the threshold then waits for the next gradients.
+                # Without a mean there is no ratio; the threshold is then scaled with the next gradients.
                 alpha = float(means[worker]) / before if before > 0 and means[worker] > 0 else 1.0
                 seen = magnitudes >= float(thresholds[worker] * alpha)
                 exam = float(block.weight[seen].sum()) / block.numel
@@ -60,7 +61,7 @@ class Sage(Threshold, kind="sage"):
         return Choice(chosen, np.where(chosen, u, 0), passes=1.0 if first else 2.0, detail=detail)
 
     def _sampled_mean(self, values: Values, block: Block, worker: int) -> float:
-        """Mean of |u| at coordinates drawn with replacement, each as often as the elements that it stands for."""
+        """Mean of |u| at coordinates drawn with replacement, with chances in proportion to their weights."""
         rng = np.random.default_rng([self.seed, block.iteration, worker])
         s = self.samples(block.numel)
         if block.sampled:
@@ -79,7 +80,7 @@ class Sage(Threshold, kind="sage"):
         return max(1, int(numel / (1.0 + numel * 0.05 * 0.05)))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add; the sample's mean; two scans, of which the second is the hard threshold's; clear."""
+        """Residual add; mean of the sample; two scans, the second as for the hard threshold; clear."""
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))
         sample = (float(self.samples(bucket.numel)),)

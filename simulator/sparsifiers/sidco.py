@@ -21,22 +21,24 @@ from simulator.sparsifiers.estimated import EstimatedThreshold, scans
 class Sidco(EstimatedThreshold, kind="sidco"):
     """SIDCo: a threshold from a distribution fitted to the magnitudes, and fitted again to those above it.
 
-    Stage 1 fits x = |u| / ||u|| and puts the threshold where the fit leaves r1 = `first_ratio` (density, with one
-    stage). Each of the other M - 1 stages fits what lies above the last threshold, from its minimum on, and leaves
-    r = (density / r1)^(1/(M-1)) of it. With mean a and variance v of what is fitted, the thresholds are
+    Stage 1 fits x = |u| / ||u|| and sets the threshold such that, by the fit, a share r1 = `first_ratio` is above it
+    (with one stage: density). Each of the other M - 1 stages fits the elements above the last threshold, less their
+    minimum, and leaves r = (density / r1)^(1/(M-1)) of them. With mean a and variance v of the fitted values, the
+    thresholds are
 
     - `exponential`: -a ln r;
     - `pareto`: s (1 - r^c) / c, s = a (a^2/v + 1) / 2, c = (a^2/v - 1) / 2;
     - `gamma`: first stage b gammaincinv(A, 1 - r), A = (3 - l + sqrt((l-3)^2 + 24 l)) / (12 l), b = a / A,
       l = ln a - mean(ln x); the stages after it are generalised Pareto.
 
-    The last threshold selects in one final scan. Every `interval` iterations, a mean of selected/asked above
-    1 + `slack` takes a stage away and one below 1 - `slack` adds one, within [1, log2(1/density)] (Abdelmoniem et al.,
-    MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count both the shrinking scans and the final one, in
-    lengths of the unit. The closed form is k after `stages` stages. Pairs are gathered at the largest count.
+    The last threshold selects in a final scan. Every `interval` iterations the mean ratio of selected to wanted
+    elements is checked: above 1 + `slack`, one stage less; below 1 - `slack`, one more; within [1, log2(1/density)]
+    (Abdelmoniem et al., MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count the scans of ever fewer
+    elements and the final one, as multiples of the unit's length. The closed form is k after `stages` stages. Pairs are
+    gathered at the largest count.
 
-    - `distribution`: which of them is fitted.
-    - `adapt`: whether stages come and go.
+    - `distribution`: that is fitted.
+    - `adapt`: whether the number of stages changes.
     """
 
     distribution: Literal["exponential", "gamma", "pareto"] = "exponential"
@@ -47,7 +49,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
     slack: float = Field(default=0.2, gt=0, lt=1)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k everywhere; passes of `stages` stages whose fits hold."""
+        """k of every worker; the passes of `stages` stages with exact fits."""
         passes, left = 1.0, 1.0
         stages, later = self._ratios(self.stages)
         for stage in range(stages - 1):
@@ -56,13 +58,13 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         return dataclasses.replace(super().expect(bucket, workers, concentration), passes=passes)
 
     def _ratios(self, stages: int) -> tuple[int, float]:
-        """Stages that are worth doing, and the ratio of each after the first."""
+        """The number of stages (1 if the density is high), and the ratio of each stage after the first."""
         if stages == 1 or self.density >= self.first_ratio:
             return 1, 1.0
         return stages, (self.density / self.first_ratio) ** (1.0 / (stages - 1))
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """All |u| above the last stage's threshold; the number of stages follows each unit of each worker."""
+        """All |u| above the threshold of the last stage; each unit of each worker has its own number of stages."""
         shape = (len(u), len(block.units(self.granularity)))
         known: dict[str, Any] = state.get("stages") or {
             "stages": np.full(shape, self.stages),
@@ -88,7 +90,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         return choice
 
     def _staged(self, values: Values, stages: int) -> tuple[Mask, float]:
-        """Mask of one unit and the passes over it."""
+        """The mask of one unit, and the passes over it."""
         magnitudes = np.abs(values)
         if not magnitudes.any():
             return magnitudes > 0, 1.0
@@ -107,12 +109,12 @@ class Sidco(EstimatedThreshold, kind="sidco"):
 
     @staticmethod
     def _threshold(x: Values | Floats, ratio: float, distribution: str) -> float:
-        """Where the fit of x (m,), all at least 0, leaves `ratio` of it above."""
+        """The threshold above which, by the fit of x (m,) >= 0, a share `ratio` of the values is."""
         mean, log_ratio = float(np.mean(x, dtype=float)), math.log(ratio)
         if distribution == "exponential":
             return -mean * log_ratio
         if distribution == "gamma":
-            # The only place where the norm does not cancel: an epsilon keeps the logarithm of zeros finite.
+            # Only here the norm does not cancel; an epsilon keeps the logarithm of zeros finite.
             norm = math.sqrt(float(np.square(x, dtype=float).sum()))
             scaled = (x / np.float32(norm)).astype(np.float32) + np.float32(sys.float_info.epsilon)
             logs = math.log(mean / norm) - float(np.mean(np.log(scaled), dtype=float))
@@ -129,10 +131,10 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         return -scale * (math.expm1(shape * log_ratio) / shape if shape else log_ratio)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add; norm, scaling and fit; the stages' scans with the fits of what lies above; gather and clear."""
+        """Residual add; norm, scaling and fit; the scans and fits of the stages; gather and clear."""
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))
-        # Sets after the first stage's shrink so fast that the first one stands for their fits.
+        # Later stages fit so few elements that only the first set is counted.
         staged = tuple(self.first_ratio * min(1.0, selection.passes - 1.0) * n for n in units)
         return [
             per_call("residual_add", units, 1),

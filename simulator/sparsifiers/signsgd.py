@@ -11,13 +11,13 @@ from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 
 
 class SignSGD(Compressor, kind="signsgd"):
-    """signSGD: the sign of every element, one bit each; workers vote, or errors are fed back.
+    """signSGD: the sign of every element, one bit each, with majority vote or with error feedback.
 
-    Plain (Bernstein et al., ICML 2018): signs by all-gather, (n-1) d/8 bytes, and each worker takes the majority; with
-    servers they vote, so d/8 bytes go up and d/8 come down. No magnitude travels, the learning rate stands for it:
-    `sent` carries mean |u| of the tensor, which loses least. With `error_feedback` (EF-signSGD, Karimireddy et al.,
-    ICML 2019) that mean does travel, 4 bytes per tensor, and what the sum lacks comes back; servers then return fp32.
-    A sign of 0 counts as +. GRACE (ICDCS 2021) spends a byte on every sign; here they are packed, eight to the byte.
+    Plain (Bernstein et al., ICML 2018): signs by all-gather, (n-1) d/8 bytes, and each worker takes the majority. With
+    servers, the servers vote: d/8 bytes are pushed and d/8 pulled. No magnitude travels, since the learning rate
+    replaces it; `sent` holds mean |u| of the tensor, which has the smallest error. With `error_feedback` (EF-signSGD,
+    Karimireddy et al., ICML 2019) this mean travels, too, 4 bytes per tensor, and servers return fp32. The sign of 0 is
+    +. GRACE (ICDCS 2021) sends a byte per sign; here eight signs are packed into a byte.
     """
 
     def quantised(self, u: Values, block: Block) -> Values:
@@ -34,7 +34,7 @@ class SignSGD(Compressor, kind="signsgd"):
         return sent
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
-        """A bit per element, packed over the bucket; with error feedback a scale per tensor."""
+        """A bit per element, packed over the bucket; with error feedback also a scale per tensor."""
         scales = float(SCALE_BYTES * len(pieces)) if self.error_feedback else 0.0
         return packed(sum(pieces), 1), scales
 
@@ -43,7 +43,7 @@ class SignSGD(Compressor, kind="signsgd"):
         return super().pulled(pieces) if self.error_feedback else packed(sum(pieces), 1)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Sign and packing (four calls per tensor); with error feedback mean |u| too (two)."""
+        """Sign and packing (four calls per tensor); with error feedback also mean |u| (two calls)."""
         units = tuple(float(n) for n in bucket.pieces)
         scale = [per_call("norm", units, 2)] if self.error_feedback else []
         return [*self.before(bucket), *scale, per_call("quantise", units, 4)]

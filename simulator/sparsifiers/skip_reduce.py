@@ -15,18 +15,17 @@ from simulator.units import Fraction
 
 
 class SkipReduce(Dense, kind="skip_reduce"):
-    """SkipReduce: dense ring all-reduce whose reduce-scatter starts s steps late, so each sum lacks s workers.
+    """SkipReduce: dense ring all-reduce without the first s reduce-scatter steps, so that each sum lacks s workers.
 
     With n workers the gradient is cut into n even chunks; n-1-s reduce-scatter rounds and n-1 all-gather rounds of
     S/n bytes remain, (2(n-1) - s) / (2(n-1)) of the dense time: 10/14 = 0.714 for n = 8, s = 4. Chunk c, completed by
-    worker c - shift, contains n-s contributions; the workers that follow its owner on the ring are left out. `shift` is
-    drawn anew every iteration, so that all lose alike. No indices, no selection, no residual: what is skipped is lost
-    (Kasan, Abts, Choi and Kim, MICRO 2025; hanskasan/SkipReduce-2.0).
+    worker c - shift, contains n-s contributions; the workers after its owner on the ring are left out. `shift` is drawn
+    in every iteration, so that all workers lose equally much. There are no indices, no selection and no residual: what
+    is skipped is lost (Kasan, Abts, Choi and Kim, MICRO 2025; hanskasan/SkipReduce-2.0).
 
-    s = round(`skipped` * n), or `steps`; at most n-1 (then nothing is reduced). Gradients that travel as fewer than
-    `smallest` elements are reduced in full, and so are buckets with a tensor of one of the sizes in `protected`
-    (elements; the authors protect embeddings and convolutions by size). Only the ring exists: it runs as such under
-    every topology of peers.
+    s = round(`skipped` * n), or `steps`; at most n-1 (then nothing is reduced). Buckets of fewer than `smallest`
+    elements are reduced in full, and so are buckets with a tensor of a size in `protected` (in elements; the authors
+    protect embeddings and convolutions by size). The method is a ring under every topology of peers.
 
     - `seed`: of the shifts.
     """
@@ -51,7 +50,7 @@ class SkipReduce(Dense, kind="skip_reduce"):
         """What was skipped is lost."""
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Every worker's gradients, except in the chunks whose partial sums have passed it by."""
+        """The gradients of every worker, except in the chunks whose sums leave this worker out."""
         n, s = block.workers, self.skips(block.numels, block.workers)
         if not s:
             return super().choose(u, block, state)
@@ -62,18 +61,21 @@ class SkipReduce(Dense, kind="skip_reduce"):
         return Choice(chosen, np.where(chosen, u, 0), detail={"shift": float(shift), "skipped_steps": float(s)})
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Each worker in n-s of n chunks; every coordinate is summed."""
+        """Each worker is in the sums of n-s of n chunks; all elements are summed."""
         d = float(bucket.numel)
         k = d * (1 - self.skips(bucket.pieces, workers) / workers)
         return Selection(alike(workers, k), d, k, d)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Dense's, with the shortened ring in place of the all-reduce."""
+        """As dense, with the shortened ring instead of the all-reduce."""
         if style == "push_pull":
             raise refuse(self.kind, "push and pull", "SkipReduce is a ring: use topology ring, hierarchical or nccl")
         steps = super().exchange(selection, bucket, workers, style)
         s = self.skips(bucket.pieces, workers)
-        return [self._ring(step.nbytes, workers, s) if s and isinstance(step, AllReduce) else step for step in steps]
-
-    def _ring(self, nbytes: float, workers: int, s: int) -> Messages:
-        return Messages("skip_reduce", (nbytes / workers,) * (2 * (workers - 1) - s), ring_rounds)
+        rounds = 2 * (workers - 1) - s
+        return [
+            Messages("skip_reduce", (step.nbytes / workers,) * rounds, ring_rounds)
+            if s and isinstance(step, AllReduce)
+            else step
+            for step in steps
+        ]

@@ -1,4 +1,4 @@
-"""TernGrad: -1, 0 or 1 times one scale per tensor."""
+"""TernGrad: every element becomes -1, 0 or 1 times a scale per tensor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 
 
 class TernGrad(Compressor, kind="terngrad"):
-    """TernGrad: every element becomes -s, 0 or s by chance, without bias but for the clipping.
+    """TernGrad: every element becomes -s, 0 or s at random; only the clipping has a bias.
 
-    Per tensor: clip to `clip` standard deviations, s = largest magnitude left, and sign(u) s with chance |u| / s, else
-    0 (Wen et al., NeurIPS 2017; each worker its own s as in GRACE, ICDCS 2021). A tensor of equal values, or of one
-    element, has no deviation and is clipped to 0, as in the public code; `clip: null` turns clipping off. `bits` per
-    element: 8 as GRACE sends them, 2 packed; 4 bytes of scale per tensor. (n-1) (d bits/8 + 4 L) bytes by all-gather,
-    L tensors. Public code has no error feedback. Kernels are priced as fused, with the calls of GRACE's PyTorch code.
+    Per tensor: clip to `clip` standard deviations, s = largest magnitude left, and sign(u) s with chance |u| / s,
+    otherwise 0 (Wen et al., NeurIPS 2017; each worker has its own s as in GRACE, ICDCS 2021). A tensor of equal values,
+    or of one element, has no deviation and is clipped to 0, as in the public code; `clip: null` turns clipping off.
+    `bits` per element: 8 as in GRACE, or 2 packed. (n-1) (d bits/8 + 4 L) bytes by all-gather, with L tensors and 4
+    bytes of scale per tensor. Public code has no error feedback. Times are those of fused kernels, with as many calls
+    as GRACE's PyTorch code.
 
     - `seed`: of the draws.
     """

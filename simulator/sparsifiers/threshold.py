@@ -22,12 +22,13 @@ from simulator.sparsifiers.base import (
 
 
 class Threshold(LocalSelection, kind="threshold"):
-    """Hard threshold: one scan selects all |g| >= threshold, so each worker's count is whatever comes out.
+    """Hard threshold: one scan selects all |g| >= threshold, so that counts differ between workers and iterations.
 
-    `threshold` by default is the published choice, 1/(2 sqrt(k)), for the whole training (Sahu et al. 2021; SAGE
-    2023), which does not hold the density: ResNet-18 on CIFAR-10 at a target of 0.001 selects 0.00146 on average. In
+    The default of `threshold` is the published one, 1/(2 sqrt(k)), for the whole training (Sahu et al. 2021; SAGE
+    2023). It does not keep the density: ResNet-18 on CIFAR-10 selects 0.00146 on average with a target of 0.001. In
     closed form the counts are an input: `selected_density` (default: the target) and `padding` = n max k_i / sum k_i
-    (default 1), the mean over training. Counts are gathered first (8 bytes a worker), then pairs padded to the largest.
+    (default 1), means over a training. Counts are gathered first (8 bytes per worker), then pairs padded to the
+    largest.
     """
 
     threshold: float | None = Field(default=None, gt=0)
@@ -35,11 +36,11 @@ class Threshold(LocalSelection, kind="threshold"):
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
     def counts(self, bucket: Bucket) -> np.ndarray:
-        """Expected count of each unit at the density that is really selected."""
+        """Expected count of each unit at `selected_density`."""
         return (self.selected_density or self.density) * np.array(self.units(bucket), dtype=float)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """Mean count everywhere; the largest is `padding` times it."""
+        """The mean count for every worker; the largest count is `padding` times the mean."""
         even = super().expect(bucket, workers, concentration)
         largest = min(float(bucket.numel), self.padding * even.largest)
         return Selection(even.selected, even.aggregated, largest, self.density * bucket.numel)
@@ -60,7 +61,7 @@ class Threshold(LocalSelection, kind="threshold"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Counts, then padded pairs; each unit of each worker is cut to its count before the scatter-add."""
+        """Counts, then padded pairs; every unit of every worker is cut to its count before the scatter-add."""
         units = len(self.units(bucket))
         if style == "push_pull":
             return pairs_gathered(selection, bucket, units, workers, style)

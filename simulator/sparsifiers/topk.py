@@ -15,14 +15,14 @@ from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, 
 
 
 class TopK(LocalSelection, kind="topk"):
-    """Exact Top-k with error feedback: the k = density * n largest magnitudes of each unit.
+    """Exact Top-k with error feedback: the k = density * n largest magnitudes of each unit, of equal ones the first.
 
-    Two public exchanges. `all_gather`: values and int32 indices, (n-1) k 8 bytes, then n scatter-adds (GRACE; Shi et
-    al. 2019, 1911.08772). `union_all_reduce`: int64 indices are gathered, made unique, and every worker's values at
-    the union are summed, (n-1) k 8 + 2(n-1)/n K 4 bytes (the baselines of ExDyna, MiCRO and DEFT, 2023-24), so
-    build-up enters through K.
+    Two exchanges are published. `all_gather`: values and int32 indices, (n-1) k 8 bytes, then n scatter-adds (GRACE;
+    Shi et al. 2019, 1911.08772). `union_all_reduce`: int64 indices are gathered and made unique, and the values of all
+    workers at the union are summed, (n-1) k 8 + 2(n-1)/n K 4 bytes (the baselines of ExDyna, MiCRO and DEFT, 2023-24);
+    here build-up enters through K.
 
-    - `exchange_by`: which of the two.
+    - `exchange_by`: how selected elements are exchanged.
     """
 
     exchange_by: Literal["all_gather", "union_all_reduce"] = "all_gather"
@@ -31,12 +31,12 @@ class TopK(LocalSelection, kind="topk"):
     @classmethod
     def _summable(cls, value: object) -> object:
         if value == "all_reduce":
-            hint = "workers choose different coordinates, so their payloads can't be summed position by position"
+            hint = "workers select different coordinates, so that their payloads cannot be summed element by element"
             raise expected("'all_gather' or 'union_all_reduce'", value, hint)
         return value
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Own selection is sent; by `union_all_reduce` everyone's values at the union are, and cleared."""
+        """Each worker sends its own selection; with `union_all_reduce`, its values at the union of all selections."""
         chosen = self.top(u, block)
         at = np.broadcast_to(chosen.any(axis=0), u.shape) if self.exchange_by == "union_all_reduce" else chosen
         return Choice(chosen, np.where(at, u, 0))
@@ -46,7 +46,7 @@ class TopK(LocalSelection, kind="topk"):
         return self.topk_kernels(bucket)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """All-gather of pairs, or of indices followed by an all-reduce at the union; pairs to and from servers."""
+        """All-gather of pairs, or of indices with an all-reduce at the union; with servers push and pull of pairs."""
         units = len(self.units(bucket))
         if style == "push_pull" or self.exchange_by == "all_gather":
             return pairs_gathered(selection, bucket, units, workers, style)

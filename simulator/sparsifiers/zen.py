@@ -1,4 +1,4 @@
-"""Zen: Top-k gradients summed by balanced parallelism."""
+"""Zen: Top-k gradients, summed by aggregators of equal load."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_c
 class Zen(LocalSelection, kind="zen"):
     """Zen's balanced parallelism: a hash spreads the coordinates evenly over n aggregators, after a Top-k of `density`.
 
-    Everyone pushes (value, int32 index) pairs to the aggregator of each coordinate and pulls the sums. With pairs both
-    ways ("coo") a worker receives (gamma + 1) (n-1)/n 2 M d_G bytes: M = 4d dense bytes, d_G = k/d, gamma = K/k the
-    densification ratio (Wang et al., OSDI'25, equation 1). As implemented, the pull carries a hash bitmap instead of
-    indices: (n-1)/n (4K + d/8) bytes, smaller where K > d/32. Every worker knows which coordinates an aggregator owns,
-    so one bit each is enough.
+    Every worker pushes pairs (value, int32 index) to the aggregator of each coordinate and pulls the sums. With pairs
+    in both directions ("coo") a worker gets (gamma + 1) (n-1)/n 2 M d_G bytes: M = 4d dense bytes, d_G = k/d, and
+    gamma = K/k the densification ratio (Wang et al., OSDI'25, equation 1). As implemented, the pull has a hash bitmap
+    instead of indices: (n-1)/n (4K + d/8) bytes, which is less if K > d/32. One bit per coordinate is enough, since
+    every worker knows the coordinates of an aggregator.
 
-    The hash is MurmurHash3 of the coordinate modulo n, the same at every worker; `push_imbalance` and `pull_imbalance`
-    (fullest over mean) in the detail show what it leaves, below 1.1 in the paper and 1 in the exchange's price. The
-    two-level memory that makes hashing fast on a GPU has no effect on what is sent: it is only priced (kernel `hash`).
-    With servers the same pairs are pushed and pulled.
+    The hash is MurmurHash3 of the coordinate modulo n, the same on every worker. `push_imbalance` and `pull_imbalance`
+    in the detail, largest load over the mean, say how even the loads are; they are below 1.1 in the paper, and taken as
+    1 for the time of the exchange. The two-level memory that makes hashing fast on a GPU does not change what is sent;
+    only its time counts (kernel `hash`). With servers the same pairs are pushed and pulled.
 
-    - `pull`: how indices of the sums travel.
+    - `pull`: form of the indices of the sums.
     - `seed`: of the hash.
     """
 
@@ -37,7 +37,7 @@ class Zen(LocalSelection, kind="zen"):
     seed: int = Field(default=0, ge=0, lt=2**32)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """Top-k of every worker; lossless from there on."""
+        """The Top-k of every worker; nothing else is lost."""
         chosen = self.top(u, block)
         union = np.flatnonzero(chosen.any(axis=0))
         weight, owner = block.weight[union], owners(block.coordinate[union], block.workers, self.seed)
@@ -53,11 +53,11 @@ class Zen(LocalSelection, kind="zen"):
         return Choice(chosen, np.where(chosen, u, 0), detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Top-k with error feedback, and hashing of what it selects."""
+        """Top-k with error feedback, and hashing of the selected elements."""
         return [*self.topk_kernels(bucket), per_call("hash", (float(selection.selected.mean()),), 1)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Push of pairs, sums, pull of sums with bitmap or indices, and their write."""
+        """Push of pairs, sums, pull of the sums with bitmap or indices, and writing them."""
         pushed, union = float(selection.selected.mean()), selection.aggregated
         push = (VALUE_BYTES + INDEX_BYTES) * pushed
         pull = VALUE_BYTES * union + (INDEX_BYTES * union if self.pull == "coo" else bucket.numel / 8)
@@ -78,8 +78,8 @@ def owners(coordinate: Ints, workers: int, seed: int) -> Ints:
     """Aggregator of each coordinate: MurmurHash3 (32 bit, Appleby 2011) of its int32 index, modulo the workers."""
     with np.errstate(over="ignore"):
         key = coordinate.astype(np.uint32) * np.uint32(0xCC9E2D51)
-        h = np.uint32(seed) ^ (_rotated(key, 15) * np.uint32(0x1B873593))
-        h = _rotated(h, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h = np.uint32(seed) ^ (_rotate_left(key, 15) * np.uint32(0x1B873593))
+        h = _rotate_left(h, 13) * np.uint32(5) + np.uint32(0xE6546B64)
         h ^= np.uint32(4)
         h = (h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B)
         h = (h ^ (h >> np.uint32(13))) * np.uint32(0xC2B2AE35)
@@ -87,5 +87,5 @@ def owners(coordinate: Ints, workers: int, seed: int) -> Ints:
     return (h % np.uint32(workers)).astype(np.int64)
 
 
-def _rotated(value: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+def _rotate_left(value: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
     return (value << np.uint32(bits)) | (value >> np.uint32(32 - bits))

@@ -11,7 +11,7 @@ from test_micro import run, sent_per_worker
 
 from simulator.models.exchange import AllGather, Broadcast, Bucket, Selection
 from simulator.models.gradients import Block
-from simulator.sparsifiers.deft import Deft, packed, pieces, shared_out
+from simulator.sparsifiers.deft import Deft, pack_pieces, pieces, share_out
 
 
 def cut(numels, n):
@@ -102,14 +102,14 @@ def test_only_tensors_above_one_nth_are_cut():
 
 
 def test_k_follows_the_norms_between_one_and_the_piece():
-    assert shared_out(100, np.array([1.0, 6.0, 3.0]), [500, 500, 500]) == [10, 60, 30]
-    assert shared_out(100, np.array([1.0, 6.0, 3.0]), [500, 20, 500]) == [20, 20, 60]
-    assert shared_out(10, np.array([0.0, 1.0, 0.0]), [5, 500, 5]) == [1, 10, 1]
-    assert shared_out(10, np.zeros(3), [5, 500, 5]) == [1, 1, 1]
+    assert share_out(100, np.array([1.0, 6.0, 3.0]), [500, 500, 500]) == [10, 60, 30]
+    assert share_out(100, np.array([1.0, 6.0, 3.0]), [500, 20, 500]) == [20, 20, 60]
+    assert share_out(10, np.array([0.0, 1.0, 0.0]), [5, 500, 5]) == [1, 10, 1]
+    assert share_out(10, np.zeros(3), [5, 500, 5]) == [1, 1, 1]
 
 
 def test_the_costliest_piece_goes_to_the_lightest_bin_and_common_pieces_to_none():
-    bins, loads = packed([100, 50, 100, 30, 8], [4, 16, 2, 1, 8], 2)
+    bins, loads = pack_pieces([100, 50, 100, 30, 8], [4, 16, 2, 1, 8], 2)
     assert bins == [[0, 2], [1, 3]]
     assert loads == [300, 230]
 

@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 from test_micro import agrees, run, sent_per_worker
 
 from simulator.models.exchange import Bucket, Selection
-from simulator.sparsifiers.exdyna import ExDyna, moved
+from simulator.sparsifiers.exdyna import ExDyna, move_borders
 from simulator.sparsifiers.micro import Micro
 from simulator.traces.synthetic import Synthetic, SyntheticLayer, blocks
 
@@ -75,16 +75,17 @@ def test_blocks_are_a_multiple_of_32_and_the_last_part_takes_the_rest():
 
 def test_blocks_move_between_neighbours_on_opposite_sides_of_the_mean_only():
     borders = np.array([0, 8, 16, 24, 32])
-    assert moved(borders, [150, 50, 100, 100], 10, 320, 2).tolist() == [0, 7, 16, 24, 32]
-    assert moved(borders, [50, 150, 100, 100], 10, 320, 2).tolist() == [0, 9, 16, 24, 32]
-    assert moved(borders, [150, 100, 100, 50], 10, 320, 2).tolist() == borders.tolist()
-    assert moved(borders, [160, 104, 96, 40], 10, 320, 2).tolist() == borders.tolist()
+    assert move_borders(borders, [150, 50, 100, 100], 10, 320, 2).tolist() == [0, 7, 16, 24, 32]
+    assert move_borders(borders, [50, 150, 100, 100], 10, 320, 2).tolist() == [0, 9, 16, 24, 32]
+    assert move_borders(borders, [150, 100, 100, 50], 10, 320, 2).tolist() == borders.tolist()
+    assert move_borders(borders, [160, 104, 96, 40], 10, 320, 2).tolist() == borders.tolist()
     # the first move is expected to carry 12 of 400: 94 + 12 is above 1.05, so that the next pair moves as well
-    assert moved(borders, [150, 94, 56, 100], 10, 320, 2).tolist() == [0, 7, 15, 24, 32]
-    assert moved(borders, [150, 92, 58, 100], 10, 320, 2).tolist() == [0, 7, 16, 24, 32]
-    assert moved(np.array([0, 2, 16, 24, 32]), [150, 50, 100, 100], 10, 320, 2).tolist() == [0, 2, 16, 24, 32]
-    assert moved(np.array([0, 13, 16, 24, 32]), [50, 150, 100, 100], 10, 320, 2).tolist() == [0, 14, 16, 24, 32]
-    assert moved(np.array([0, 13, 16, 24, 32]), [50, 150, 100, 100], 10, 320, 2.5).tolist() == [0, 13, 16, 24, 32]
+    assert move_borders(borders, [150, 94, 56, 100], 10, 320, 2).tolist() == [0, 7, 15, 24, 32]
+    assert move_borders(borders, [150, 92, 58, 100], 10, 320, 2).tolist() == [0, 7, 16, 24, 32]
+    assert move_borders(np.array([0, 2, 16, 24, 32]), [150, 50, 100, 100], 10, 320, 2).tolist() == [0, 2, 16, 24, 32]
+    near = np.array([0, 13, 16, 24, 32])
+    assert move_borders(near, [50, 150, 100, 100], 10, 320, 2).tolist() == [0, 14, 16, 24, 32]
+    assert move_borders(near, [50, 150, 100, 100], 10, 320, 2.5).tolist() == near.tolist()
 
 
 @given(n=st.integers(1, 9), blocks=st.integers(4, 64), seed=st.integers(0, 999), steps=st.integers(1, 60))

@@ -26,9 +26,8 @@ from simulator.models.exchange import (
     PushPull,
     Round,
     Route,
-    Traffic,
 )
-from simulator.models.wiring import Wiring
+from simulator.models.wiring import Traffic, Wiring
 from simulator.topologies.base import Rounds
 
 MAX_TIMES = 2**22
