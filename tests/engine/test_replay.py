@@ -60,6 +60,7 @@ def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedb
     assert unions[-1] > 2 * unions[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "tolerance"), [("resnet-digits", 0.05), ("transformer-generated", 0.10)])
 def test_a_sampled_replay_agrees_with_the_union_measured_on_all_coordinates(name, tolerance):
     sampled = Trace.open(SHIPPED / name)
@@ -188,9 +189,9 @@ def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_tra
     assert recorded["density"]["aggregated"] < more["density"]["aggregated"] < 0.99 * independent
 
 
-def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(tmp_path, monkeypatch):
+def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(short_trace, tmp_path, monkeypatch):
     folder, opened, opening = tmp_path / "t", [], Trace.open
-    shutil.copytree(SHIPPED / "resnet-digits", folder)
+    shutil.copytree(short_trace.folder, folder)
     monkeypatch.setattr(Trace, "open", lambda path: opened.append(path) or opening(path))
 
     def outcome(*overrides):
@@ -347,6 +348,7 @@ def test_trace_commands(small, tmp_path):
     assert np.allclose(first.values[:, :20], arrays["a"][0].reshape(2, -1), atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_fitted_generator_resembles_its_trace():
     from simulator.studies.traces.synthesis import fit_generator
     from simulator.traces.synthetic import blocks

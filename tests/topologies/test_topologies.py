@@ -172,7 +172,7 @@ def test_every_chunk_goes_the_first_ones_way_a_round_later(primitive, shape):
     assert all_chunks == later
 
 
-@pytest.mark.parametrize("p", [2, 3, 8, 13, 64, 1000])
+@pytest.mark.parametrize("p", [2, 3, 8, 13, 64, pytest.param(1000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("chunks", [1, 16, 1024])
 def test_double_binary_tree_bounds(p, chunks):
     """Exact for two workers, who only exchange halves; elsewhere between what a NIC must carry and the formula."""
@@ -187,7 +187,7 @@ def test_double_binary_tree_bounds(p, chunks):
     assert S / B <= spread * (1 + 1e-9) <= (chunks + height + 1) * (ALPHA + S / (chunks * B)) * (1 + 2e-9)
 
 
-@pytest.mark.parametrize("p", [8, 64])
+@pytest.mark.parametrize("p", [8, pytest.param(64, marks=pytest.mark.long)])
 def test_double_binary_tree_tends_to_twice_the_payload(p):
     topology = example(Topology, "double_binary_tree", max_chunks=2**14)
     assert 2 <= seconds(topology, "all_reduce", p, 1e12) * B / 1e12 <= 2.01

@@ -24,7 +24,7 @@ CHANGES = (
 STREAMS = {"compute", "communication", "exchange kernel"}
 
 
-@pytest.mark.parametrize("slowdown", [0.0, 0.5])
+@pytest.mark.parametrize("slowdown", [pytest.param(0.0, marks=pytest.mark.long), 0.5])
 @pytest.mark.parametrize("kind", ["wfbp", "priority", "tictac", "decoupled"])
 def test_spans_of_every_worker(kind, slowdown):
     changes = (*CHANGES, f"scheduler={{kind: {kind}}}", f"cluster.runtime.compute_slowdown={slowdown}")

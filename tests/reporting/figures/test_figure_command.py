@@ -87,6 +87,7 @@ def thinned(sweep):
     return sweep
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHIPPED)
 def test_the_figures_of_the_shipped_sweeps_come_out_of_them(name, tmp_path):
     """From fewer points of each; all of them are evaluated in `test_sweep`."""

@@ -117,7 +117,7 @@ def test_one_worker_has_nothing_to_compress():
 
 
 def test_parameter_servers_are_advised_on_among_themselves():
-    spec = scenario(topology={"kind": "parameter_server", "servers": 0})
+    spec = scenario(topology={"kind": "parameter_server", "servers": 0}, layers=LAYERS[:2])
     grid = Grid(SMALL.methods[:3], (None, {"kind": "priority", "partition": "1 MB"}), (None,))
     document = advise(spec, grid=grid)
     assert {row["topology"] for row in document["ranking"]} == {"parameter_server sharded"}
