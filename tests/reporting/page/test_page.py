@@ -153,7 +153,7 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     page = Parsed(pages["validation"])
     text = " ".join(page.text("body"))
     assert len([held for held, _ in page.all("td") if held["class"] == "error"]) >= len(document["rows"])
-    assert f"{100 * document['overall']['mape']:.4g} %" in text
+    assert f"{100 * document['overall']['mape']:.1f} %" in text
     assert f"sparsim {document['versions']['sparsim']}" in text
     quantities = {row["quantity"].replace("_", " ") for row in document["rows"]}
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
