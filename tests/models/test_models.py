@@ -200,7 +200,7 @@ def test_a_concentration_up_to_1_is_not_yet_identical_choices(concentration):
             1.0,
             0.1,
             0.1,
-            "expected a compute_time above the update's 0.1 s, got 0.1 s: compute_time is the whole step of",
+            "expected a compute_time above the update's 0.1 s, got 0.1 s: compute_time is the whole iteration of",
         ),
     ],
 )
