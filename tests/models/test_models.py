@@ -220,7 +220,7 @@ def test_spans_that_were_let_go_say_so():
     assert iteration.spans()
     iteration.forget()
     for ask in (iteration.spans, iteration.computed, lambda: iteration.spans_of(0)):
-        with pytest.raises(RuntimeError, match="these spans were not kept: run with keep_iterations"):
+        with pytest.raises(RuntimeError, match="the spans of this iteration were not kept: run with keep_iterations"):
             ask()
 
 
