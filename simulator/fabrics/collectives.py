@@ -1,4 +1,4 @@
-"""What is known of the collective library on a fabric: its wire protocols, and collectives that were measured."""
+"""What is known of the collective library on a fabric: its protocols, and collectives that were measured."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _MOST = 709.0
 
 
 def _each(function: Callable[[float], float], values: Floats) -> Floats:
-    """A function of the C library on every value: numpy's logarithms differ in the last digit between versions."""
+    """A function of the C library on every value: numpy's own logarithms differ between its versions."""
     return np.array([function(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
 

@@ -94,8 +94,8 @@ class Placement:
 class Selection:
     """The selection in one bucket, from a replay or in closed form.
 
-    `selected`: k_i per worker (p,). `aggregated`: K, elements of the sum. `largest`: m, to which an equal-size gather
-    is padded. `target`: elements to select. `scanned`: elements that the busiest worker reads in each of
+    `selected`: k_i per worker (p,). `aggregated`: K, elements of the sum. `largest`: m, the size to which an equal-size
+    gather is padded. `target`: elements to select. `scanned`: elements that the busiest worker reads per pass, in
     `passes` passes (0: all of them, once). `aggregated_error`: standard error of K on sampled coordinates. `detail`:
     other figures of the method.
     """

@@ -91,7 +91,7 @@ class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
     - `kernel_launch`: host seconds per kernel call of the framework's own loops (selection, packing, combine, update).
-    - `negotiation`: seconds per collective in which the communication stream waits for the workers to agree on it.
+    - `negotiation`: seconds per collective until the workers have agreed on it; the communication stream waits.
     - `cycle_time`: seconds between two checks for tensors that are ready (Horovod).
     - `collective_launch`: host seconds to issue one collective; overlaps with the collective before it.
     - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).

@@ -11,7 +11,7 @@ from simulator.component import expected
 MAX_LAYERS = 100_000
 """Rows of a file of layers: the largest models have a few thousand."""
 MAX_MESSAGES = 2**22
-"""Messages in memory at once: of an all-to-all of 2,048 workers, of workers and servers, or of live exchanges."""
+"""Messages in memory at once: of an all-to-all, of pushes to servers, or of all exchanges that share links."""
 MAX_COLLECTIVES = 2**25
 """Workers times buckets: each pair has its times in memory."""
 MAX_DRAWS = 3 * 2**23

@@ -32,10 +32,10 @@ class Sidco(EstimatedThreshold, kind="sidco"):
       l = ln a - mean(ln x); the stages after it are generalised Pareto.
 
     The last threshold selects in a final scan. Every `interval` iterations the mean ratio of selected to wanted
-    elements is checked: above 1 + `slack`, one stage less; below 1 - `slack`, one more; within [1, log2(1/density)]
-    (Abdelmoniem et al., MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count the scans of ever fewer
-    elements and the final one, as multiples of the unit's length. The closed form is k after `stages` stages. Pairs are
-    gathered at the largest count.
+    elements is checked: above 1 + `slack` there is one stage less, below 1 - `slack` one more, within
+    [1, log2(1/density)] (Abdelmoniem et al., MLSys 2021, 2101.10761; constants of sands-lab/SIDCo). Passes count the
+    scans of ever fewer elements and the final one, as multiples of the unit's length. The closed form is k after
+    `stages` stages. Pairs are gathered at the largest count.
 
     - `distribution`: that is fitted.
     - `adapt`: whether the number of stages changes.

@@ -19,10 +19,10 @@ class Zen(LocalSelection, kind="zen"):
     """Zen's balanced parallelism: a hash spreads the coordinates evenly over n aggregators, after a Top-k of `density`.
 
     Every worker pushes pairs (value, int32 index) to the aggregator of each coordinate and pulls the sums. With pairs
-    in both directions ("coo") a worker gets (gamma + 1) (n-1)/n 2 M d_G bytes: M = 4d dense bytes, d_G = k/d, and
-    gamma = K/k the densification ratio (Wang et al., OSDI'25, equation 1). As implemented, the pull has a hash bitmap
-    instead of indices: (n-1)/n (4K + d/8) bytes, which is less if K > d/32. One bit per coordinate is enough, since
-    every worker knows the coordinates of an aggregator.
+    in both directions ("coo") a worker receives (gamma + 1) (n-1)/n 2 M d_G bytes: M = 4d dense bytes, d_G = k/d,
+    gamma = K/k the densification ratio (Wang et al., OSDI'25, equation 1). As implemented, the pull carries a hash
+    bitmap instead of indices: (n-1)/n (4K + d/8) bytes, which is less if K > d/32. One bit per coordinate is enough,
+    since every worker knows the coordinates of an aggregator.
 
     The hash is MurmurHash3 of the coordinate modulo n, the same on every worker. `push_imbalance` and `pull_imbalance`
     in the detail, largest load over the mean, say how even the loads are; they are below 1.1 in the paper, and taken as

@@ -200,7 +200,7 @@ def test_a_concentration_up_to_1_is_not_yet_identical_choices(concentration):
             1.0,
             0.1,
             0.1,
-            "expected a compute_time above the update's 0.1 s, got 0.1 s: compute_time is the whole step of",
+            "expected a compute_time above the update's 0.1 s, got 0.1 s: compute_time is the whole iteration of",
         ),
     ],
 )
@@ -220,7 +220,7 @@ def test_spans_that_were_let_go_say_so():
     assert iteration.spans()
     iteration.forget()
     for ask in (iteration.spans, iteration.computed, lambda: iteration.spans_of(0)):
-        with pytest.raises(RuntimeError, match="these spans were not kept: run with keep_iterations"):
+        with pytest.raises(RuntimeError, match="the spans of this iteration were not kept: run with keep_iterations"):
             ask()
 
 

@@ -1,1 +1,1 @@
-"""Rounds of messages: how long an exchange takes on the wires, folded or followed flow by flow."""
+"""How long the rounds of messages of an exchange take on the network: by the fold, or by following flows."""
