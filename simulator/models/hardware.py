@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,29 @@ class Gpu(Spec):
         else:
             start, per_byte = 0.0, 1 / self.memory_bandwidth if self.memory_bandwidth else 0.0
         return {name: Affine(intercept=start, slope=per_byte * nbytes) for name, nbytes in KERNEL_TRAFFIC.items()}
+
+
+class RuntimeCost(NamedTuple):
+    """A cost of a runtime in words: its unit, its name, whether a call pays it, and whether it can be fitted."""
+
+    unit: str
+    label: str
+    per_call: bool = False
+    fittable: bool = True
+
+
+RUNTIME_COSTS = {
+    "kernel_launch": RuntimeCost("s", "launch time of a kernel"),
+    "negotiation": RuntimeCost("s", "negotiation time", per_call=True),
+    "cycle_time": RuntimeCost("s", "cycle time", per_call=True),
+    "collective_launch": RuntimeCost("s", "launch time of a collective", per_call=True),
+    "gather_overhead": RuntimeCost("s", "overhead of a gather", per_call=True),
+    "compute_slowdown": RuntimeCost("", "slowdown of compute by communication"),
+    "endpoint_bandwidth": RuntimeCost("B/s", "endpoint bandwidth"),
+    "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
+    "host_element": RuntimeCost("s", "host time per element", fittable=False),
+}
+"""The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
 
 class Runtime(Spec):

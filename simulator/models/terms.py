@@ -1,24 +1,62 @@
-"""The terms of an iteration's time: what each is called wherever a person reads it, and how idle time is split."""
+"""The terms of an iteration's time: what each is called and means wherever a person reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from simulator.models.timeline import BREAKDOWN
 
-IDLE = ("waiting_for_slowest", "data_loading")
-"""What the breakdown's `idle` is split into."""
-TERM_LABELS = {
-    "forward": "forward pass",
-    "backward": "backward pass",
-    "selection": "selection",
-    "communication_exposed": "exposed communication",
-    "combine": "combine",
-    "update": "update",
-    "idle": "idle time",
-    "waiting_for_slowest": "waiting for the slowest worker",
-    "data_loading": "waiting for data",
+class Term(NamedTuple):
+    """A term: its label, what its seconds are, and the formula that they come from."""
+
+    label: str
+    meaning: str
+    formula: str = ""
+
+
+_TERMS = {
+    "forward": Term(
+        "forward pass",
+        "forward pass, mean over workers; the breakdown sums to the iteration time",
+        "sum of the layers' forward times",
+    ),
+    "backward": Term(
+        "backward pass",
+        "backward pass, without the selection that runs in between",
+        "sum of the layers' backward times, longer while a collective slows compute",
+    ),
+    "selection": Term(
+        "selection",
+        "kernels and calls that choose and pack what is sent",
+        "sum of the kernels before an exchange, each the slower of GPU and host",
+    ),
+    "communication_exposed": Term("exposed communication", "communication that no computation hides"),
+    "combine": Term(
+        "combine",
+        "kernels that add up what has arrived",
+        "sum of the kernels after an exchange, and of those inside it that compute waits for",
+    ),
+    "update": Term("update", "the optimiser", "optimiser's kernel on every tensor, the slower of GPU and host"),
+    "idle": Term("idle time", "waiting for the slowest worker, and waiting for data"),
 }
+_IDLE = {
+    "waiting_for_slowest": Term(
+        "waiting for the slowest worker",
+        "part of the idle time: waiting for the slowest worker",
+        "mean over workers of (slowest worker's compute - own)",
+    ),
+    "data_loading": Term(
+        "waiting for data",
+        "part of the idle time: waiting for the next batch",
+        "time in which a worker waits for its next batch",
+    ),
+}
+BREAKDOWN = tuple(_TERMS)
+"""Terms into which the time of an iteration is split; they sum to it."""
+IDLE = tuple(_IDLE)
+"""Terms into which the idle time of the breakdown is split."""
+TERMS = _TERMS | _IDLE
+TERM_LABELS = {name: term.label for name, term in TERMS.items()}
 
 
 def split_idle(breakdown: Mapping[str, float], idle: Mapping[str, float]) -> dict[str, float]:

@@ -9,9 +9,6 @@ from typing import Any
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
-BREAKDOWN = ("forward", "backward", "selection", "communication_exposed", "combine", "update", "idle")
-"""Terms that an iteration's time is split into; they sum to it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -35,7 +32,7 @@ class Span:
 
 
 def _forgotten(*_: object) -> Any:
-    raise RuntimeError("these spans were not kept: run with keep_iterations")
+    raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
 
 
 @dataclass(slots=True)

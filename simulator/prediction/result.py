@@ -13,7 +13,8 @@ import numpy as np
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
-from simulator.models.timeline import BREAKDOWN, Iteration
+from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import Iteration
 from simulator.prediction.evidence import Evidence, collect_warnings, prediction_interval
 from simulator.prediction.recorded_inputs import RecordedInputs
 from simulator.scenario.scenario import Scenario

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from simulator.models.terms import IDLE
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, IDLE, TERMS
 
 
 class ResultKey(NamedTuple):
@@ -35,17 +34,10 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "scaling_efficiency": ResultKey(
         "1", "throughput over that of as many single GPUs without communication or sparsification"
     ),
-    "breakdown_s.forward": ResultKey("s", "forward pass, mean over workers; the breakdown sums to the iteration time"),
-    "breakdown_s.backward": ResultKey("s", "backward pass, less selection that runs in between"),
-    "breakdown_s.selection": ResultKey("s", "kernels and calls that choose and pack what is sent"),
-    "breakdown_s.communication_exposed": ResultKey("s", "communication that nothing else hides"),
-    "breakdown_s.combine": ResultKey("s", "adding up what arrived"),
-    "breakdown_s.update": ResultKey("s", "the optimiser"),
-    "breakdown_s.idle": ResultKey("s", "standing still: for the slowest worker, or for data"),
-    "idle_s.waiting_for_slowest": ResultKey("s", "part of idle: for the slowest worker"),
-    "idle_s.data_loading": ResultKey("s", "part of idle: for the next batch"),
-    "communication_total_s": ResultKey("s", "all communication of an iteration, hidden or not"),
-    "waiting_s": ResultKey("s", "standing at collectives until the slowest has come, hidden or not"),
+    **{f"breakdown_s.{term}": ResultKey("s", TERMS[term].meaning) for term in BREAKDOWN},
+    **{f"idle_s.{term}": ResultKey("s", TERMS[term].meaning) for term in IDLE},
+    "communication_total_s": ResultKey("s", "all communication of an iteration, exposed and hidden"),
+    "waiting_s": ResultKey("s", "time in which collectives wait for the slowest worker, exposed and hidden"),
     "traffic.sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration, mean over workers"),
     "traffic.sent_bytes_per_worker_max": ResultKey("B", "the same of the worker that sends most"),
     "traffic.total_bytes": ResultKey("B", "bytes that workers and servers send in an iteration"),

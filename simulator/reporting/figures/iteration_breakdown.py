@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.sources import Source

@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.reporting.figures.data.rows import methods, varied_keys
 from simulator.reporting.figures.style.colours import GREY, PHASES, assign_looks
 from simulator.reporting.page.parts import Points

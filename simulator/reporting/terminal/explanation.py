@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from simulator.models.hardware import RUNTIME_COSTS
 from simulator.reporting.terminal.printing import (
     add_rows,
     bar,
@@ -114,9 +115,8 @@ def _describe_waiting(numbers: dict[str, Any]) -> str:
 
 
 def _describe_software(numbers: dict[str, Any]) -> str:
-    costs = {"negotiation": "negotiation_s", "gather": "gather_overhead_s", "cycle": "cycle_time_s"}
-    costs |= {"launch": "collective_launch_s", "message": "message_overhead_s"}
-    parts = [f"{name} {show_time(numbers[key])}" for name, key in costs.items() if numbers[key]]
+    costs = {cost.label: numbers[f"{name}_s"] for name, cost in RUNTIME_COSTS.items() if cost.per_call}
+    parts = [f"{label} {show_time(seconds)}" for label, seconds in costs.items() if seconds]
     return _describe_calls(numbers) + (f", each with {', '.join(parts)}" if parts else "")
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.units import show_time
 
-TERMS = {
-    "communication_exposed": "exposed communication",
-    "selection": "selection",
-    "combine": "combine",
-    "idle": "idle time",
-    "update": "update",
-    "forward": "forward pass",
-    "backward": "backward pass",
-}
+_FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
+_TERMS = (*_FIRST, *(term for term in BREAKDOWN if term not in _FIRST))
+"""The order in which an answer names the terms."""
 SMALL = 0.01
 """Differences up to this share of the longer time are too small to matter."""
 
@@ -27,8 +22,8 @@ def is_alike(time: float, other: float) -> bool:
 def describe_difference(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """How `time` with `name` compares with `other` with `against`, and which `terms` (differences in s) are why."""
     threshold = SMALL * max(time, other)
-    removed = [f"{show_time(-terms[key])} of {word}" for key, word in TERMS.items() if terms[key] < -threshold]
-    added = [f"{show_time(terms[key])} of {word}" for key, word in TERMS.items() if terms[key] > threshold]
+    removed = [f"{show_time(-terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] < -threshold]
+    added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]
     if is_alike(time, other):
         verdict = (
             f"It makes no difference: an iteration takes {show_time(time)} with {name} and {show_time(other)} "

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction
-from simulator.studies.compare.answers import TERMS, describe_difference, is_alike
+from simulator.studies.compare.answers import describe_difference, is_alike
 from simulator.studies.variants.names import combination_name
 
 
 def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
     """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two."""
     time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
-    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in TERMS}
+    terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in BREAKDOWN}
     name, against = combination_name(candidate.scenario), combination_name(baseline.scenario)
     if name == against:
         name, against = "this set-up", f"the same with {_describe_changes(candidate.scenario.versus)}"

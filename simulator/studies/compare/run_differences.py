@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.studies.compare.answers import TERMS, describe_difference, is_alike
+from simulator.models.terms import BREAKDOWN
+from simulator.studies.compare.answers import describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
 from simulator.studies.storage.rows import row_of
 
@@ -34,7 +35,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready."""
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
-    terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in TERMS}
+    terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
     answer = describe_difference("B", "A", time, before, terms)
     (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
     warnings, others = (list(map(str, item.get("warnings", []))) for item in (one, other))

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN
 from simulator.studies.compare.answers import is_alike, join_words
 from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.units import count_of

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulator.models.curves import Affine
+from simulator.models.hardware import RUNTIME_COSTS
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import scale_compute, scale_curve, value_at, with_value
@@ -24,17 +25,7 @@ _OTHERS = {
     "cluster.stragglers.jitter": ("", "jitter"),
     "overlap_concentration": ("", "overlap concentration"),
 }
-_RUNTIME = {
-    "cluster.runtime.kernel_launch": ("s", "launch time of a kernel"),
-    "cluster.runtime.negotiation": ("s", "negotiation time"),
-    "cluster.runtime.cycle_time": ("s", "cycle time"),
-    "cluster.runtime.collective_launch": ("s", "launch time of a collective"),
-    "cluster.runtime.gather_overhead": ("s", "overhead of a gather"),
-    "cluster.runtime.compute_slowdown": ("", "slowdown of compute by communication"),
-    "cluster.runtime.endpoint_bandwidth": ("B/s", "endpoint bandwidth"),
-    "cluster.runtime.message_overhead": ("s", "overhead of a message"),
-    "cluster.runtime.host_element": ("s", "host time per element"),
-}
+_RUNTIME = {f"cluster.runtime.{name}": (cost.unit, cost.label) for name, cost in RUNTIME_COSTS.items()}
 _NODES, _DENSITY, _COMPUTE = "cluster.nodes", "sparsifier.density", "workload.compute_time"
 _KERNELS, _MEMORY = "cluster.gpu.kernels.", "cluster.gpu.memory_bandwidth"
 _LABELS = {key: label for key, (_, label) in (_NETWORK | _OTHERS | _RUNTIME).items()} | {

@@ -5,29 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull, ReduceScatter
+from simulator.models.hardware import RUNTIME_COSTS
+from simulator.models.terms import BREAKDOWN, TERMS, Term
 from simulator.prediction.run import Prediction
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import Exposure, exposure
 from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.stage_split import PARTS
 
-TERMS = {
-    "data_loading": ("waiting for data", "time in which a worker waits for its next batch"),
-    "forward": ("forward pass", "sum of the layers' forward times"),
-    "backward": ("backward pass", "sum of the layers' backward times, longer while a collective slows compute"),
-    "selection": ("selection", "sum of the kernels before an exchange, each the slower of GPU and host"),
-    "waiting_for_slowest": ("waiting for the slowest worker", "mean over workers of (slowest worker's compute - own)"),
-    "queueing": (
-        "queueing",
-        "time in which the awaited exchange waits for earlier ones or shares links with others",
+_EXPOSED = {
+    "queueing": Term(
+        "queueing", "", "time in which the awaited exchange waits for earlier ones or shares links with others"
     ),
-    "start_up": ("start-up", "latency of its messages that no other message hides: price - price at zero latency"),
-    "transfer": ("transfer", "its bytes over the links: price at zero latency"),
-    "software": ("software", "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead"),
-    "combine": ("combine", "sum of the kernels after an exchange, and of those inside it that compute waits for"),
-    "update": ("update", "optimiser's kernel on every tensor, the slower of GPU and host"),
+    "start_up": Term(
+        "start-up", "", "latency of its messages that no other message hides: price - price at zero latency"
+    ),
+    "transfer": Term("transfer", "", "its bytes over the links: price at zero latency"),
+    "software": Term(
+        "software", "", "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead"
+    ),
 }
-"""Terms in the order of an iteration: label and formula in words. They sum to the iteration."""
+"""What exposed communication is split into."""
+
+
+def _terms() -> dict[str, Term]:
+    """Every term in the order of an iteration; they sum to its time."""
+    shown: dict[str, Term] = {"data_loading": TERMS["data_loading"]}
+    for name in BREAKDOWN:
+        if name == "communication_exposed":
+            shown |= {"waiting_for_slowest": TERMS["waiting_for_slowest"], **_EXPOSED}
+        elif name != "idle":
+            shown[name] = TERMS[name]
+    return shown
 
 
 def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
@@ -39,7 +48,7 @@ def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
     seconds = {
         "data_loading": idle["data_loading"],
-        **{key: parts[key] for key in ("forward", "backward", "selection", "combine", "update")},
+        **{key: parts[key] for key in BREAKDOWN if key not in ("communication_exposed", "idle")},
         "waiting_for_slowest": parts["idle"] - idle["data_loading"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
@@ -50,11 +59,11 @@ def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
     use = kernel_use(prediction.scenario, plan)
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
-    for key, (label, formula) in TERMS.items():
+    for key, term in _terms().items():
         spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
-        row = {"term": key, "label": label, "seconds": spent, "share": spent / time}
+        row = {"term": key, "label": term.label, "seconds": spent, "share": spent / time}
         evidence = _evidence(key, prediction, use)
-        made.append({**row, "formula": formula, "numbers": numbers.get(key, {}), "calibration": evidence})
+        made.append({**row, "formula": term.formula, "numbers": numbers.get(key, {}), "calibration": evidence})
     return made, exposed
 
 
@@ -69,8 +78,7 @@ def _numbers(
     nbytes = sum(payload(step, scenario.cluster.workers) for b in exposed.waited_for for step in _steps(prediction, b))
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
-    each: dict[str, Any] = {"negotiation_s": runtime.negotiation, "gather_overhead_s": runtime.gather_overhead}
-    launched: dict[str, Any] = {"cycle_time_s": runtime.cycle_time, "collective_launch_s": runtime.collective_launch}
+    software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
         "backward": {"tensors": layers, "compute_slowdown": runtime.compute_slowdown},
@@ -82,7 +90,7 @@ def _numbers(
         },
         "start_up": {**communication, "latency_s": network.latency, **inside},
         "transfer": {**communication, "payload_bytes": nbytes, "bandwidth_bytes_per_s": network.bandwidth},
-        "software": {**communication, **each, **launched, "message_overhead_s": runtime.message_overhead},
+        "software": {**communication, **software},
         "combine": {"kernels": use["combine"], "kernels_inside": use["exchange"]},
         "update": {"kernels": use["update"]},
         "data_loading": {"input_time_s": plan.work.input_time},

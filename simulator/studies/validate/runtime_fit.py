@@ -8,19 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.models.hardware import RUNTIME_COSTS
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
-FITTABLE = (
-    "negotiation",
-    "collective_launch",
-    "cycle_time",
-    "kernel_launch",
-    "gather_overhead",
-    "compute_slowdown",
-    "endpoint_bandwidth",
-    "message_overhead",
-)
+FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
 START = {"endpoint_bandwidth": 1e9, "compute_slowdown": 0.1}
 """Where the search starts, in SI; 0.1 ms for the times."""
 _TRIED = np.geomspace(1e-3, 1e4, 29)

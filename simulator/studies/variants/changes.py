@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from simulator.component import Spec
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.hardware import Gpu
+from simulator.models.hardware import RUNTIME_COSTS, Gpu
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
@@ -78,7 +78,7 @@ def _without_selection(kind: type[Sparsifier]) -> type[Sparsifier]:
 
 def without_software(scenario: Scenario) -> Scenario:
     """No negotiation, launch or copy around an exchange."""
-    free = dict.fromkeys(("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead"), 0.0)
+    free = dict.fromkeys((name for name, cost in RUNTIME_COSTS.items() if cost.per_call), 0.0)
     return with_value(scenario, "cluster.runtime", scenario.cluster.runtime.model_copy(update=free))
 
 

@@ -490,7 +490,7 @@ def test_a_change_after_the_end_changes_nothing(*, layers, nodes, latency, sched
 def test_too_many_messages_to_follow_are_an_input_error(monkeypatch):
     monkeypatch.setattr("simulator.engine.rounds.network._MOST", 3)
     for parts in ({"fidelity": "flows"}, {"links": [during(0, 1)]}):
-        with pytest.raises(InputError, match=r"an exchange that follow_flows can follow, got .* messages"):
+        with pytest.raises(InputError, match=r"an exchange that flows can follow, got .* messages"):
             took(nodes=4, **parts)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.iterations import simulate_all
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
 

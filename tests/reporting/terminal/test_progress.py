@@ -11,7 +11,7 @@ def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
     from simulator.studies.sweep.sweep import Progress
 
     monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
-    with shown.shown_progress() as observe:
+    with shown.show_progress() as observe:
         observe(Progress(total=40, reused=10, evaluated=10, failed=1, seconds=0.5))
     assert capsys.readouterr().err == "20 of 40 points, 20 per second, 0:01 left, 1 failed\n"
 
@@ -31,7 +31,7 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    with shown.shown_progress() as observe:
+    with shown.show_progress() as observe:
         observe(Progress(total=40, reused=10))
         observe(Progress(total=40, reused=10, evaluated=10, failed=1, seconds=0.5))
     last = screen.getvalue().rpartition("\n")[0].splitlines()[-1]

@@ -13,7 +13,8 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.models.timeline import BREAKDOWN, covered_time
+from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import covered_time
 from simulator.prediction.run import run
 from simulator.reporting.timeline.chrome_trace import trace_bytes
 from simulator.reporting.timeline.counters import cut_points, sum_intervals
@@ -161,7 +162,7 @@ def test_a_large_cluster_is_bounded(nodes):
 
 
 def test_too_many_slices_are_refused(monkeypatch):
-    monkeypatch.setattr("simulator.reporting.timeline.timeline.MOST_SLICES", 100)
+    monkeypatch.setattr("simulator.reporting.timeline.drawing.MOST_SLICES", 100)
     with pytest.raises(InputError, match="at most 100 slices, got more: choose fewer workers"):
         timeline(load("straggler"), range(16))
 

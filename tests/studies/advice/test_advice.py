@@ -124,10 +124,10 @@ def test_parameter_servers_are_advised_on_among_themselves():
     assert document["sensitivity"] is None
     lines = told(document)
     assert not [line for line in lines if line.startswith("What moves")]
-    assert "Read with it" in lines
+    assert "Limits of this answer" in lines
     lines = told(document)
     assert not [line for line in lines if line.startswith("What moves")]
-    assert "Read with it" in lines
+    assert "Limits of this answer" in lines
 
 
 def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
@@ -137,7 +137,7 @@ def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
     assert document["sensitivity"] is None
     lines = told(document)
     assert not [line for line in lines if line.startswith("What moves")]
-    assert "Read with it" in lines
+    assert "Limits of this answer" in lines
     assert document["dense"] == document["yours"]
 
 

@@ -10,7 +10,7 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.loading.documents import MAX_BYTES
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.studies.compare.differences import compare_outcomes
@@ -178,7 +178,7 @@ def test_page_is_one_file_with_all_text_escaped(tmp_path):
     (policy,) = [attributes["content"] for _, attributes in page.seen if "http-equiv" in attributes]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")  # the browser runs no other script
     joined = " ".join(page.text)
-    for words in ("exposed communication", "sparsifier.density", "link law", "evaluated outside", "build-up"):
+    for words in ("exposed communication", "sparsifier.density", "link law", "extrapolated", "build-up"):
         assert words in joined
     assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
 

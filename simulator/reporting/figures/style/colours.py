@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -21,7 +21,8 @@ PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 
 Their black is kept for dense, and their yellow left out: thin lines of it are hard to see on white.
 """
-PHASES = dict(zip(BREAKDOWN, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, GREY), strict=True))
+_SPENT = (term for term in BREAKDOWN if term != "idle")
+PHASES = {**dict(zip(_SPENT, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, BLACK), strict=False)), "idle": GREY}
 """The colour of each term of an iteration; the grey one is hatched."""
 METHODS = (
     *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),

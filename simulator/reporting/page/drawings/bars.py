@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import LEGEND, SECONDS, axis, hover, json_numbers, layout, wrap_text

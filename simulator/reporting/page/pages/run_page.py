@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.parts import Page
