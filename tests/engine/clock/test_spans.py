@@ -50,7 +50,7 @@ def test_spans_of_every_worker(kind, slowdown):
 def test_spans_last_until_the_next_iteration_unless_they_are_kept():
     plan = plan_of(load("quickstart", CHANGES))
     first, last = simulate_all(plan, [ALIKE, ALIKE])
-    with pytest.raises(RuntimeError, match="these spans were not kept: run with keep_iterations"):
+    with pytest.raises(RuntimeError, match="the spans of this iteration were not kept: run with keep_iterations"):
         first.spans()
     assert last.spans()
     first, last = simulate_all(plan, [ALIKE, ALIKE], keep=True)

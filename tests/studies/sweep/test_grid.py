@@ -165,8 +165,8 @@ ERRORS = {
     "nothing to vary": (BASE, "<tmp>:1:1: vary: expected keys to `vary` or to `zip`, got none"),
     "no such base": (
         "base: quickstrt\nvary: {seed: [1]}\n",
-        "<tmp>:1:1: base: expected a file beside this one, in ./configs or in the package, got 'quickstrt': "
-        "did you mean 'quickstart'?",
+        "<tmp>:1:1: base: no scenario named 'quickstrt' next to this file, in the current folder, in ./scenarios or in "
+        "the package: did you mean 'quickstart'?",
     ),
     "a base that is no name": (
         "base: 3\nvary: {seed: [1]}\n", "<tmp>:1:1: base: expected a scenario or its name, got 3",
