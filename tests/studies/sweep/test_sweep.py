@@ -402,6 +402,7 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
     assert result.stderr.endswith("got 'ring_chek': did you mean 'ring_check'?\n")
 
 
+@pytest.mark.long
 def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("simulator.studies.sweep.points._HELD", 1)
     swept(whole[0], tmp_path)
