@@ -27,14 +27,12 @@ QUICK = (
     "run",
     "check",
     "compare",
-    "timeline",
     "list",
     "schema",
     "completion",
     "trace check",
     "trace import",
     "figure",
-    "report",
 )
 
 

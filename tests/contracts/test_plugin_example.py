@@ -53,7 +53,7 @@ print(json.dumps({{
     "kinds": {{family: [item["kind"] for item in items] for family, items in kinds().items()}},
     "dense": time("topology=two_way_ring", "cluster.network={WIRES}"),
     "strided": time("sparsifier={{kind: strided, density: 1 %}}"),
-    "replayed": run(load("replay_topk", ("sparsifier={{kind: strided, density: 4 %}}",))).document,
+    "replayed": run(load("replay_topk", ("sparsifier={{kind: strided, density: 4 %}}", "cluster.nodes=2"))).document,
 }}))
 """
     done = subprocess.run(

@@ -46,7 +46,7 @@ def mean(found, key):
     return float(np.mean([row[key] for row in found]))
 
 
-@pytest.mark.parametrize("feedback", [True, False])
+@pytest.mark.parametrize("feedback", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("granularity", ["layer", "model"])
 def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedback):
     method = {"kind": "topk", "density": 0.01, "granularity": granularity}

@@ -168,6 +168,7 @@ def test_half_of_the_gpus_new_is_as_slow_as_all_of_them_old():
     assert speed_up("mixed_gpus", "sparsifier={kind: topk, density: 0.01}") < 1
 
 
+@pytest.mark.long
 def test_a_failover_costs_its_outage_and_the_slower_link():
     # Communication takes longer than what is left of backward, so that the outage shows in full.
     assert difference("failover", "communication_exposed") > 0.05

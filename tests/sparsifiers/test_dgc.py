@@ -177,6 +177,7 @@ def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     assert sent == pytest.approx((workers - 1) * 8 * largest)
 
 
+@pytest.mark.long
 def test_the_closed_form_is_near_the_replay_and_pays_for_its_sample():
     d, density = 200_000, 0.001
     member, bucket = Dgc(density=density), Bucket(0, (d,), 0)

@@ -187,7 +187,8 @@ def test_double_binary_tree_bounds(p, chunks):
     assert S / B <= spread * (1 + 1e-9) <= (chunks + height + 1) * (ALPHA + S / (chunks * B)) * (1 + 2e-9)
 
 
-@pytest.mark.parametrize("p", [8, pytest.param(64, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("p", [8, 64])
 def test_double_binary_tree_tends_to_twice_the_payload(p):
     topology = example(Topology, "double_binary_tree", max_chunks=2**14)
     assert 2 <= seconds(topology, "all_reduce", p, 1e12) * B / 1e12 <= 2.01

@@ -130,6 +130,7 @@ def test_a_mixture_is_a_law_of_unions(rho, spread, core):
     assert union_density(rho, 8, ScaleMixture(spread + 0.2, core)) <= union_density(rho, 8, law) + 1e-9
 
 
+@pytest.mark.long
 def test_a_mixture_is_what_values_of_unlike_scale_do():
     """400,000 coordinates, 16 workers: Laplace values times log-normal scales, one threshold, and a core."""
     rng = np.random.default_rng(0)

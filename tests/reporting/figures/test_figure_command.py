@@ -25,7 +25,7 @@ def test_the_list_has_every_figure_with_its_question():
     assert all(f"{item['kind']}: {item['question']}" in text for item in listed)
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.long)])
 def test_a_picture_comes_with_its_table(tmp_path, suffix):
     out = tmp_path / "new" / f"bars.{suffix}"
     result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)

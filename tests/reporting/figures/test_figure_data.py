@@ -173,6 +173,7 @@ def test_timings_that_do_not_say_their_type_all_count():
     assert len(half["residual"].dropna()) == 1
 
 
+@pytest.mark.long
 def test_padding_and_imbalance_are_those_of_the_replay():
     data = figure_of("padding_imbalance").data(replayed())
     assert (data["padding"] >= data["imbalance"] * (1 - 1e-12)).all()

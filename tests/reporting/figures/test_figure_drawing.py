@@ -183,6 +183,7 @@ def test_rows_that_were_all_fitted_are_no_predictions():
     assert title.startswith(f"{count} predictions: mean absolute")
 
 
+@pytest.mark.long
 def test_a_map_of_many_cells_has_colours_alone():
     source = swept("workers", "bandwidth")
     (few,) = shown("break_even_map", source)

@@ -255,6 +255,7 @@ def strings(value):
     return [value] if isinstance(value, str) else []
 
 
+@pytest.mark.long
 def test_the_same_results_give_the_same_bytes(pages, sources):
     for kind, source in sources.items():
         assert html_of(page_of(source)) == pages[kind]

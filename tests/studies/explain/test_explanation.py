@@ -362,6 +362,7 @@ def test_measured_collectives_do_not_make_a_step_in_the_slope():
     assert row["at_double"] <= row["base"] <= row["at_half"]
 
 
+@pytest.mark.long
 def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
     document = explain(load("replay_topk", ("cluster.nodes=2", f"workload.trace={short_trace.folder}")))
     total = math.fsum(row["seconds"] for row in document["terms"])

@@ -166,10 +166,10 @@ def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
 
 def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
     made = [
-        run_sweep(sweep_file, tmp_path / name, shard=(1, 20), **options)
+        run_sweep(sweep_file, tmp_path / name, shard=(1, 50), **options)
         for name, options in (("there", {"cluster": here}), ("here", {"workers": 1}))
     ]
-    assert made[0].manifest["evaluated"] == POINTS // 20
+    assert made[0].manifest["evaluated"] == POINTS // 50
     assert made[0].table.equals(made[1].table)
 
 

@@ -144,9 +144,9 @@ def test_true_and_false_are_a_column_of_their_own_kind():
     assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
 
 
-@pytest.mark.parametrize("held", [1, pytest.param(3, marks=pytest.mark.long)])
-def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch, held):
-    monkeypatch.setattr("simulator.studies.sweep.parts._REMEMBERED", held)
+@pytest.mark.long
+def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("simulator.studies.sweep.parts._REMEMBERED", 1)
     swept(whole[0], tmp_path)
     assert results(tmp_path) == whole[2]
 
