@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 
 from examples import PRIMITIVES, example
 from simulator.component import discover
-from simulator.engine.plan.kernels import KernelPrices
+from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.gradients import Block
 from simulator.models.hardware import Gpu, Runtime

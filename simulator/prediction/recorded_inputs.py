@@ -7,10 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.engine.plan.division import divide
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work import prepare_work
+from simulator.engine.plan.work.division import divide
+from simulator.engine.plan.work.work import prepare_work
 from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture

@@ -6,7 +6,7 @@ import time
 from places import ROOT
 from watched import watched
 
-from simulator.engine.plan.work import _prepared
+from simulator.engine.plan.work.work import _prepared
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.studies.sweep.points import Points

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from scipy.special import betaln
 from scipy.stats import binom
 
-from simulator.engine.plan.kernels import KernelPrices
+from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from examples import mapping
 from simulator.component import discover
-from simulator.engine.plan.latest import LatestResults
+from simulator.engine.plan.work.latest import LatestResults
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
@@ -210,7 +210,7 @@ def test_the_ring_check_is_the_textbook_time():
 
 
 def test_work_is_planned_once_for_all_networks_and_the_oldest_forgotten(monkeypatch):
-    monkeypatch.setattr("simulator.engine.plan.work._works", LatestResults(2))
+    monkeypatch.setattr("simulator.engine.plan.work.work._works", LatestResults(2))
 
     def work(density, bandwidth=10):
         changes = (f"sparsifier.density={density}", f"cluster.network.bandwidth={bandwidth} Gbit/s")

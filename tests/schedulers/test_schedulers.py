@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.engine.plan.costs import costs_of
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.costs import costs_of
 from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Bucket, Layout

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from simulator.component import expected
 from simulator.engine.plan.collective_order import common_order
-from simulator.engine.plan.division import divide
-from simulator.engine.plan.mixed_gpus import prepare_all
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.seating import Seating
 from simulator.engine.plan.setup import OtherJobSetup, Setup
 from simulator.engine.plan.stages import Stage, fixed_stages, live_stages
 from simulator.engine.plan.traffic_matrix import traffic_between
-from simulator.engine.plan.work import Work
+from simulator.engine.plan.work.division import divide
+from simulator.engine.plan.work.mixed_gpus import prepare_all
+from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.models.curves import Floats

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.engine.plan.costs import software_time
-from simulator.engine.plan.kernels import Kernel
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
-from simulator.engine.plan.work import Chain
+from simulator.engine.plan.work.costs import software_time
+from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.work import Chain
 from simulator.engine.rounds.equivalence_classes import Shape
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Round

@@ -7,12 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from simulator.engine.plan.kernels import Kernel
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import traffic_of
 from simulator.engine.plan.stages import Stage
+from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.scenario.scenario import Scenario

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.engine.plan.kernels import Kernel
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.stages import Stage
+from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Route

@@ -24,7 +24,7 @@ from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.live_stream import SlowedCompute
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
-from simulator.engine.plan.kernels import Kernel, KernelPrices, chain_steps
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.flows import follow_flows
 from simulator.errors import InputError

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.component import Spec
-from simulator.engine.plan.division import Division
-from simulator.engine.plan.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
-from simulator.engine.plan.latest import LatestResults
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.division import Division
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
+from simulator.engine.plan.work.latest import LatestResults
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.engine.plan.division import Division
-from simulator.engine.plan.kernels import Kernel
 from simulator.engine.plan.setup import OtherGpu, Setup
-from simulator.engine.plan.work import Chain, Work, prepare_work
+from simulator.engine.plan.work.division import Division
+from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.work import Chain, Work, prepare_work
 from simulator.models.curves import Floats
 
 PerWorker = tuple[Floats, Floats, Floats]

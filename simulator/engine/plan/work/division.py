@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.component import Spec, expected
-from simulator.engine.plan.costs import costs_of
-from simulator.engine.plan.kernels import update_time
-from simulator.engine.plan.latest import LatestResults
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.costs import costs_of
+from simulator.engine.plan.work.kernels import update_time
+from simulator.engine.plan.work.latest import LatestResults
 from simulator.models.exchange import Bucket
 from simulator.models.limits import refuse_collectives
 from simulator.schedulers.base import FREE

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.engine.plan.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import (

@@ -1,0 +1,1 @@
+"""The work of one iteration: buckets, selections, kernels and their costs, whatever the network."""
