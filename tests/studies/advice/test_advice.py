@@ -234,6 +234,7 @@ def test_other_densities_are_options_beside_the_ranking(small):
     assert "the scenario's own" in small["notes"][0]
 
 
+@pytest.mark.long
 def test_a_scenario_without_a_density_says_which_was_taken():
     document = advise(scenario(sparsifier="dense"), grid=replace(SMALL, topologies=(None,), schedulers=(None,)))
     assert document["density"] == 0.01
@@ -333,6 +334,7 @@ def test_a_method_that_refuses_everywhere_is_counted_and_left_out(exhaustive):
     assert {item.candidate.sparsifier["kind"] for item in found.outcomes if item.candidate.sparsifier} == {"dense"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "beside", [{"cluster": {"background": [{"source": 0, "destination": 1, "bandwidth": 1e7}]}}, {"fidelity": "flows"}]
 )
@@ -353,6 +355,7 @@ def test_a_schedule_alone_that_helps_dense_is_told():
     assert reason["text"].endswith(": 1 call instead of 6.")
 
 
+@pytest.mark.long
 def test_waiting_for_a_gpu_that_selects_slowly_is_told():
     slow = {**CARD, "kernels": {**CARD["kernels"], "topk": {"curve": "affine", "intercept": 2e-5, "slope": 1e-7}}}
     spec = scenario(
@@ -426,6 +429,7 @@ def time_of(name, *overrides):
     return run(load(name, overrides)).document["iteration_time_s"]
 
 
+@pytest.mark.long
 def test_sparsification_is_slower_on_four_v100_with_infiniband():
     """kljp/sage: dense 126.1 ms, hard threshold 149.2 ms, Top-k 236.9 ms."""
     dense, threshold, topk = (time_of(f"validation/resnet18-4xv100-ib/{m}") for m in ("dense", "threshold", "topk"))
@@ -476,6 +480,7 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
     assert efficiency(100) - efficiency(5 * 10) < 0.02
 
 
+@pytest.mark.long
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     spec = load(GRACE / "topk1-8-10gbe.yaml")
     dense = Candidate({"kind": "dense"}).of(spec)
@@ -484,6 +489,7 @@ def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     assert slow < win.stop < fast
 
 
+@pytest.mark.long
 def test_rows_of_eight_workers_are_no_part_of_any_fit():
     rows = validate([GRACE])["rows"]
     assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
@@ -493,6 +499,7 @@ def test_rows_of_eight_workers_are_no_part_of_any_fit():
     assert max(abs(row["signed_error"]) for row in eight if "50 %" not in row["scenario"]) < 0.15
 
 
+@pytest.mark.long
 def test_constants_of_that_set_up_are_what_two_workers_give():
     nccl, mpi, topk = (load(GRACE / f"{name}.yaml") for name in ("dense-2-nccl", "dense-2", "topk-2"))
     alone = load(GRACE / "dense-1.yaml")
@@ -649,6 +656,7 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     assert looked.endswith(" were not, since their method or schedule was behind already.")
 
 
+@pytest.mark.long
 def test_what_turns_the_answer_is_told_only_where_something_does():
     methods = Grid(SMALL.methods[:2], (None,), (None,))
     slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
@@ -657,6 +665,7 @@ def test_what_turns_the_answer_is_told_only_where_something_does():
     assert "- 2 of 2 combinations were run." in slow
 
 
+@pytest.mark.long
 def test_a_method_without_its_iterations_has_no_time_to_target():
     grid = replace(SMALL, topologies=(None, {"kind": "tree"}))
     lines = told(advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=grid))

@@ -322,6 +322,7 @@ def test_a_key_that_a_kind_does_not_have_is_left_out_and_the_point_computed_once
     assert (dense["density.target"] == 1).all()
 
 
+@pytest.mark.long
 def test_every_kind_of_value_may_vary(tmp_path):
     text = (
         BASE
@@ -714,6 +715,7 @@ j = Journal(Path({str(tmp_path)!r})); print('held', flush=True); time.sleep(60)"
         assert journal.records == {}
 
 
+@pytest.mark.long
 def test_a_changed_sweep_reuses_the_points_it_shares(whole, tmp_path):
     text = BASE + VARY.replace("[1, 2, 4, 8]", "[2, 4, 16]").replace("topk, {kind: randomk}", "topk")
     path = written(tmp_path, text)
@@ -726,6 +728,7 @@ def test_a_changed_sweep_reuses_the_points_it_shares(whole, tmp_path):
     assert results(tmp_path / "out") == results(tmp_path / "alone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_shards_together_are_the_whole(whole, tmp_path, together):
     path, made, expected = whole
@@ -810,6 +813,7 @@ def test_points_that_kill_their_process_fail_and_the_others_come_out():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_a_killed_process_is_replaced_and_nothing_is_missing(whole, tmp_path):
     killed = []
 
