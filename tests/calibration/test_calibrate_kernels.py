@@ -88,6 +88,7 @@ def test_a_recorded_table_becomes_a_gpu(tmp_path):
     assert document["digests"]["k.csv"] in out.read_text()
 
 
+@pytest.mark.long
 def test_slices_side_by_side_make_a_surface(tmp_path):
     rows = ["gpu,algorithm,operation,rows_batch,elements_per_row,k,time_ms"]
     for slices in (1, 4, 16, 64, 256):

@@ -103,6 +103,7 @@ def test_damaged_lines_are_named_counted_and_left_out(tmp_path):
     assert "3 damaged lines were left out" in result.stdout
 
 
+@pytest.mark.long
 def test_forced_rings_carry_the_law_and_the_others_their_curves(tmp_path):
     ring = write(tmp_path / "ring.log", ring_log(4, 1e9, 50e-6, SIZES, environment=[("NCCL_ALGO", "Ring")]))
     other = write(tmp_path / "nccl.log", ring_log(4, 9e9, 5e-6, SIZES))
@@ -177,6 +178,7 @@ def test_figures_stand_beside_the_config(tmp_path):
     assert (tmp_path / "n.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.long
 def test_the_error_of_noisy_data_is_about_their_spread(tmp_path):
     generator = np.random.default_rng(1)
     rows = []

@@ -69,6 +69,7 @@ def test_outliers_do_not_move_a_law():
     assert law.fabric.latency == pytest.approx(20e-6, rel=0.02)
 
 
+@pytest.mark.long
 def test_what_a_collective_takes_beside_the_wires_comes_back_too():
     truth = LinkLaw(fabric(bandwidth=3e11, latency=3e-6, collective_start_up=40e-6, copy_bandwidth=5e11), "ring")
     law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency", *CALL_TERMS))

@@ -143,9 +143,10 @@ def test_an_unwritable_place_is_said_so(tmp_path):
     assert "expected a place that can be written" in result.stderr
 
 
-def test_scenarios_and_configs_are_found_from_any_directory(tmp_path):
-    result = sparsim("run", "quickstart", "--json", cwd=tmp_path)
-    assert result.returncode == 0
+def test_scenarios_and_configs_are_found_from_any_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke("run", "quickstart", "--json")
+    assert result.exit_code == 0
     assert json.loads(result.stdout)["workers"] == 32
 
 

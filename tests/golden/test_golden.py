@@ -8,7 +8,7 @@ import sys
 import pytest
 from golden import FOLDER, NAMES, VALIDATION, changes, exact, moved
 
-LARGE = ("failover", "two_jobs")
+LARGE = ("failover", "priority_p3", "ps_colocated", "two_jobs")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def dangers(tree, name):
             yield f"{name}:{node.lineno}: imports what a name says"
 
 
+@pytest.mark.long
 def test_nothing_read_is_ever_run():
     found = [item for name in files() for item in dangers(ast.parse((PACKAGE / name).read_text()), name)]
     assert found == []

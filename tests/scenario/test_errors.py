@@ -132,9 +132,11 @@ def test_errors_read_as_agreed(tmp_path):
     assert golden(tmp_path) == GOLDEN.read_text()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_problem_is_one_line_with_expected_and_got(tmp_path, name):
-    for line in outcome(tmp_path, *CASES[name]).splitlines():
+def test_every_problem_is_one_line_with_expected_and_got():
+    """Of the texts as agreed: another test holds the cases to these."""
+    for line in GOLDEN.read_text().splitlines():
+        if not line or line.startswith("== "):
+            continue
         where, _, rest = line.partition(": expected ")
         assert where
         assert ", got " in rest or MISSING.search(line)

@@ -440,6 +440,7 @@ def test_waiting_layer_by_layer_is_never_slower_than_a_barrier(layers, partition
     assert gated <= took(layers, {"kind": "wfbp", "partition": partition}, latency=latency) * (1 + 1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["priority", "tictac", "decoupled"])
 @pytest.mark.parametrize("topology", ["ring", "parameter_server"])
 @given(layers=profiles)

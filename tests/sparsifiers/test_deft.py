@@ -134,6 +134,7 @@ NUMELS = (432, 64, 9_216, 64, 18_432, 128, 36_864, 128, 73_728, 256, 12_800, 100
 SCALES = (4.0, 1.0, 1.5, 1.0, 1.2, 1.0, 1.0, 1.0, 0.7, 1.0, 3.0, 2.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("concentration", [pytest.param(0.0, marks=pytest.mark.long), math.inf])
 def test_the_density_is_the_target_for_any_number_of_workers(concentration, record_property):
     """n = 1 to 16 on tensors like a convolutional network's; the work of the busiest worker beside d log2 k / n."""

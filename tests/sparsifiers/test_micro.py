@@ -150,6 +150,7 @@ def test_in_closed_form_there_is_no_build_up_and_a_scan_of_one_nth(n):
             assert selection.scanned == math.ceil(100_001 / n)
 
 
+@pytest.mark.long
 def test_a_sample_of_coordinates_gives_the_same_counts_on_average():
     """Every fourth coordinate, each for four: parts follow the true positions."""
     n, d = 4, 40_000

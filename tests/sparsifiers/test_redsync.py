@@ -70,6 +70,7 @@ def test_counts_lie_between_k_and_2k_exactly_where_the_search_converged(seed, sc
         assert selection.passes == member.passes()
 
 
+@pytest.mark.long
 def test_about_half_of_the_searches_end_outside_however_fine():
     """Of 40 normal workers at 0.1 % of 100,000: 45 % end inside after three passes, 58 % after ten.
 

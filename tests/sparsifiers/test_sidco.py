@@ -92,6 +92,7 @@ def test_stages_follow_the_achieved_ratio_every_five_iterations():
     assert seen[-1] < max(seen), "too many were selected, so stages were taken away"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("density", [0.01, 0.001])
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
@@ -103,6 +104,7 @@ def test_counts_on_laplace_gradients_are_within_30_percent(distribution, stages,
     assert selection.selected == pytest.approx(density * 50_000, rel=0.3)
 
 
+@pytest.mark.long
 def test_adaptation_brings_normal_gradients_near_the_target():
     """One stage of the exponential fit asks for far too much of a normal tail; more stages come within 30 %."""
     draws = np.random.default_rng(2)

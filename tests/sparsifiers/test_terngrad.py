@@ -54,6 +54,7 @@ def test_it_rounds_as_a_loop_over_elements_does(clip, error_feedback):
         assert selection.aggregated == d
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clip", [2.5, None])
 def test_its_mean_is_the_clipped_gradient(clip):
     """4,000 draws of 200 elements, mean within 5 standard errors; without clipping it is the gradient itself."""

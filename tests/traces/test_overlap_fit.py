@@ -82,6 +82,7 @@ def test_one_concentration_is_enough_for_one_trace_layer_wise_and_not_for_all(tr
     assert 10 < worst["transformer-generated", "model"] < 11
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_layers_of_their_own_explain_whole_model_selection(traces, name):
     """On the sampled gradients, late in training: one concentration misses 16 workers by 8 % or more, layers by 3 %."""

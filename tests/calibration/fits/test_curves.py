@@ -70,6 +70,7 @@ def test_the_median_of_repeats_passes_over_an_outlier():
     assert measured.spread == pytest.approx(np.median([8 / 1.1, 3.0]))
 
 
+@pytest.mark.long
 def test_a_protocol_switch_is_followed_and_its_error_is_held_out():
     truth = np.where(SIZES < 2**16, 20e-6 + SIZES / 1e9, 60e-6 + SIZES / 8e9)
     fit = fit_curve(Repeats.of(SIZES, truth))

@@ -60,6 +60,7 @@ def test_without_dense_the_margin_is_over_the_next_best():
     assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "topk", 4.0, pytest.approx(1 / 3)]
 
 
+@pytest.mark.long
 def test_the_map_of_a_real_sweep_is_its_fastest_points():
     source = swept("workers", "bandwidth")
     data = figure_of("break_even_map").data(source)

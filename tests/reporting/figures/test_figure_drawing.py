@@ -173,6 +173,7 @@ def test_times_far_apart_get_a_logarithmic_axis():
     assert len(ticks(left.yaxis)) >= 2
 
 
+@pytest.mark.long
 def test_rows_that_were_all_fitted_are_no_predictions():
     document = validation().document
     rows = [row | {"used_in_fit": True} for row in document["rows"]]

@@ -219,6 +219,7 @@ def test_names_cannot_become_markup_in_the_page_of_a_sweep():
     check_harmless(html)
 
 
+@pytest.mark.long
 def test_names_cannot_become_markup_in_the_page_of_a_validation():
     document = json.loads(json.dumps(validation().document))
     for row in document["rows"]:

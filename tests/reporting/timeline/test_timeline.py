@@ -153,6 +153,7 @@ def test_by_default_the_first_and_last_iteration_of_telling_workers():
     assert list(timeline(load("ring_check")).about["workers_drawn"]) == [0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nodes", [64, pytest.param(16384, marks=pytest.mark.long)])
 def test_a_large_cluster_is_bounded(nodes):
     big = load("quickstart", (f"cluster.nodes={nodes}", "iterations=2", "warmup=0"))

@@ -64,6 +64,7 @@ def test_other_densities_are_options_beside_the_ranking(small):
     assert "the scenario's own" in small["notes"][0]
 
 
+@pytest.mark.long
 def test_a_scenario_without_a_density_says_which_was_taken():
     document = advise(scenario(sparsifier="dense"), grid=replace(SMALL, topologies=(None,), schedulers=(None,)))
     assert document["density"] == 0.01
@@ -165,6 +166,7 @@ def test_a_schedule_alone_that_helps_dense_is_told():
     assert reason["text"].endswith(", with 1 call instead of 6.")
 
 
+@pytest.mark.long
 def test_waiting_for_a_gpu_that_selects_slowly_is_told():
     slow = {**CARD, "kernels": {**CARD["kernels"], "topk": {"curve": "affine", "intercept": 2e-5, "slope": 1e-7}}}
     spec = scenario(
@@ -278,6 +280,7 @@ def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     assert looked.endswith(" were not run, because their method or schedule was already slower.")
 
 
+@pytest.mark.long
 def test_what_turns_the_answer_is_told_only_where_something_does():
     methods = Grid(SMALL.methods[:2], (None,), (None,))
     slow, near = (told(advise(scenario(bandwidth=rate), grid=methods)) for rate in (1e7, 1e9))
@@ -286,6 +289,7 @@ def test_what_turns_the_answer_is_told_only_where_something_does():
     assert "- 2 of 2 combinations were run." in slow
 
 
+@pytest.mark.long
 def test_a_method_without_its_iterations_has_no_time_to_target():
     grid = replace(SMALL, topologies=(None, {"kind": "tree"}))
     lines = told(advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=grid))

@@ -21,6 +21,7 @@ def time_of(name, *overrides):
     return run(load(name, overrides)).document["iteration_time_s"]
 
 
+@pytest.mark.long
 def test_sparsification_is_slower_on_four_v100_with_infiniband():
     """kljp/sage: dense 126.1 ms, hard threshold 149.2 ms, Top-k 236.9 ms."""
     dense, threshold, topk = (time_of(f"validation/resnet18-4xv100-ib/{m}") for m in ("dense", "threshold", "topk"))
@@ -71,6 +72,7 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
     assert efficiency(100) - efficiency(5 * 10) < 0.02
 
 
+@pytest.mark.long
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     spec = load(GRACE / "topk1-8-10gbe.yaml")
     dense = Candidate({"kind": "dense"}).of(spec)
@@ -79,6 +81,7 @@ def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     assert slow < win.stop < fast
 
 
+@pytest.mark.long
 def test_rows_of_eight_workers_are_no_part_of_any_fit():
     rows = validate([GRACE])["rows"]
     assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
@@ -88,6 +91,7 @@ def test_rows_of_eight_workers_are_no_part_of_any_fit():
     assert max(abs(row["signed_error"]) for row in eight if "50 %" not in row["scenario"]) < 0.15
 
 
+@pytest.mark.long
 def test_constants_of_that_set_up_are_what_two_workers_give():
     nccl, mpi, topk = (load(GRACE / f"{name}.yaml") for name in ("dense-2-nccl", "dense-2", "topk-2"))
     alone = load(GRACE / "dense-1.yaml")

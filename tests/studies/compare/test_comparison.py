@@ -197,6 +197,7 @@ def page_of(out, *arguments):
     return page
 
 
+@pytest.mark.long
 def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
     arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
     count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])

@@ -299,6 +299,7 @@ OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": 
              "sparsifier": "dense", "scheduler": "wfbp"}  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "parts",
     [
@@ -356,6 +357,7 @@ def test_inputs_that_change_nothing_are_named():
     assert "cluster.network.latency" in warning
 
 
+@pytest.mark.long
 def test_measured_collectives_do_not_make_a_step_in_the_slope():
     row = slopes(load("quickstart", ("sparsifier=dense",)))["cluster.network.bandwidth"]
     assert -1.5 < row["elasticity"] < 0
@@ -382,6 +384,7 @@ def said(spec):
     return told(explain(spec))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("overrides", "law"),
     [
@@ -477,6 +480,7 @@ def test_text_of_software_and_of_kernels():
     assert line(held, "software").endswith("1 call, each with cycle time 20 ms")
 
 
+@pytest.mark.long
 def test_text_of_waiting_says_which_kernel_differs_and_the_jitter():
     card = {**CARD, "kernels": {**CARD["kernels"], "topk": {**CARD["kernels"]["topk"], "spread": 0.05}}}
     spec = scenario(gpu=card, sparsifier=TOPK, iterations=4, cluster={"stragglers": {"jitter": 0.2}})

@@ -70,6 +70,7 @@ def test_points_that_kill_their_process_fail_and_the_others_come_out():
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_a_killed_process_is_replaced_and_nothing_is_missing(whole, tmp_path):
     killed = []
 

@@ -78,6 +78,7 @@ def test_a_key_that_a_kind_does_not_have_is_left_out_and_the_point_computed_once
     assert (dense["density.target"] == 1).all()
 
 
+@pytest.mark.long
 def test_every_kind_of_value_may_vary(tmp_path):
     text = (
         BASE

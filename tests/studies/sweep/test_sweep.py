@@ -218,6 +218,7 @@ def test_two_sweeps_do_not_write_to_one_folder(whole, tmp_path):
                 Journal(tmp_path, part)
 
 
+@pytest.mark.long
 def test_a_changed_sweep_reuses_the_points_it_shares(whole, tmp_path):
     text = BASE + VARY.replace("[1, 2, 4, 8]", "[2, 4, 16]").replace("topk, {kind: randomk}", "topk")
     path = written(tmp_path, text)
@@ -230,6 +231,7 @@ def test_a_changed_sweep_reuses_the_points_it_shares(whole, tmp_path):
     assert results(tmp_path / "out") == results(tmp_path / "alone")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_shards_together_are_the_whole(whole, tmp_path, together):
     path, made, expected = whole

@@ -23,12 +23,13 @@ from simulator.studies.validate.validation import scenario_files, table_files, v
 FOLDER = ROOT / "scenarios" / "validation"
 NAMESPACES = "tcp-namespaces"
 SERVERS = "rtx2080ti-10gbe-ps"
-"""The set-up whose rows take most of the time: its exchanges are followed as flows. Left to the long tests."""
+QUICK = ("8xv100-grace", "p102-1gbe-gtopk", "resnet18-4xv100-ib", NAMESPACES, "vgg16-8xv100-nvlink")
+"""Set-ups whose rows are predicted in no time; the others, servers above all, are left to the long tests."""
 
 
 @pytest.fixture(scope="module")
 def document():
-    return validate([folder for folder in sorted(FOLDER.iterdir()) if folder.is_dir() and folder.name != SERVERS])
+    return validate([FOLDER / name for name in QUICK])
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +47,11 @@ def mape(chosen):
     return sum(abs(row["signed_error"]) for row in chosen) / len(chosen)
 
 
-def test_all_reduce_rows(document):
+@pytest.mark.long
+def test_all_reduce_rows(whole):
     bars = {", BSP,": 0.03, ", WFBP,": 0.08, ", MG-WFBP,": 0.08}
     for part, bar in bars.items():
-        chosen = rows(document, "rtx2080ti-10gbe-allreduce", part)
+        chosen = rows(whole, "rtx2080ti-10gbe-allreduce", part)
         assert len(chosen) == (9 if "MG" in part else 6)
         assert mape(chosen) <= bar
 
@@ -62,14 +64,16 @@ def test_median_of_every_block(whole):
         assert errors["median_ape"] <= 0.08, name
 
 
-def test_slowed_compute_fitted_to_one_model_predicts_another(document):
-    overlapped = rows(document, "16xv100-10gbe-mgwfbp", "WFBP")
+@pytest.mark.long
+def test_slowed_compute_fitted_to_one_model_predicts_another(whole):
+    overlapped = rows(whole, "16xv100-10gbe-mgwfbp", "WFBP")
     assert len(overlapped) == 2
     assert mape(overlapped) <= 0.05
 
 
-def test_order_of_bsp_and_wfbp_is_right_where_they_differ(document):
-    found = {row["scenario"]: row for row in document["rows"] if row["group"] == "rtx2080ti-10gbe-allreduce"}
+@pytest.mark.long
+def test_order_of_bsp_and_wfbp_is_right_where_they_differ(whole):
+    found = {row["scenario"]: row for row in whole["rows"] if row["group"] == "rtx2080ti-10gbe-allreduce"}
     compared = 0
     for name, bsp in found.items():
         if ", BSP," not in name:
@@ -138,8 +142,9 @@ def test_fitted_rows_say_so_and_are_not_counted(whole):
     assert whole["overall"]["n"] == len(whole["rows"]) - len(fitted)
 
 
-def test_better_than_the_trivial_sum_where_things_overlap(document):
-    overlapped = rows(document, "rtx2080ti-10gbe-allreduce", "WFBP,")
+@pytest.mark.long
+def test_better_than_the_trivial_sum_where_things_overlap(whole):
+    overlapped = rows(whole, "rtx2080ti-10gbe-allreduce", "WFBP,")
     trivial = sum(abs(row["baseline_signed_error"]) for row in overlapped) / len(overlapped)
     assert mape(overlapped) < trivial
 
