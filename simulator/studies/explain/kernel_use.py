@@ -54,18 +54,19 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
     on_gpu, on_host, elements = [], [], np.concatenate([item.elements for item in group])
     for item in group:
         sizes = np.array(item.elements)
-        on_gpu.append(0.0 if kernel == "host_merge" else float(gpu.kernel_time(kernel, sizes).sum()))
-        merged = float(sizes.sum()) * runtime.host_element
+        on_gpu.append(0.0 if kernel == "host_merge" else item.times * float(gpu.kernel_time(kernel, sizes).sum()))
+        merged = item.times * float(sizes.sum()) * runtime.host_element
         on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
+    runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
     return {
         "kernel": kernel,
-        "runs": len(elements),
+        "runs": runs,
         "calls": sum(item.calls for item in group),
-        "elements": float(elements.sum()),
+        "elements": math.fsum(item.times * math.fsum(item.elements) for item in group),
         "seconds": seconds,
-        "per_call_s": seconds / len(elements),
+        "per_call_s": seconds / runs,
         "bound_by": "host" if math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,

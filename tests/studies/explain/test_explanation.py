@@ -514,3 +514,14 @@ def test_parts_that_refuse_each_other_are_said_so():
     assert "Traceback" not in result.output
     with pytest.raises(InputError):
         explain(load("quickstart", ("topology=double_binary_tree",)))
+
+
+def test_the_kernels_of_a_stage_take_what_the_breakdown_says():
+    """Also those that run once for every worker, as the additions after a gather."""
+    prediction = run(scenario(sparsifier=TOPK))
+    use = kernel_use(prediction.scenario, prediction.plan)
+    for stage in ("selection", "combine", "update"):
+        seconds = math.fsum(row["seconds"] for row in use[stage])
+        assert seconds == pytest.approx(prediction.document["breakdown_s"][stage], rel=1e-9)
+    (added,) = [row for row in use["combine"] if row["kernel"] == "scatter_add"]
+    assert added["runs"] == prediction.scenario.cluster.workers * len(prediction.scenario.workload.layers)
