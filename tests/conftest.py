@@ -6,6 +6,7 @@ without the small ones for mutants (`mutation`). With `CI` set the examples are 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from itertools import islice
@@ -51,3 +52,9 @@ def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
             out.append(block, whole.spec.iterations[block.iteration])
     shutil.copy(whole.folder / "union.csv", folder)
     return Trace.open(folder)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays; the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -31,11 +31,13 @@ def check(tmp_path, **names):
     assert CliRunner().invoke(main, ["run", str(scenario)], catch_exceptions=False).exit_code == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gpu", GPUS)
 def test_every_gpu_works_in_a_scenario(tmp_path, gpu):
     check(tmp_path, gpu=gpu, network="10gbe-tcp", nodes=2, each=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("network", NETWORKS)
 def test_every_network_works_in_a_scenario(tmp_path, network):
     text = (ROOT / "configs" / "networks" / f"{network}.yaml").read_text()

@@ -4,7 +4,6 @@ import re
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from places import ROOT
 
 FOLDER = ROOT / "notebooks"
@@ -53,6 +52,8 @@ def test_the_code_of_a_notebook_compiles_and_has_no_absolute_paths(path):
 @pytest.mark.long
 @pytest.mark.filterwarnings("default")  # of the notebook server's own libraries
 def test_a_notebook_runs_to_its_answer(path):
+    from nbclient import NotebookClient  # here, since it takes long to import
+
     notebook = nbformat.read(path, as_version=4)
     before = sorted(FOLDER.rglob("*"))
     place = {"metadata": {"path": str(FOLDER)}}

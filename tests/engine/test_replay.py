@@ -47,7 +47,7 @@ def mean(found, key):
 
 
 @pytest.mark.parametrize("feedback", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize("granularity", ["layer", "model"])
+@pytest.mark.parametrize("granularity", ["layer", pytest.param("model", marks=pytest.mark.long)])
 def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedback):
     method = {"kind": "topk", "density": 0.01, "granularity": granularity}
     unions = []
@@ -292,6 +292,7 @@ def test_build_up_of_more_workers_than_were_recorded_is_refused(small):
         build_up(small, ["dense"], [1, 8])
 
 
+@pytest.mark.long
 def test_build_up_prints_what_it_would_store(small, tmp_path):
     command = ["trace", "build-up", str(small), "--method", "{kind: topk, density: 0.1}", "--json"]
     plain = CliRunner().invoke(main, command, catch_exceptions=False)

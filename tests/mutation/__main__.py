@@ -25,7 +25,7 @@ from covering import Covering
 from operators import Mutant, mutants
 from table import reasons
 from table import written as page
-from trial import Tree
+from trial import WHICH, Tree
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "engine", "sparsifiers", "topologies")
@@ -41,11 +41,11 @@ def pool(root: Path = ROOT, only: str = "") -> list[Mutant]:
 
 
 def cover() -> None:
-    """Run the default tests under coverage.py, noting which test runs which line."""
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "CI": "1"}
+    """Run the tests under coverage.py, noting which test runs which line and for how long."""
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent), "CI": "1", "HYPOTHESIS_PROFILE": "mutation"}
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "erase"], check=True)
-    subprocess.run([*coverage, "run", "-m", "pytest", "-p", "covering"], env=env, check=False)
+    subprocess.run([*coverage, "run", "-m", "pytest", *WHICH, "-p", "covering"], env=env, check=False)
     subprocess.run([*coverage, "combine"], check=True)
 
 

@@ -24,7 +24,9 @@ COPIED = ("simulator", "sparsim", "tests", "configs", "scenarios", "examples", "
           "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "LICENSE")  # fmt: skip
 
 
-OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no")
+WHICH = ("-n0", "-m", "not torch and not groundtruth and not fuzz and not browser")
+"""In this process, the long tests too: what takes more than the budget for a mutant is left out later."""
+OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no", *WHICH)
 """Plain: what is loaded already can't be rewritten, and nobody reads why an assertion fails."""
 NOT_RUN = 99
 

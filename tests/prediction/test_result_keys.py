@@ -10,7 +10,7 @@ from simulator.prediction.result_keys import IDLE, RESULT_KEYS, flat_keys
 
 RUNS = {
     "compared": ("quickstart",),
-    "replayed": ("replay_topk",),
+    "replayed": ("replay_topk", "--set", "cluster.nodes=2"),
     "followed": ("failover",),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }

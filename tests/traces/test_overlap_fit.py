@@ -33,7 +33,7 @@ GOAL = {
 }
 MISSED = {("transformer-generated", "layer", False, 0.001): 5.2, ("transformer-generated", "layer", False, 0.01): 4.0}
 CASES = [(name, g, feedback, d) for name in NAMES for g, d in GOAL for feedback in (False, True)]
-EACH = [pytest.param(*case, marks=() if case in CASES[::8] else pytest.mark.long) for case in CASES]
+EACH = [pytest.param(*case, marks=() if case in CASES[::12] else pytest.mark.long) for case in CASES]
 
 
 @pytest.fixture(scope="module")

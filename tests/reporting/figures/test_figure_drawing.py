@@ -20,8 +20,8 @@ from simulator.reporting.figures.style.colours import BLACK, METHODS, PALETTE, P
 from simulator.reporting.figures.style.picture import save_figure
 from simulator.sparsifiers.base import Sparsifier
 
-PICTURED = ("break_even_map", "iteration_breakdown", "link_utilisation")
-"""An image, bars, lines and meshes: the others are made of the same, and are drawn by the long tests."""
+PICTURED = ("break_even_map", "iteration_breakdown")
+"""An image, and bars: the others are made of the same, and are drawn by the long tests."""
 KINDS = [kind if kind in PICTURED else pytest.param(kind, marks=pytest.mark.long) for kind in sorted(figures())]
 ONE = 1.0
 
@@ -196,9 +196,8 @@ def test_a_map_of_many_cells_has_colours_alone():
     assert axes.images[0].get_array().shape[:2] == (4, 20)
 
 
-@pytest.mark.parametrize(
-    "kind", KINDS[:1] + [pytest.param(kind, marks=pytest.mark.long) for kind in sorted(figures())[1:]]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", sorted(figures()))
 def test_an_svg_has_the_same_bytes_every_time_and_no_date(kind, made, tmp_path):
     member, data, *_ = made(kind)
     texts = []

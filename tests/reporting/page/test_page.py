@@ -69,7 +69,12 @@ def pages(sources):
     return {kind: html_of(page_of(source)) for kind, source in sources.items()}
 
 
-@pytest.mark.parametrize("kind", sorted(figures()))
+PICTURED = ("break_even_map", "density_sweep", "iteration_breakdown", "link_utilisation")
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind in PICTURED else pytest.param(kind, marks=pytest.mark.long) for kind in sorted(figures())]
+)
 def test_every_figure_has_a_drawing_of_its_own_table_that_the_library_takes(kind):
     member = figure_of(kind)
     data = member.data(SOURCES[kind]())

@@ -22,7 +22,7 @@ from simulator.reporting.timeline.timeline import timeline
 from simulator.scenario.reading import load
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
-LARGE = {"quickstart", "priority_p3", "failover", "ps_colocated", "two_jobs", "partitioned_topk"}
+LARGE = {"quickstart", "priority_p3", "failover", "ps_colocated", "two_jobs", "partitioned_topk", "ps_incast"}
 NEEDED = {"X": {"name", "ts", "dur"}, "C": {"name", "ts", "args"}, "M": {"name", "args"}}
 NEEDED |= {"s": {"name", "cat", "id", "ts"}, "f": {"name", "cat", "id", "ts", "bp"}}
 

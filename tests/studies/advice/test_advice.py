@@ -81,6 +81,7 @@ def test_gathering_that_loses_is_told_why():
     assert reasons["build-up"]["methods"] == ["topk 0.2"]
 
 
+@pytest.mark.long
 def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
     kind = small["ranking"][0]["sparsifier"]
     many = advise(scenario(bandwidth=1e7), {kind: 1e6, "dense": 1000}, grid=replace(SMALL, topologies=(None,)))

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
@@ -16,8 +17,10 @@ from simulator.studies.sweep.dask_executor import DaskExecutor
 from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.sweep import run_sweep
 
-pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # what other packages deprecate is theirs to mend
+pytestmark = [
+    pytest.mark.skipif(find_spec("distributed") is None, reason="the extra `cluster` is not installed"),
+    pytest.mark.filterwarnings("ignore"),  # what other packages deprecate is theirs to mend
+]
 
 SWEEP = """base:
   name: small
