@@ -95,7 +95,7 @@ def test_the_package_installs_and_its_members_hold_the_contracts(tmp_path):
     assert {"strided"} <= {item["kind"] for item in listed["sparsifier"]}
     result = document(python, tmp_path, "run", "quickstart", "--set", "sparsifier={kind: strided, density: 1 %}")
     assert result["density"]["build_up"] == 1
-    contracts = [ROOT / "tests" / name for name in ("test_contracts.py", "test_sparsifier_contracts.py")]
+    contracts = [ROOT / "tests" / "contracts" / name for name in ("test_contracts.py", "test_sparsifier_contracts.py")]
     held = subprocess.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "strided or two_way_ring", *contracts],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, check=False,
