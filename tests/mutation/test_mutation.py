@@ -95,3 +95,7 @@ def test_every_reason_still_belongs_to_a_mutant():
         found = {mutant.key for mutant in mutants(item["file"], (REASONS.parents[2] / item["file"]).read_bytes())}
         assert item["reason"]
         assert item["key"] in found, item
+
+
+def test_the_interval_of_ninety_in_a_hundred_is_wilson_s():
+    assert [round(end, 3) for end in interval(90, 100)] == [0.826, 0.945]
