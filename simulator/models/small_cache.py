@@ -1,16 +1,42 @@
-"""A cache of the latest results that keeps small results only, so that it does not grow with the cluster."""
+"""Caches of the latest results, which a sweep asks for again and again."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sized
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 MOST = 2**14
 """Length of the longest result that is kept."""
 P = ParamSpec("P")
 S = TypeVar("S", bound=Sized)
+T = TypeVar("T")
+
+
+class LatestResults(Generic[T]):
+    """Up to `most` results by their keys; the one that was used longest ago is dropped first.
+
+    >>> squares = LatestResults(1)
+    >>> squares.get(3, lambda: 9), squares.get(3, lambda: 0), squares.get(4, lambda: 16), squares.get(3, lambda: 0)
+    (9, 9, 16, 0)
+    """
+
+    def __init__(self, most: int, fits: Callable[[T], bool] = lambda result: True) -> None:
+        self.most, self.fits = most, fits
+        self._known: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The result of this key; `make` makes it where it is not known, and it is kept if it `fits`."""
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        result = make()
+        if self.fits(result):
+            self._known[key] = result
+            if len(self._known) > self.most:
+                self._known.popitem(last=False)
+        return result
 
 
 def cache_small_results(make: Callable[P, S]) -> Callable[P, S]:
@@ -20,19 +46,10 @@ def cache_small_results(make: Callable[P, S]) -> Callable[P, S]:
     >>> squares(3) is squares(3), squares(MOST + 1) is squares(MOST + 1)
     (True, False)
     """
-    known: OrderedDict[Hashable, S] = OrderedDict()
+    latest: LatestResults[S] = LatestResults(64, lambda result: len(result) <= MOST)
 
     @wraps(make)
     def cached(*args: P.args, **kwargs: P.kwargs) -> S:
-        result = known.get(args)
-        if result is not None:
-            known.move_to_end(args)
-            return result
-        result = make(*args, **kwargs)
-        if len(result) <= MOST and not kwargs:
-            known[args] = result
-            if len(known) > 64:
-                known.popitem(last=False)
-        return result
+        return make(*args, **kwargs) if kwargs else latest.get(args, lambda: make(*args, **kwargs))
 
     return cached

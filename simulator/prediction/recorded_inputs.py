@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.plan import divide_and_check
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.division import divide
-from simulator.engine.plan.work.work import prepare_work
 from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture
@@ -60,13 +59,12 @@ def recorded_inputs(scenario: Scenario, setup: Setup, network: NetworkSetup) -> 
     """What the scenario's trace gives its method, replayed bucket by bucket; nothing where there is no trace.
 
     Neither the network nor the GPU matters for a replay, so that a sweep over them replays once. Raises InputError
-    where the trace is damaged, and an expected-error where the method cannot be used in this exchange.
+    where the trace is damaged, and an expected-error, before the replay, where the parts of the job do not fit.
     """
     workers = scenario.cluster.workers
     if not scenario.workload.gradients or workers == 1:
         return NOTHING_RECORDED
-    division = divide(setup, network)
-    prepare_work(setup, workers, division)  # refuses an exchange that the method cannot use, before a long replay
+    division = divide_and_check(setup, network)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
     return _recorded_inputs(_replay_of(scenario, division.buckets), workers, stated)
 

@@ -362,3 +362,17 @@ def test_a_fitted_generator_resembles_its_trace():
         if numel > 10_000:
             ratio = made.values[:, made.piece == layer].std() / real[:, :, trace.keys.layer == layer].std()
             assert 0.3 < ratio < 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "topology=double_binary_tree",
+        "topology={kind: parameter_server}\nsparsifier={kind: gtopk, density: 0.01}",
+        "collective_order=[{worker: 0, buckets: [1, 0]}]",
+    ],
+)
+def test_parts_that_cannot_work_together_are_refused_before_the_replay(change, monkeypatch):
+    monkeypatch.setattr("simulator.prediction.recorded_inputs._recorded_inputs", lambda *_: pytest.fail("replayed"))
+    with pytest.raises(InputError):
+        run(load("replay_topk", tuple(change.split("\n"))))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from examples import mapping
 from simulator.component import discover
-from simulator.engine.plan.work.latest import LatestResults
 from simulator.errors import InputError
+from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from simulator.component import expected
 from simulator.engine.plan.collective_order import common_order
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.seating import Seating
 from simulator.engine.plan.setup import OtherJobSetup, Setup
 from simulator.engine.plan.stages import Stage, fixed_stages, live_stages
 from simulator.engine.plan.traffic_matrix import traffic_between
-from simulator.engine.plan.work.division import divide
+from simulator.engine.plan.work.division import Division, divide
 from simulator.engine.plan.work.mixed_gpus import prepare_all
-from simulator.engine.plan.work.work import Work
+from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.models.curves import Floats
@@ -105,6 +106,20 @@ def plan_jobs(
         for item, (network, seats) in zip(other_jobs, seating.others, strict=True)
     ]
     return plan, others
+
+
+def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
+    """The buckets of a job whose selections are not known yet, for a replay, which may take minutes.
+
+    Raises an expected-error where the plan could not be made whatever is selected: a method that cannot use this
+    exchange, a topology without the primitive, an order of collectives that never ends.
+    """
+    division = divide(setup, network)
+    work = prepare_work(setup, network.wiring.layout.workers, division)
+    for step in work.steps:
+        phases_of(step, 0, network)
+    _order(setup, len(division.buckets))
+    return division
 
 
 def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> Plan:

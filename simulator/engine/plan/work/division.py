@@ -9,9 +9,9 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.costs import costs_of
 from simulator.engine.plan.work.kernels import update_time
-from simulator.engine.plan.work.latest import LatestResults
 from simulator.models.exchange import Bucket
 from simulator.models.limits import refuse_collectives
+from simulator.models.small_cache import LatestResults
 from simulator.schedulers.base import FREE
 
 

@@ -12,7 +12,6 @@ from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.division import Division
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
-from simulator.engine.plan.work.latest import LatestResults
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -26,6 +25,7 @@ from simulator.models.exchange import (
     Step,
 )
 from simulator.models.layers import Workload
+from simulator.models.small_cache import LatestResults
 from simulator.sparsifiers.base import Sparsifier
 
 Chain = tuple[Kernel | int, ...]

@@ -21,7 +21,7 @@ PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 
 Their black is kept for dense, and their yellow left out: thin lines of it are hard to see on white.
 """
-_SPENT = (term for term in BREAKDOWN if term != "idle")
+_SPENT = [term for term in BREAKDOWN if term != "idle"]
 PHASES = {**dict(zip(_SPENT, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, BLACK), strict=False)), "idle": GREY}
 """The colour of each term of an iteration; the grey one is hatched."""
 METHODS = (
