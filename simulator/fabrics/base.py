@@ -12,6 +12,7 @@ from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds
@@ -30,6 +31,7 @@ class Fabric(Component, family="fabric"):
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
+    - `nccl`: what was measured of NCCL on this fabric; none: NCCL's own constants.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
 
     A collective also takes time that no link explains, whatever the number of workers. It is not counted for exchanges
@@ -50,6 +52,7 @@ class Fabric(Component, family="fabric"):
     protocols: tuple[Protocol, ...] = ()
     collective_start_up: Seconds = 0.0
     copy_bandwidth: BytesPerSecond | None = None
+    nccl: LibraryTerms = NOTHING_MEASURED
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
@@ -109,6 +112,19 @@ class Fabric(Component, family="fabric"):
     def rings(self, layout: Layout) -> Rings:
         """The rings that a ring topology uses on this fabric; none: one ring in node order."""
         return ()
+
+    def machine(self, layout: Layout, device: str = "") -> Machine:
+        """The hardware as a collective library sees it, on nodes with GPUs of this name."""
+        inside = self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
+        return Machine(
+            generation=generation_of(device),
+            nics=min(self.nics_per_node, layout.gpus_per_node),
+            nic=self.bandwidth,
+            latency=self.latency,
+            terms=self.nccl,
+            start_up_measured=self.collective_start_up > 0,
+            **inside.seen_by_library(layout.gpus_per_node),
+        )
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,21 +22,35 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
+from simulator.models.machine import Machine
 
 Rounds = list[Round]
+
+
+class Carrier(Protocol):
+    """What makes the rounds of a collective: a topology, or one algorithm of a library."""
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds: ...
 
 
 class Choice(NamedTuple):
     """The payloads that a topology carries, as a mask (b,), and the name of this choice in the result.
 
-    `efficiency`: share of the bandwidth that the chosen protocol leaves to the payload; None: as the fabric's own
-    `protocols` say.
+    `efficiency` (b,): share of the bandwidth that the chosen protocol leaves to each payload; None: as the fabric's own
+    `protocols` say. `start_up` (b,): seconds of a collective that is pipelined, so that its chunks follow each other
+    closely: its rounds are then one round with all bytes of every step, limited by the busiest link. None: rounds
+    follow each other, each with the start-up of its messages. `reason`: why it was chosen.
     """
 
-    topology: Topology
+    topology: Carrier
     mask: npt.NDArray[np.bool_]
     label: str
-    efficiency: float | None = None
+    efficiency: Floats | None = None
+    start_up: Floats | None = None
+    reason: str = ""
 
 
 class Topology(Component, family="topology"):
@@ -54,8 +68,11 @@ class Topology(Component, family="topology"):
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Which topology carries which payloads: this one carries all, unless it combines others."""
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+        """Which topology carries which payloads: this one carries all, unless it combines others.
+
+        `machine`: what a library sees of the hardware, for those that choose by it.
+        """
         return [Choice(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:

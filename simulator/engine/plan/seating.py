@@ -32,7 +32,13 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     wiring = setup.conditions.slowed(setup.fabric.lay(setup.layout, placement, endpoint))
     disturbances = setup.conditions.disturbances(wiring)
     network = NetworkSetup(
-        setup.topology, setup.fabric, wiring, setup.fidelity, disturbances, not setup.conditions.links
+        setup.topology,
+        setup.fabric,
+        wiring,
+        setup.fidelity,
+        disturbances,
+        not setup.conditions.links,
+        setup.gpu.device or setup.gpu.name,
     )
     others = []
     for item, seat in zip(other_jobs, seats, strict=True):

@@ -81,7 +81,8 @@ def _live_exchange(
             stages.append(Stage(item.label, item.seconds, collective=False))
             continue
         step, label = steps[item], type(steps[item]).__name__
-        phases = [phase for phase in phases_of(step, slot, network) if phase]
-        software = software_time(step, runtime)
+        made = phases_of(step, slot, network)
+        phases = [phase for phase in made if phase]
+        software = software_time(step, runtime) + made.start_up
         stages.extend(Stage(label, software if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
     return stages
