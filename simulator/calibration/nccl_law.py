@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,11 +19,14 @@ from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, Layout, ReduceScatter
 from simulator.topologies.nccl import Nccl
+from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
 
 _LARGEST = 8.0  # sizes within this factor of the largest show the rate
 _WINDOW = 1.01  # octaves on either side from which the time of a step is the median
 _SAME = 0.05
 _WIDTH = 0.7  # prior standard deviation of a start-up or efficiency, on a log scale
+_VERSION = re.compile(r"nccl[ _]v?(\d+)[._](\d+)", re.IGNORECASE)
+_NVLS = "nvls Simple"
 _LIBRARY = Nccl()
 
 
@@ -62,6 +66,25 @@ def _step(key: Key, nbytes: float) -> Communication:
     return Broadcast(nbytes)
 
 
+def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:
+    """The base with what decides NCCL's choices, as far as it is not given.
+
+    The version is read from the settings. `reported`: the bandwidth of the base is that of the hardware, which is what
+    a NIC reports to NCCL, whatever sockets reach of it.
+    """
+    found = _VERSION.search(" ".join(settings))
+    terms: dict[str, Any] = {}
+    if base.nccl.version is None and found:
+        terms["version"] = f"{found[1]}.{found[2]}"
+    if base.nccl.reported_bandwidth is None and reported:
+        terms["reported_bandwidth"] = base.bandwidth
+    return _with_terms_of_nccl(base, **terms)
+
+
+def _with_terms_of_nccl(fabric: Fabric, **terms: Any) -> Fabric:
+    return fabric.model_copy(update={"nccl": fabric.nccl.model_copy(update=terms)})
+
+
 def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") -> NcclLaw:
     """Fit what NCCL's collectives show of a network, for any mixture of sizes, worker counts and nodes.
 
@@ -69,12 +92,36 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     bytes at that rate, by the bytes of the step, since transports treat messages of each size in their own way; then
     the start-up of a hop for each protocol and the efficiency of the other algorithms, with NCCL's constants as priors.
     """
-    known = base.nccl.model_copy(update={"latency": base.latency})
-    base = base.model_copy(update={"measured": (), "nccl": known})
+    base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
     across = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
     fabric = _with_rate(across, base, device)
     fabric = _with_steps(across, fabric, device)
     return NcclLaw(_with_hops(series, fabric, device), device)
+
+
+def step_inside() -> float:
+    """Seconds of one step of a ring over NVLink by Simple, as NCCL assumes it."""
+    return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
+
+
+def summed_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str) -> dict[Key, Repeats]:
+    """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings."""
+    law = NcclLaw(base, device)
+    return {key: item for key, item in series.items() if law.labels(key, item.sizes[-1:]) == [_NVLS]}
+
+
+def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
+    """The fabric with the share of the links' rate that sums in the switch reach for the largest payloads."""
+    shares = []
+    for key, item in series.items():
+        large = item.sizes >= item.sizes[-1] / _LARGEST
+        whole, half = (
+            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, item.sizes[large])
+            for share in (1.0, 0.5)
+        )
+        # The time is a start-up and bytes / share, which takes as long again at half the share.
+        shares += ((half - whole) / np.maximum(item.seconds[large] - (2 * whole - half), 1e-9)).tolist()
+    return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
 
 
 def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabric:
@@ -101,7 +148,7 @@ def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabr
 
 def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
     """The fabric with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
-    free = fabric.model_copy(update={"nccl": fabric.nccl.model_copy(update={"step_overhead": ((1.0, 0.0),)})})
+    free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
     law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
     for key, item in series.items():
         steps = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
@@ -114,7 +161,7 @@ def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> F
         return fabric
     knots, steps_at = np.unique(np.round(octave)), np.array(octave)
     points = [(float(2**knot), float(np.median(np.array(rest)[np.abs(steps_at - knot) <= _WINDOW]))) for knot in knots]
-    return fabric.model_copy(update={"nccl": fabric.nccl.model_copy(update={"step_overhead": _needed(points)})})
+    return _with_terms_of_nccl(fabric, step_overhead=_needed(points))
 
 
 def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,14 @@ from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_di
 from simulator.calibration.fits.families import transfer_families
 from simulator.calibration.fits.selection import CurveFit, Repeats, fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
-from simulator.calibration.nccl_law import NcclLaw, fit_nccl_law
+from simulator.calibration.nccl_law import (
+    NcclLaw,
+    describe_library,
+    fit_nccl_law,
+    step_inside,
+    summed_in_switch,
+    with_sums_in_switch,
+)
 from simulator.calibration.terms import CALL_TERMS, FREE, term_of
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
@@ -89,6 +96,11 @@ class LawFit:
         closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
         return self.beside if closer else self.links
 
+    def with_fabric(self, fabric: Fabric) -> LawFit:
+        """The same with further terms in the fabric of the chosen law."""
+        chosen = replace(self.chosen, law=replace(self.chosen.law, fabric=fabric))
+        return replace(self, links=chosen) if self.chosen is self.links else replace(self, beside=chosen)
+
 
 @dataclass(frozen=True, slots=True)
 class NetworkFit:
@@ -160,11 +172,12 @@ def calibrate_network(
     free: Sequence[str] = (),
     algorithms: Mapping[str, str] | None = None,
     law_from: float = LARGE,
+    hardware: bool = True,
 ) -> NetworkFit:
     """Fit curves to every series of two sizes or more, and link laws to those of payloads of at least `law_from` bytes.
 
     Where NCCL chose the algorithm of series between nodes, and no terms to be fitted are given (`free`), the law is
-    that of NCCL, for all sizes.
+    that of NCCL, for all sizes. `hardware`: `base` describes the machine that was measured, and is not only a start.
 
     `algorithms`: the topology of each primitive (default: the one that the log forced, otherwise ring). Where some
     series of an algorithm were forced and others were the choice of NCCL, the law is fitted to the forced ones only.
@@ -183,20 +196,32 @@ def calibrate_network(
         name = (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
         groups.setdefault(name, {})[key] = item
     laws = []
-    device, free = " ".join(measured.devices), tuple(free) or FREE[:2]
+    in_switch: dict[Key, Repeats] = {}
+    free_given, device, free = bool(free), " ".join(measured.devices), tuple(free) or FREE[:2]
     for name, members in sorted(groups.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else 9):
         used = members if name == NCCL else _select_large_sizes(_prefer_forced(members), law_from)
         if used and name == NCCL:
             _check_feasible(used, NcclLaw(base, device))
-            laws.append(LawFit(name, used, _fit_nccl(used, base, device), None))
+            described = describe_library(base, measured.settings, hardware)
+            laws.append(LawFit(name, used, _fit_nccl(used, described, device), None))
         elif used:
+            if name == "ring" and not (algorithms or free_given):
+                in_switch = summed_in_switch(used, base, device)
+                used = {key: item for key, item in used.items() if key not in in_switch} or used
             _check_feasible(used, LinkLaw(base, name))
             several = len({key.workers for key in used}) > 1
             beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *CALL_TERMS)))) if several else None
-            laws.append(LawFit(name, used, _fit(used, base, name, tuple(free)), beside))
+            terms, start = free, base
+            if not (several or free_given) and all(key.topology == NCCL for key in used):
+                # One worker count does not separate steps from calls; NCCL's constant for a step inside a node does.
+                terms = ("bandwidth", "collective_start_up")
+                start = base.model_copy(update={"latency": base.latency or step_inside()})
+            laws.append(LawFit(name, used, _fit(used, start, name, tuple(terms)), beside))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
+    if in_switch and laws[0].algorithm == "ring":
+        laws[0] = laws[0].with_fabric(with_sums_in_switch(in_switch, laws[0].chosen.law.fabric, device))
     made = NetworkFit(base, measured, curves, tuple(laws))
     _refuse_poor(made)
     return made
