@@ -22,6 +22,8 @@ from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
 
 _LARGEST = 8.0  # sizes within this factor of the largest show the rate
+_FASTER = 1.02
+_LEAST_STEPS = 6  # timings of rings, below which the time of a step is not fitted
 _WINDOW = 1.01  # octaves on either side from which the time of a step is the median
 _SAME = 0.05
 _WIDTH = 0.7  # prior standard deviation of a start-up or efficiency, on a log scale
@@ -137,9 +139,10 @@ def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabr
             if "." in term and base.intra_node is None:
                 continue
             rate = term_of(base, term)
-            # Time on a link is in proportion to 1 / rate, so that twice the rate takes half of it off.
+            # Time on a link is in proportion to 1 / rate: what a slightly higher rate saves says how long it is.
             once = NcclLaw(base, device).time(key, sizes)
-            wire = 2 * (once - NcclLaw(with_terms(base, {term: 2 * rate}), device).time(key, sizes))
+            faster = NcclLaw(with_terms(base, {term: rate * _FASTER}), device).time(key, sizes)
+            wire = (once - faster) / (1 - 1 / _FASTER)
             if (wire > 0.5 * once).all():
                 rates.append(rate * float(np.quantile(wire / seconds, 0.75)))
                 break
@@ -151,13 +154,14 @@ def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> F
     free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
     law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
     for key, item in series.items():
-        steps = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
+        passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
+        across = passes / key.gpus_per_node
         rings = [label.startswith("ring") for label in law.labels(key, item.sizes)]
         if key.primitive != "broadcast" and any(rings):
-            beyond = (item.seconds - law.time(key, item.sizes)) / steps
+            beyond = (item.seconds - law.time(key, item.sizes)) / across
             rest += np.maximum(0.0, beyond)[rings].tolist()
             octave += np.log2(item.sizes / key.workers)[rings].tolist()
-    if not rest:
+    if len(rest) < _LEAST_STEPS:
         return fabric
     knots, steps_at = np.unique(np.round(octave)), np.array(octave)
     points = [(float(2**knot), float(np.median(np.array(rest)[np.abs(steps_at - knot) <= _WINDOW]))) for knot in knots]

@@ -36,10 +36,11 @@ _LEAST_CHUNK, _MOST_CHUNK = 32 * 2.0**10, 512 * 2.0**10
 class NcclTimes:
     """Start-up and efficiency of one primitive on a machine, as measured, or else by NCCL's constants.
 
-    Where the time of a step between nodes was measured by its bytes (`step_overhead`), rings take one such time for
-    every step, and trees one for every chunk: transports treat messages of each size in their own way, whatever the
-    number of nodes. Elsewhere start-ups are NCCL's constants for every step, and what the network's messages take
-    beyond those of InfiniBand; LL, LL128 and trees get the shares of the rate that NCCL's own model gives them.
+    Where the time of a step between nodes was measured by its bytes (`step_overhead`), a chunk of a ring takes one such
+    time for every node that it passes, and trees the same share of it for every chunk: transports treat messages of
+    each size in their own way, whatever the number of nodes. Elsewhere start-ups are NCCL's constants for every step,
+    and what the network's messages take beyond those of InfiniBand; LL, LL128 and trees get the shares of the rate that
+    NCCL's own model gives them.
     """
 
     known: Knowledge
@@ -74,13 +75,15 @@ class NcclTimes:
         if self._by_steps(algorithm, protocol):
             terms, layout = self.machine.terms, self.layout
             if algorithm == RING:
-                slower = self._across * self._beyond_measured
-                taken = self._steps * terms.overhead_of_step(nbytes / layout.workers) + slower
-                made = self._base[RING, protocol] + np.maximum(0.0, taken)
+                each = terms.overhead_of_step(nbytes / layout.workers) + self._beyond_measured
+                inside = (self._steps - self._across) * self.known.tables.hop[self.known.intra][RING, protocol]
+                made = self._base[RING, protocol] + inside + self._across * np.maximum(0.0, each)
             else:
                 chunk = self._tree_chunk(nbytes)
                 carried = nbytes if layout.nodes == 2 else 2 * nbytes
-                made = made + carried / chunk * terms.overhead_of_step(chunk)
+                # While a chunk of a ring goes from node to node, the link between them carries one of every GPU.
+                each = terms.overhead_of_step(chunk) / layout.gpus_per_node
+                made = made + carried / chunk * each
         return np.where(nbytes > 0, made, 0.0)
 
     def _constants(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
@@ -104,9 +107,9 @@ class NcclTimes:
         return self.known.tables.base * (not self.machine.start_up_measured)
 
     @property
-    def _across(self) -> int:
-        """Steps between nodes that a chunk of a ring makes."""
-        return -(-self._steps // self.layout.gpus_per_node) if self.layout.nodes > 1 else 0
+    def _across(self) -> float:
+        """Steps between nodes that a chunk of a ring makes, on average over the chunks."""
+        return self._steps / self.layout.gpus_per_node if self.layout.nodes > 1 else 0.0
 
     @property
     def _beyond_measured(self) -> float:

@@ -226,7 +226,7 @@ def tree_rates(known: Knowledge, layout: Layout) -> Floats:
     return np.array([min(whole / 3.8, most), lines, whole]) * (0.85 if layout.gpus_per_node == 1 else 1.0)
 
 
-def start_up(base: Floats, hops: tuple[Floats, Floats], primitive: str, layout: Layout, across: int) -> Floats:
+def start_up(base: Floats, hops: tuple[Floats, Floats], primitive: str, layout: Layout, across: float) -> Floats:
     """Seconds (6, 3) that a collective takes for no bytes, by algorithm and protocol.
 
     `base` (6, 3) is that of a call, and `hops` those of a step inside and between nodes; a ring makes `across` of its
