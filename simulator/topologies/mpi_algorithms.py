@@ -13,6 +13,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.limits import refuse_messages
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.base import Rounds, ring_gather
 from simulator.topologies.halving_doubling import HalvingDoubling, doubling, split_into_pairs
@@ -159,6 +160,7 @@ def neighbor_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
     p = layout.workers
     if p % 2:
         return Ring().all_gather(nbytes, layout)
+    refuse_messages(p * p // 2)
     workers, pairs = np.arange(p), np.arange(p) // 2
     sums = nbytes[:, ::2] + nbytes[:, 1::2]
     rounds = [Round(workers, workers ^ 1, nbytes)]

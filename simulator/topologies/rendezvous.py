@@ -44,7 +44,8 @@ def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds
 def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Rounds:
     """One round, in which every second answer waits behind the data of the worker that answers.
 
-    Which data are first is not known. No worker is first whose receiver or sender is; lower numbers come first.
+    Data are sent first by workers of low numbers, as far as neither the receiver nor the sender of such a worker is one
+    of them. The answers to the others follow after a part of these data, and the others' data after the answers.
     """
     late = _answered_late(item, large)
     if not late.any():
