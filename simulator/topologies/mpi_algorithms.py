@@ -227,4 +227,5 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "neighbor": neighbor_all_gather,
     },
 }
-"""The rounds of each algorithm, by primitive. Algorithms of equal rounds have one name: butterfly is halving."""
+"""The rounds of each algorithm, by primitive. Algorithms of equal rounds have one name: butterfly is recursive
+halving, and its in-order binary tree a binary tree."""
