@@ -164,8 +164,9 @@ def neighbor_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
     workers, pairs = np.arange(p), np.arange(p) // 2
     sums = nbytes[:, ::2] + nbytes[:, 1::2]
     rounds = [Round(workers, workers ^ 1, nbytes)]
+    sides = [(workers + np.where(workers % 2 == side, 1, -1)) % p for side in (0, 1)]
     for number in range(1, p // 2):
-        partner = (workers + np.where(workers % 2 == number % 2, 1, -1)) % p
+        partner = sides[number % 2]
         rounds.append(Round(workers, partner, sums[:, pairs]))
         pairs = pairs[partner]
     return rounds

@@ -16,8 +16,10 @@ def alike_payloads(rounds: Rounds, count: int, limit: float) -> list[Ints]:
     if not rounds:
         return [np.arange(count)]
     above = np.concatenate([item.nbytes > limit for item in rounds], axis=1)
-    group = np.unique(above, axis=0, return_inverse=True)[1].ravel()
-    return [np.flatnonzero(group == number) for number in range(int(group.max(initial=-1)) + 1)]
+    groups: dict[bytes, list[int]] = {}
+    for number, row in enumerate(np.packbits(above, axis=1)):
+        groups.setdefault(row.tobytes(), []).append(number)
+    return [np.array(members) for members in groups.values()]
 
 
 def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds:
@@ -44,14 +46,13 @@ def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds
 def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Rounds:
     """One round, in which every second answer waits behind the data of the worker that answers.
 
-    Data are sent first by workers of low numbers, as far as neither the receiver nor the sender of such a worker is one
-    of them. The answers to the others follow after a part of these data, and the others' data after the answers.
+    The workers whose data are first send a part of them; then they answer those that send to them, whose data follow.
     """
     late = _answered_late(item, large)
     if not late.any():
         return [asking, _back(asking), Round(item.src, item.dst, item.nbytes)]
-    pairs = set(zip(item.src.tolist(), item.dst.tolist(), strict=True))
-    two_way = np.array([(dst, src) in pairs for src, dst in zip(item.src.tolist(), item.dst.tolist(), strict=True)])
+    places = int(max(item.src.max(), item.dst.max())) + 1
+    two_way = np.isin(item.dst * places + item.src, item.src * places + item.dst)
     queued = np.minimum(item.nbytes, queue)
     # The mean of what is queued at a random time of a transfer: `queue` until the last `queue` bytes, then half of it.
     waits = queued * (1 - queued / (2 * np.maximum(item.nbytes, 1.0)))
@@ -71,17 +72,14 @@ def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Round
 
 
 def _answered_late(item: Round, large: Mask) -> Mask:
-    """Messages (m,) above the limit whose receiver sends large data first."""
-    first: set[int] = set()
-    late = np.zeros(len(large), dtype=bool)
-    senders = item.src[large].tolist()
-    sender_to = dict(zip(item.dst[large].tolist(), senders, strict=True))
-    for place in sorted(np.flatnonzero(large).tolist(), key=lambda place: int(item.src[place])):
-        src, dst = int(item.src[place]), int(item.dst[place])
-        if dst in first or sender_to.get(src) in first:
-            late[place] = dst in first
-        else:
-            first.add(src)
+    """Messages (m,) above the limit whose receiver sends large data first.
+
+    Every second worker in steps of the distance to its receiver: on a ring every second one, of two partners one.
+    """
+    odd = item.src // np.abs(item.dst - item.src) % 2 == 1
+    sends_first = np.zeros(int(max(item.src.max(), item.dst.max())) + 1, dtype=bool)
+    sends_first[item.src[large & ~odd]] = True
+    late: Mask = large & odd & sends_first[item.dst]
     return late
 
 
