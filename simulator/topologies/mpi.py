@@ -45,11 +45,13 @@ class Mpi(Topology, kind="mpi"):
     its own request before it looks for the others', so that all are answered before any data. Later a worker that waits
     inside the library answers a request before it sends its own.
 
-    Measured with Open MPI 4.1.8 and 5.0 over links of 100 and 1000 Mbit/s: the first step of a two-way exchange runs at
-    the full rate, later ones at half of it, if the steps of the two begin more than alpha apart. Workers that stay in
-    step more closely keep the full rate; this happens with two workers on two idle cores. The default of `queue` is
-    what TCP lets a connection put into the NIC's queue at rates of up to 1 Gbit/s: two segments of 64 KiB (TCP small
-    queues, Linux 3.6, 2012, net/ipv4/tcp_output.c); rings were measured to wait for 75 to 150 KiB.
+    Measured with Open MPI 4.1.8 (100 and 1000 Mbit/s) and 5.0.11 (100 Mbit/s): the first step of a two-way exchange
+    runs at the full rate, later ones at half of it, if the steps of the two begin more than alpha apart. Workers that
+    stay in step more closely keep the full rate; this happens with two workers on two idle cores. For MPICH the same is
+    assumed, without a measurement. `queue` is a prior: TCP lets a connection put two segments of 64 KiB into the NIC's
+    queue at rates of up to 1 Gbit/s (TCP small queues, Linux 3.6, 2012, net/ipv4/tcp_output.c), and answers on rings
+    were measured to wait for 30 to 165 KiB. The wait is the mean of what is queued at a random time of a message:
+    queue (1 - queue/2S), or S/2 for S below `queue`.
     """
 
     library: Library = "open_mpi"
