@@ -48,7 +48,7 @@ def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
 
 def parse_algorithms(texts: Sequence[str]) -> dict[str, str]:
     """Algorithms by primitive, from texts such as all_reduce=in_switch. Raises InputError for any other text."""
-    kinds = sorted({*discover(Topology), IN_SWITCH} - {"nccl", "parameter_server"})
+    kinds = sorted({*discover(Topology), IN_SWITCH} - {"mpi", "nccl", "parameter_server"})
     made = {}
     for text in texts:
         primitive, _, kind = text.partition("=")

@@ -95,6 +95,10 @@ class Topology(Component, family="topology"):
         """Push payloads to the servers and pull the results: phases, each of which waits for the one before."""
         raise self._cannot("push and pull")
 
+    def as_sent(self, rounds: Rounds) -> Rounds:
+        """A method's own rounds of messages as the library of this topology sends them."""
+        return rounds
+
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
         """The phases of one step; `slot` is the bucket's number, by which servers may be chosen."""
         one = np.array([0.0])
@@ -109,7 +113,7 @@ class Topology(Component, family="topology"):
                 return [self.broadcast(one + nbytes, layout)]
             case PushPull(push, pull):
                 return self.push_pull(one + push, one + pull, layout, slot)
-        return [step.pattern(step.nbytes, layout)]
+        return [self.as_sent(step.pattern(step.nbytes, layout))]
 
     def _cannot(self, primitive: str) -> Exception:
         able = [

@@ -14,8 +14,8 @@ from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout, ReduceScatter
-from simulator.scenario.reading import scenario_of
 from simulator.models.machine import Machine
+from simulator.scenario.reading import scenario_of
 from simulator.topologies.base import Topology
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tuner import MAX_ROWS, TunerRow, read_tuner

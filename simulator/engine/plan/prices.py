@@ -84,7 +84,7 @@ def price_steps(
         else:
             groups[type(step)].append(place)
     for pattern, places in patterns.items():
-        for alike, rounds in _stack_messages(pattern, places, steps, layout):
+        for alike, rounds in _stack_messages(pattern, places, steps, network):
             prices.seconds[alike] = _time_rounds(rounds, network, prices, times[alike])
     for places in groups.values():
         members = [steps[place] for place in places]
@@ -96,13 +96,14 @@ def _stack_messages(
     pattern: Callable[[tuple[float, ...], Layout], Rounds],
     places: Sequence[int],
     steps: Sequence[Communication],
-    layout: Layout,
+    network: NetworkSetup,
 ) -> Iterator[tuple[list[int], Rounds]]:
     """Batches of payloads with the same senders and receivers: indices into `steps`, and rounds (b, m)."""
     alike: dict[tuple[tuple[bytes, bytes, int], ...], list[tuple[int, Rounds]]] = defaultdict(list)
     for place in places:
         step = steps[place]
-        rounds = pattern(step.nbytes, layout) if isinstance(step, Messages) else []
+        rounds = pattern(step.nbytes, network.wiring.layout) if isinstance(step, Messages) else []
+        rounds = network.topology.as_sent(rounds)
         alike[tuple((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)].append((place, rounds))
     for members in alike.values():
         made = [
