@@ -10,6 +10,7 @@ from pydantic import Field
 from simulator.component import Component
 from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
+from simulator.fabrics.transport import NamedTransport
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.small_cache import cache_small_results
@@ -28,6 +29,7 @@ class Fabric(Component, family="fabric"):
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
@@ -45,6 +47,7 @@ class Fabric(Component, family="fabric"):
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
     intra_node: IntraNode | None = None
+    transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
     incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
@@ -61,7 +64,8 @@ class Fabric(Component, family="fabric"):
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
         """Links and routes for any placement; `layout` is that of the job in question."""
-        across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
+        carried = self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, placement.nodes)
+        across = self.across(placement, min(carried, endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         return Wiring(
             layout=layout,

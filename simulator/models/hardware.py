@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,8 @@ KERNEL_TRAFFIC = {
     "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
     "topk": 16.0,
     "sort": 64.0,
-    "host_merge": 0.0,  # on the host: priced by the runtime's `host_element`
+    "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says
+    "host_exchange": 0.0,  # on the host
     "norm": 4.0,
     "statistics": 8.0,  # mean and standard deviation: two reductions
     "quantise": 5.0,  # one fp32 read, one byte written
@@ -35,6 +36,9 @@ KERNEL_TRAFFIC = {
     "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
 }
 """Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""
+
+HOST_KERNELS = {"host_merge": "host_element", "host_exchange": "exchange_element"}
+"""Work of the host, not of the GPU: the field of `Runtime` that gives the seconds of each element."""
 
 
 class Gpu(Spec):
@@ -88,6 +92,10 @@ class Gpu(Spec):
         return {name: Affine(intercept=start, slope=per_byte * nbytes) for name, nbytes in KERNEL_TRAFFIC.items()}
 
 
+TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
+"""How messages between nodes travel (`simulator.fabrics.transport`)."""
+
+
 class RuntimeCost(NamedTuple):
     """A cost of a runtime in words: its unit, its name, whether a call pays it, and whether it can be fitted."""
 
@@ -107,6 +115,7 @@ RUNTIME_COSTS = {
     "endpoint_bandwidth": RuntimeCost("B/s", "endpoint bandwidth"),
     "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
     "host_element": RuntimeCost("s", "host time per element", fittable=False),
+    "exchange_element": RuntimeCost("s", "host time per element of an exchanged gradient"),
 }
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
@@ -124,6 +133,8 @@ class Runtime(Spec):
       direction while both directions are busy.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
     - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
+    - `exchange_element`: host seconds per element of the gradient in every exchange, whatever part of it is sent:
+      copies between GPU and host, and the library's passes over the whole gradient (kernel `host_exchange`).
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
 
     `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
@@ -144,5 +155,6 @@ class Runtime(Spec):
     endpoint_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0
     host_element: Seconds = 0.0
+    exchange_element: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)
     held_out_mape: Fraction | None = None

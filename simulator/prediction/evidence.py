@@ -14,6 +14,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
+from simulator.models.hardware import HOST_KERNELS
 from simulator.scenario.scenario import Scenario
 from simulator.units import count_of
 
@@ -116,7 +117,8 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
     for kernel, use in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
         if curve is None:
-            estimated[kernel] = use.seconds
+            if kernel not in HOST_KERNELS:  # the runtime gives these, whatever the GPU
+                estimated[kernel] = use.seconds
         elif curve.range is not None and use.extrapolated:
             asked, measured = (f"{low:,.0f} to {high:,.0f}" for low, high in ((use.smallest, use.largest), curve.range))
             warnings.append(

@@ -43,7 +43,7 @@ def without_measured_collectives(scenario: Scenario) -> Scenario:
 def with_infinite_network(scenario: Scenario) -> Scenario:
     """Infinite bandwidth and no latency on every link, and no other traffic."""
     network = scenario.cluster.network
-    changes: dict[str, Any] = {"bandwidth": INFINITE, "latency": 0.0, "measured": (), "incast": ()}
+    changes: dict[str, Any] = {"bandwidth": INFINITE, "latency": 0.0, "measured": (), "incast": (), "transport": None}
     changes |= {"collective_start_up": 0.0, "copy_bandwidth": None}
     for key, value in (("hop_latency", 0.0), ("uplink", INFINITE), ("host", INFINITE), ("oversubscription", 1.0)):
         if getattr(network, key, None) is not None:

@@ -154,12 +154,12 @@ SLOW_FITS = [
     ("rtx2080ti-10gbe-allreduce", "bytescheduler", "collective_launch"),
     (SERVERS, "byteps-0.2", "endpoint_bandwidth"),
     ("16xv100-10gbe-mgwfbp", "horovod-v100", "compute_slowdown"),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-dense", "negotiation"),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-gtopk", "negotiation"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-dense", "exchange_element"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-gtopk", "exchange_element"),
 ]
 FITS = [
     *(pytest.param(*fit, marks=pytest.mark.long) for fit in SLOW_FITS),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-topk", "negotiation"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-topk", "exchange_element"),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.division import Division
-from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, add_host_work, chain_steps, update_time
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -131,6 +131,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
         exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
+        exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
             exchange, second = _decouple(exchange, workers)
