@@ -13,6 +13,7 @@ from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.hardware import TransportKind
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds
@@ -78,6 +79,11 @@ class Fabric(Component, family="fabric"):
             incast=np.array(self.incast) if self.incast else None,
             burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
+
+    @property
+    def transport_kind(self) -> TransportKind | None:
+        """How messages between nodes travel; None where it is not stated."""
+        return None if self.transport is None else self.transport.kind
 
     def across(self, placement: Placement, nic: float) -> Links:
         """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""

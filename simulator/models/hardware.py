@@ -120,6 +120,32 @@ RUNTIME_COSTS = {
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
 
+class FittedFor(Spec):
+    """Where the costs of a runtime were fitted; over another transport they are priors.
+
+    - `transport`: over which they were fitted.
+    - `width`: factor by which they may be wrong over another one, either way, in nine of ten cases.
+    """
+
+    transport: TransportKind
+    width: float = Field(default=2.0, ge=1, le=100)
+
+
+class RuntimePrior(Spec):
+    """What limits a runtime over a transport on which none of its costs was fitted, estimated from the hardware.
+
+    - `transport`: for which it holds.
+    - `endpoint_bandwidth`: what one endpoint moves per second and direction over it.
+    - `width`: factor by which this may be wrong either way, in nine of ten cases.
+    - `source`: what it is derived from.
+    """
+
+    transport: TransportKind
+    endpoint_bandwidth: BytesPerSecond | None = None
+    width: float = Field(default=2.0, ge=1, le=100)
+    source: str = ""
+
+
 class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
@@ -142,10 +168,15 @@ class Runtime(Spec):
 
     - `name`: what results call it.
     - `source`: where the terms come from.
+    - `fitted_for`: the transport over which they were fitted; none: they hold over all.
+    - `priors`: what takes the place of `endpoint_bandwidth` over other transports; where none is given there, only the
+      network limits.
     """
 
     name: str = "ideal"
     source: str = ""
+    fitted_for: FittedFor | None = None
+    priors: tuple[RuntimePrior, ...] = ()
     kernel_launch: Seconds = 0.0
     negotiation: Seconds = 0.0
     cycle_time: Seconds = 0.0
@@ -158,3 +189,24 @@ class Runtime(Spec):
     exchange_element: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)
     held_out_mape: Fraction | None = None
+
+    def is_prior_over(self, transport: TransportKind | None) -> bool:
+        """Whether the costs are used over another transport than they were fitted for; not if either is unknown."""
+        return self.fitted_for is not None and transport is not None and transport != self.fitted_for.transport
+
+    def prior_over(self, transport: TransportKind | None) -> RuntimePrior | None:
+        """The prior for this transport, if the costs were fitted over another one; None where there is none."""
+        if not self.is_prior_over(transport):
+            return None
+        return next((item for item in self.priors if item.transport == transport), None)
+
+    def over(self, transport: TransportKind | None) -> Runtime:
+        """The runtime as it is over this transport: an endpoint that was fitted over another one does not limit it.
+
+        What an endpoint moves belongs to the transport (copies of a socket, or none), while launches and negotiation
+        belong to the framework and are kept.
+        """
+        if not self.is_prior_over(transport):
+            return self
+        prior = self.prior_over(transport)
+        return self.model_copy(update={"endpoint_bandwidth": prior.endpoint_bandwidth if prior else None})

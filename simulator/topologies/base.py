@@ -50,6 +50,11 @@ class Topology(Component, family="topology"):
     style: ClassVar[Literal["collective", "push_pull"]] = "collective"
     concurrent: ClassVar[bool] = False
 
+    @property
+    def works_in_order(self) -> bool:
+        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
+        return False
+
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)

@@ -24,6 +24,10 @@ class ParameterServer(Topology, kind="parameter_server"):
     - `servers`: number of servers; 0: one per node.
     - `colocated`: whether servers share the nodes and their NICs with the workers.
     - `placement`: how payloads are placed on the servers.
+    - `in_order`: whether a slice that was handed over earlier goes first at every step of its way, so that pushes of
+      some slices overlap pulls of others; otherwise the steps of all slices that are under way queue first in, first
+      out. BytePS keeps a queue for every step and takes the slice of the highest priority from it (Jiang et al.,
+      OSDI 2020; byteps/common/scheduled_queue.cc), ByteScheduler hands slices over by priority (SOSP 2019).
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "push_pull"
@@ -33,6 +37,12 @@ class ParameterServer(Topology, kind="parameter_server"):
     colocated: bool = False
     placement: Literal["sharded", "round_robin"] = "sharded"
     local_aggregation: bool = True
+    in_order: bool = False
+
+    @property
+    def works_in_order(self) -> bool:
+        """As `in_order` says."""
+        return self.in_order
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers, then the servers."""
