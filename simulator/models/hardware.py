@@ -116,6 +116,8 @@ RUNTIME_COSTS = {
     "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
     "host_element": RuntimeCost("s", "host time per element", fittable=False),
     "exchange_element": RuntimeCost("s", "host time per element of an exchanged gradient"),
+    "forward_hook": RuntimeCost("s", "time of a hook before a module's forward pass"),
+    "update_launch": RuntimeCost("s", "launch time of a call of the optimiser"),
 }
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
@@ -161,6 +163,9 @@ class Runtime(Spec):
     - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
     - `exchange_element`: host seconds per element of the gradient in every exchange, whatever part of it is sent:
       copies between GPU and host, and the library's passes over the whole gradient (kernel `host_exchange`).
+    - `forward_hook`: host seconds before the forward pass of each module (tensors with one name before the last dot) in
+      which a gated scheduler waits for the parameters of that module; the host runs ahead of the GPU.
+    - `update_launch`: host seconds per call of the optimiser after an exchange; for workloads with `update_calls`.
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
 
     `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
@@ -187,6 +192,8 @@ class Runtime(Spec):
     message_overhead: Seconds = 0.0
     host_element: Seconds = 0.0
     exchange_element: Seconds = 0.0
+    forward_hook: Seconds = 0.0
+    update_launch: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)
     held_out_mape: Fraction | None = None
 

@@ -36,14 +36,16 @@ class Plan:
     """One iteration: the work, and its exchanges on a network.
 
     `live`: exchanges share links with others and are timed by the clock; `flowing`: as flows; `concurrent`: many at the
-    same time. Arrays over workers have one row where all are alike: `pace` (w,), the factor on compute times, and
-    `selection` with its spread (w, b). `order` is that of buckets that go first in, first out; `priority` the first
-    layer that needs each bucket; `nbytes` the size of its gradients.
+    same time. `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row
+    where all are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is
+    that of buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of
+    its gradients.
     """
 
     work: Work
     scheduler: Scheduler
     runtime: Runtime
+    slowdown: float
     wiring: Wiring
     exchanges: list[list[Stage]]
     second_halves: list[list[Stage]]
@@ -69,7 +71,7 @@ class Plan:
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU, without exchange or selection."""
         work = self.work
-        return work.input_time + work.forward + float(work.backward.sum()) + work.update
+        return work.input_time + work.forward + float(work.backward.sum()) + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
@@ -123,7 +125,7 @@ def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
 
 
 def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> Plan:
-    topology, runtime, wiring = setup.topology, setup.runtime, network.wiring
+    workload, topology, runtime, wiring = setup.workload, setup.topology, setup.runtime, network.wiring
     workers = wiring.layout.workers
     division = divide(setup, network)
     work, (pace, selection, spread) = prepare_all(setup, workers, division)
@@ -141,6 +143,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         work=work,
         scheduler=setup.scheduler,
         runtime=runtime,
+        slowdown=runtime.compute_slowdown if workload.compute_slowdown is None else workload.compute_slowdown,
         wiring=wiring,
         exchanges=exchanges,
         second_halves=halves,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.kernels import add_host_work
+from simulator.engine.plan.work.kernels import add_host_work, runtime_after_exchange, update_kernel
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Compute
 from simulator.models.hardware import HOST_KERNELS, KERNEL_TRAFFIC, Gpu, Runtime
@@ -39,9 +39,9 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    calls = runtime.update_calls * len(scenario.workload.layers)
-    used["update"] = [Compute("update", tuple(scenario.workload.numels), calls, "combine")]
-    return {stage: _rows(items, gpu, runtime) for stage, items in used.items()}
+    used["update"] = [update_kernel(scenario.workload, runtime)]
+    waited = runtime if workers == 1 else runtime_after_exchange(scenario.workload, runtime)
+    return {stage: _rows(items, gpu, waited if stage == "update" else runtime) for stage, items in used.items()}
 
 
 def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str, Any]]:
