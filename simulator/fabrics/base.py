@@ -65,8 +65,7 @@ class Fabric(Component, family="fabric"):
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
         """Links and routes for any placement; `layout` is that of the job in question."""
-        carried = self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, placement.nodes)
-        across = self.across(placement, min(carried, endpoint_bandwidth or np.inf))
+        across = self.across(placement, min(self.carried(placement.nodes), endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         return Wiring(
             layout=layout,
@@ -79,6 +78,10 @@ class Fabric(Component, family="fabric"):
             incast=np.array(self.incast) if self.incast else None,
             burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
+
+    def carried(self, nodes: int) -> float:
+        """Bytes/s that the transport leaves of a NIC per direction when so many nodes exchange."""
+        return self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
 
     @property
     def transport_kind(self) -> TransportKind | None:

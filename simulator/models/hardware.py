@@ -113,6 +113,7 @@ RUNTIME_COSTS = {
     "gather_overhead": RuntimeCost("s", "overhead of a gather", per_call=True),
     "compute_slowdown": RuntimeCost("", "slowdown of compute by communication"),
     "endpoint_bandwidth": RuntimeCost("B/s", "endpoint bandwidth"),
+    "server_bandwidth": RuntimeCost("B/s", "bandwidth of a server"),
     "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
     "host_element": RuntimeCost("s", "host time per element", fittable=False),
     "exchange_element": RuntimeCost("s", "host time per element of an exchanged gradient"),
@@ -159,6 +160,8 @@ class Runtime(Spec):
     - `compute_slowdown`: how much slower kernels run while a collective is running.
     - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
       direction while both directions are busy.
+    - `server_bandwidth`: the same of a server on a machine of its own, which has no GPU to copy from and to; none: as
+      `endpoint_bandwidth`.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
     - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
     - `exchange_element`: host seconds per element of the gradient in every exchange, whatever part of it is sent:
@@ -189,6 +192,7 @@ class Runtime(Spec):
     gather_overhead: Seconds = 0.0
     compute_slowdown: Ratio = 0.0
     endpoint_bandwidth: BytesPerSecond | None = None
+    server_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0
     host_element: Seconds = 0.0
     exchange_element: Seconds = 0.0

@@ -58,6 +58,7 @@ class Plan:
     order: list[int]
     priority: list[int]
     nbytes: list[float]
+    uses: list[tuple[int, int]]
     disturbances: Disturbances
     network: NetworkSetup = field(repr=False)
     prices: Prices = field(repr=False)
@@ -75,7 +76,7 @@ class Plan:
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.work.uses, self.network, self.live)
+        return traffic_between(self.work.steps, self.uses, self.network, self.live)
 
     def structures(self) -> set[Structure]:
         """What the network needs to find alike messages; stages of one structure share it."""
@@ -130,11 +131,14 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
     division = divide(setup, network)
     work, (pace, selection, spread) = prepare_all(setup, workers, division)
     live = topology.concurrent or shared
+    slots = topology.slots(work.buckets, [layer.name for layer in workload.layers])
+    uses = [(slots[bucket], step) for bucket, step in work.uses]
     if live:
         exchanges, halves = (
-            live_stages(chains, work.steps, network, runtime, seats) for chains in (work.chains, work.halves)
+            live_stages(chains, work.steps, network, runtime, slots=slots, seats=seats)
+            for chains in (work.chains, work.halves)
         )
-    prices = price_steps(work.steps, work.uses if seats is None else (), network, live)
+    prices = price_steps(work.steps, uses if seats is None else (), network, live)
     if not live:
         exchanges, halves = (
             fixed_stages(chains, work.steps, prices.seconds, runtime) for chains in (work.chains, work.halves)
@@ -156,6 +160,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
         nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
+        uses=uses,
         disturbances=network.disturbances,
         network=network,
         prices=prices,
