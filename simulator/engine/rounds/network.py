@@ -78,6 +78,7 @@ class Network:
         self.next = np.full(types, _NEVER)
         self.queues: list[list[tuple[float, int, Flow]]] = [[] for _ in range(types)]
         self.starting: deque[Flow] = deque()
+        self.freed: list[int] = []
         self.queued: dict[int, list[tuple[float, int, Flow]]] = {}
         self.timers: list[tuple[float, int, Flow | LinkChange]] = []
         self.order, self.wake_number = count(), 0
@@ -204,6 +205,8 @@ class Network:
                 else:
                     self.queued[item.pair] = []
                     self.starting.append(item)
+            while self.freed:
+                self.starting.append(heappop(self.queued[self.freed.pop()])[2])
             while self.starting:
                 self._start_flow(self.starting.popleft())
             # What the clock cannot resolve is a rounding error.
@@ -212,7 +215,7 @@ class Network:
             for number in over.tolist():
                 changed = True
                 self._end_served(number)
-            if not (len(over) or self.starting or (self.timers and self.timers[0][0] <= near)):
+            if not (len(over) or self.starting or self.freed or (self.timers and self.timers[0][0] <= near)):
                 break
         if not changed:
             return
@@ -257,10 +260,12 @@ class Network:
                 heappush(self.timers, (other.not_before, next(self.order), other))
         flow.begins = []
         behind = self.queued[flow.pair]
-        if behind:
-            self.starting.append(heappop(behind)[2])
-        else:
+        if not behind:
             del self.queued[flow.pair]
+        elif behind[0][0] <= flow.exchange.turn:
+            self.starting.append(heappop(behind)[2])
+        else:  # the next message of the same exchange may be due at this very instant
+            self.freed.append(flow.pair)
         exchange.left -= 1
         if not exchange.left:
             times = self.times(exchange)

@@ -56,6 +56,7 @@ def terms(spec):
 
 TOPK = {"kind": "topk", "density": 0.01}
 SERVERS = {"kind": "parameter_server", "servers": 0}
+SLICES = {"kind": "priority", "partition": 5e5, "credit": 1e6}
 SOFTWARE = {"negotiation": 1e-3, "gather_overhead": 5e-4, "kernel_launch": 2e-5}
 MANY = {
     "wfbp": {},
@@ -75,6 +76,12 @@ MANY = {
     "servers, sparse": {"topology": SERVERS, "sparsifier": TOPK, "runtime": {"message_overhead": 1e-5}},
     "servers, priority": {"topology": SERVERS, "scheduler": {"kind": "priority", "partition": 5e5, "credit": 1e6}},
     "servers in turn": {"topology": {**SERVERS, "placement": "round_robin", "colocated": True}},
+    "servers by hash": {"topology": {**SERVERS, "placement": "hashed", "in_order": True}, "scheduler": SLICES},
+    "merged slices": {"topology": SERVERS, "scheduler": {"kind": "sequential", "partition": 1e6, "merged": True}},
+    "host work": {"sparsifier": TOPK, "runtime": {"exchange_element": 1e-9}},
+    "optimiser's calls": {"workload": {"update_calls": 7}, "runtime": {"update_launch": 2e-5}},
+    "hooks": {"scheduler": "priority", "runtime": {"forward_hook": 2e-3}},
+    "slowed model": {"workload": {"compute_slowdown": 0.5}},
     "nodes of two": {"cluster": {"nodes": 2, "gpus_per_node": 2}, "topology": "hierarchical"},
     "merged by cost": {"scheduler": "mg_wfbp", "runtime": SOFTWARE},
     "kernels between": {"sparsifier": {**TOPK, "exchange_by": "union_all_reduce"}},
