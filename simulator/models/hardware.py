@@ -117,7 +117,7 @@ RUNTIME_COSTS = {
     "message_overhead": RuntimeCost("s", "overhead of a message", per_call=True),
     "host_element": RuntimeCost("s", "host time per element", fittable=False),
     "exchange_element": RuntimeCost("s", "host time per element of an exchanged gradient"),
-    "forward_hook": RuntimeCost("s", "time of a hook before a module's forward pass"),
+    "forward_hook": RuntimeCost("s", "time of a hook before a module's forward pass", per_call=True),
     "update_launch": RuntimeCost("s", "launch time of a call of the optimiser"),
 }
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""

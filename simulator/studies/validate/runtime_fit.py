@@ -15,6 +15,7 @@ from simulator.scenario.scenario import Scenario
 FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
 START = {
     "endpoint_bandwidth": 1e9,
+    "server_bandwidth": 1e9,
     "compute_slowdown": 0.1,
     "exchange_element": 1e-8,
     "update_launch": 1e-5,

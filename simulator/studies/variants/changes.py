@@ -52,7 +52,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
     if inside is not None:
         update = {"bandwidth": INFINITE, "latency": 0.0, "host": INFINITE if inside.host is not None else None}
         changes["intra_node"] = inside.model_copy(update=update)
-    runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None})
+    runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None, "server_bandwidth": None})
     cluster = {"network": network.model_copy(update=changes), "runtime": runtime, "links": (), "background": ()}
     return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
 

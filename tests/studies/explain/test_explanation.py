@@ -20,7 +20,7 @@ from simulator.studies.explain.explanation import explain
 from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
-from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.changes import with_infinite_network, without_replay
 
 CARD = {
     "name": "card",
@@ -532,3 +532,14 @@ def test_the_kernels_of_a_stage_take_what_the_breakdown_says():
         assert seconds == pytest.approx(prediction.document["breakdown_s"][stage], rel=1e-9)
     (added,) = [row for row in use["combine"] if row["kernel"] == "scatter_add"]
     assert added["runs"] == prediction.scenario.cluster.workers * len(prediction.scenario.workload.layers)
+
+
+def test_an_infinite_network_has_no_transport_and_no_slow_server():
+    """What lies between memory and NIC is part of the network: only the sum in the software is left, which is free."""
+    runtime = {
+        "endpoint_bandwidth": 1e8, "server_bandwidth": 1e8, "fitted_for": {"transport": "tcp"},
+        "priors": [{"transport": "rdma", "endpoint_bandwidth": 1e8}],
+    }  # fmt: skip
+    slow = scenario(network={"transport": {"kind": "rdma", "staging": 1e7}}, runtime=runtime, topology=SERVERS)
+    assert terms(slow)["transfer"] > 0.5e-3
+    assert terms(with_infinite_network(slow))["transfer"] < 1e-9
