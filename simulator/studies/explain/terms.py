@@ -22,7 +22,9 @@ _EXPOSED = {
     ),
     "transfer": Term("transfer", "", "its bytes over the links: price at zero latency"),
     "software": Term(
-        "software", "", "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead"
+        "software",
+        "",
+        "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead; per module: its hook",
     ),
 }
 """What exposed communication is split into."""
