@@ -10,8 +10,10 @@ from pydantic import Field
 from simulator.component import Component
 from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
+from simulator.fabrics.transport import NamedTransport
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.hardware import TransportKind
 from simulator.models.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
@@ -29,6 +31,7 @@ class Fabric(Component, family="fabric"):
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
     - `nccl`: what was measured of NCCL on this fabric; none: NCCL's own constants.
@@ -47,6 +50,7 @@ class Fabric(Component, family="fabric"):
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
     intra_node: IntraNode | None = None
+    transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
     incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
@@ -64,7 +68,7 @@ class Fabric(Component, family="fabric"):
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
         """Links and routes for any placement; `layout` is that of the job in question."""
-        across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
+        across = self.across(placement, min(self.carried(placement.nodes), endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         return Wiring(
             layout=layout,
@@ -77,6 +81,15 @@ class Fabric(Component, family="fabric"):
             incast=np.array(self.incast) if self.incast else None,
             burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
+
+    def carried(self, nodes: int) -> float:
+        """Bytes/s that the transport leaves of a NIC per direction when so many nodes exchange."""
+        return self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
+
+    @property
+    def transport_kind(self) -> TransportKind | None:
+        """How messages between nodes travel; None where it is not stated."""
+        return None if self.transport is None else self.transport.kind
 
     def across(self, placement: Placement, nic: float) -> Links:
         """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""
@@ -119,7 +132,8 @@ class Fabric(Component, family="fabric"):
         return Machine(
             generation=generation_of(device),
             nics=min(self.nics_per_node, layout.gpus_per_node),
-            nic=self.bandwidth,
+            nic=self.carried(layout.nodes),
+            reported=self.nccl.reported_bandwidth or self.bandwidth,
             latency=self.latency,
             terms=self.nccl,
             start_up_measured=self.collective_start_up > 0,

@@ -82,7 +82,8 @@ NOTHING_MEASURED = LibraryTerms()
 class Machine:
     """What a collective library sees of the nodes that a job uses.
 
-    `nics`: NICs of a node that the job's GPUs use, and `nic` what each carries (bytes/s). `port`: what one GPU sends to
+    `nics`: NICs of a node that the job's GPUs use, `nic` what each carries (bytes/s) and `reported` what it says
+    that it can. `port`: what one GPU sends to
     the others of its node. `inside`: kind of the links inside a node, behind a switch that any pair can use at full
     rate if `switched`; `host`: rate of pairs without such a link. `cycles` and `chains`: over direct links between
     pairs, the rings, and the chains, that carry the most, each with its number of links; empty where any order does.
@@ -93,6 +94,7 @@ class Machine:
     generation: Generation = "volta"
     nics: int = 1
     nic: float = 1.25e10
+    reported: float = 1.25e10
     port: float = 1.25e10
     inside: Literal["nvlink", "pci"] = "pci"
     switched: bool = False

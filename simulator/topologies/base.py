@@ -15,6 +15,7 @@ from simulator.models.exchange import (
     AllGather,
     AllReduce,
     Broadcast,
+    Bucket,
     Communication,
     Ints,
     Layout,
@@ -64,6 +65,15 @@ class Topology(Component, family="topology"):
     style: ClassVar[Literal["collective", "push_pull"]] = "collective"
     concurrent: ClassVar[bool] = False
 
+    def slots(self, buckets: Sequence[Bucket], names: Sequence[str]) -> list[int]:
+        """The number of each bucket by which servers may be chosen; `names` are those of the tensors."""
+        return [bucket.index for bucket in buckets]
+
+    @property
+    def works_in_order(self) -> bool:
+        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
+        return False
+
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)
@@ -100,7 +110,7 @@ class Topology(Component, family="topology"):
         return rounds
 
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """The phases of one step; `slot` is the bucket's number, by which servers may be chosen."""
+        """The phases of one step; `slot` is the bucket's number among `slots`, by which servers may be chosen."""
         one = np.array([0.0])
         match step:
             case AllReduce(nbytes):

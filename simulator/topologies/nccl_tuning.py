@@ -79,11 +79,11 @@ class NcclTuning(Spec):
         ring, tree = _inside(machine)
         if self.intra_bandwidth is not None:
             ring = tree = self.intra_bandwidth
-        reported = machine.terms.reported_bandwidth or machine.nic
-        across = self.inter_bandwidth or self.intra_bandwidth or min(machine.nics * reported, max(ring, tree))
+        across = self.inter_bandwidth or self.intra_bandwidth
+        across = across or min(machine.nics * machine.reported, max(ring, tree))
         if layout.nodes > 1 and (layout.nodes > 2 or self.intra_bandwidth is None):
             ring = tree = across
-        channels = self.channels or _channels(machine, layout, reported, max(ring, tree))
+        channels = self.channels or _channels(machine, layout, max(ring, tree))
         near = intra == "nvlink" or layout.gpus_per_node == 1
         ll128 = machine.terms.ll128 if self.ll128 is None else self.ll128
         switched = machine.switched and NVLS_EFFICIENCY[gpu] > 0 and layout.gpus_per_node > 1
@@ -111,10 +111,10 @@ def _inside(machine: Machine) -> tuple[float, float]:
     return both, both
 
 
-def _channels(machine: Machine, layout: Layout, reported: float, bandwidth: float) -> int:
+def _channels(machine: Machine, layout: Layout, bandwidth: float) -> int:
     """About as many channels as NCCL's search finds: two for each NIC of 200 Gbit/s or more, or one for each NVLink."""
     if layout.nodes > 1:
-        return min(32, machine.nics * (2 if reported >= _TWO_CHANNELS else 1))
+        return min(32, machine.nics * (2 if machine.reported >= _TWO_CHANNELS else 1))
     return max(1, min(32, round(bandwidth / _LINK)))
 
 

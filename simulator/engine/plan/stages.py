@@ -54,14 +54,18 @@ def live_stages(
     steps: Sequence[Communication],
     network: NetworkSetup,
     runtime: Runtime,
+    *,
+    slots: Sequence[int],
     seats: Ints | None = None,
 ) -> list[list[Stage]]:
-    """Exchanges that share links with others, as rounds; `seats`: numbers of the job's places among all places.
+    """Exchanges that share links with others, as rounds; `slots` as in `Topology.slots`.
+
+    `seats`: numbers of the job's places among all places.
 
     Raises an expected-error where there are more messages than can be held.
     """
     made, messages = list[list[Stage]](), 0
-    for slot, chain in enumerate(chains):
+    for slot, chain in zip(slots, chains, strict=True):
         made.append(_live_exchange(chain, slot, steps, network, runtime))
         messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
         refuse_messages(messages)
