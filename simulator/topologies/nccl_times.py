@@ -67,7 +67,7 @@ class NcclTimes:
         else:
             share = {NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0, NVLS_TREE: 0.92, COLLNET: 0.85, PAT: 0.75}[algorithm]
         left: Floats = tree_left(nbytes)[protocol] if algorithm == TREE else np.ones(len(nbytes))
-        return float(share) * left
+        return np.minimum(1.0, float(share) * left)
 
     def start_up(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
         """Seconds (b,) beyond the bytes over the busiest link; 0 for no bytes."""
