@@ -8,6 +8,7 @@ from typing import Any
 
 from docstrings import markdown, said_of
 from markup import code, page, table, target
+from nccl_page import nccl
 from spec_tables import keys_table, nested, section
 
 from simulator.component import Component, discover
@@ -186,5 +187,6 @@ def pages() -> dict[str, Callable[[], str]]:
     """Every generated page by its name."""
     families = {_plural(base): (lambda base=base: family(base)) for base in FAMILIES}
     return {
-        "scenario": scenario, **families, "results": results, "units": units, "errors": errors, "shipped": shipped,
+        "scenario": scenario, **families, "nccl": nccl, "results": results, "units": units, "errors": errors,
+        "shipped": shipped,
     }  # fmt: skip

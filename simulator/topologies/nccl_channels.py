@@ -13,6 +13,7 @@ from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.machine import Machine
 from simulator.topologies.base import Rounds
 from simulator.topologies.double_binary_tree import two_trees
+from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, NVLS_TREE_EFFICIENCY
 
 
 class Edges(NamedTuple):
@@ -91,7 +92,9 @@ class Channels:
     def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
         src, dst = _neighbours(layout)
-        inside = (src, dst, np.full(len(src), 1 + 1 / layout.gpus_per_node))
+        # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
+        weight = NVLS_TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or NVLS_TREE_EFFICIENCY)
+        inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
         if self.algorithm == "collnet":
             heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : self.machine.nics]
             share = np.full(heads.size, 1 / self.machine.nics)

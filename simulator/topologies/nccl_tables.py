@@ -95,6 +95,8 @@ TREE_MOST = {
 }
 NVLS_EFFICIENCY = {"volta": 0.0, "ampere": 0.0, "hopper": 0.85, "blackwell": 0.74}
 """Share of the NVLink rate that sums in the switch reach; 0: the switch cannot add."""
+NVLS_TREE_EFFICIENCY = 0.92
+"""Share of the NICs' rate that trees over such nodes reach, as for other trees."""
 
 # Share of a tree's bandwidth that is left at 64 B, 128 B, ..., 512 MiB, by protocol.
 TREE_LEFT = np.array(

@@ -18,6 +18,7 @@ from simulator.topologies.nccl_tables import (
     NVLS,
     NVLS_EFFICIENCY,
     NVLS_TREE,
+    NVLS_TREE_EFFICIENCY,
     PAT,
     RING,
     SIMPLE,
@@ -65,7 +66,12 @@ class NcclTimes:
             if layout.nodes == 1:  # no gaps between messages inside a node: the factor for networks does not hold
                 share /= 0.92
         else:
-            share = {NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0, NVLS_TREE: 0.92, COLLNET: 0.85, PAT: 0.75}[algorithm]
+            share = {
+                NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0,
+                NVLS_TREE: NVLS_TREE_EFFICIENCY,
+                COLLNET: 0.85,
+                PAT: 0.75,
+            }[algorithm]
         by_size = algorithm == TREE and layout.nodes > 1
         left: Floats = tree_left(nbytes)[protocol] if by_size else np.ones(len(nbytes))
         return np.minimum(1.0, float(share) * left)
