@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.machine import Machine
+from simulator.models.small_cache import cache_small_results
 from simulator.topologies.base import Rounds
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, NVLS_TREE_EFFICIENCY
@@ -106,7 +106,7 @@ class Channels:
         return [Round(edges.src, edges.dst, edges.share * nbytes[:, None])]
 
 
-@lru_cache(maxsize=256)
+@cache_small_results
 def rings(machine: Machine, layout: Layout) -> Edges:
     """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
 
@@ -137,7 +137,7 @@ def _visit(machine: Machine, g: int, nic: int) -> list[int]:
     return [gpu for gpu in between if gpu != last] + [last] if last != nic else between
 
 
-@lru_cache(maxsize=256)
+@cache_small_results
 def trees(machine: Machine, layout: Layout) -> Edges:
     """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
 
@@ -162,7 +162,7 @@ def trees(machine: Machine, layout: Layout) -> Edges:
     return _merged(parts, layout.workers)
 
 
-@lru_cache(maxsize=256)
+@cache_small_results
 def _across(machine: Machine, layout: Layout) -> Edges:
     """From children to parents between nodes: half of each NIC's share in either tree."""
     g, parts = layout.gpus_per_node, []
