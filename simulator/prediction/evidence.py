@@ -126,6 +126,13 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
     for name, (_, inside) in plan.prices.curves.items():
         if not inside:
             warnings.append(f"{name} on {network.name} was measured at other sizes only; the link law gives the rest")
+    if plan.live and plan.alone:
+        named = {primitive for primitive, _ in plan.prices.algorithms}
+        found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
+        unused = [item.id for item in found if item is not None]
+        if unused:
+            why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
+            warnings.append(f"{', '.join(unused)} on {network.name} is not used, since {why}; the link law is used")
     foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
     if foreign:
         warnings.append(

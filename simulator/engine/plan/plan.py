@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 class Plan:
     """One iteration: the work, and its exchanges on a network.
 
-    `live`: exchanges share links with others and are timed by the clock; `flowing`: as flows; `concurrent`: many at the
-    same time. Arrays over workers have one row where all are alike: `pace` (w,), the factor on compute times, and
-    `selection` with its spread (w, b). `order` is that of buckets that go first in, first out; `priority` the first
-    layer that needs each bucket; `nbytes` the size of its gradients.
+    `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
+    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time. Arrays
+    over workers have one row where all are alike: `pace` (w,), the factor on compute times, and `selection` with its
+    spread (w, b). `order` is that of buckets that go first in, first out; `priority` the first layer that needs each
+    bucket; `nbytes` the size of its gradients.
     """
 
     work: Work
@@ -49,6 +50,7 @@ class Plan:
     second_halves: list[list[Stage]]
     live: bool
     flowing: bool
+    alone: bool
     concurrent: bool
     pace: Floats
     selection: Floats
@@ -66,6 +68,16 @@ class Plan:
         return self.scheduler.overlap
 
     @property
+    def remembers(self) -> bool:
+        """Whether links have token buckets: an exchange depends on those before it, of earlier iterations, too."""
+        return self.live and self.wiring.burst is not None
+
+    @property
+    def streams(self) -> int:
+        """Exchanges of this job that may be under way at once."""
+        return len(self.exchanges) if self.concurrent else self.scheduler.streams
+
+    @property
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU, without exchange or selection."""
         work = self.work
@@ -73,7 +85,7 @@ class Plan:
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.work.uses, self.network, self.live)
+        return traffic_between(self.work.steps, self.work.uses, self.network, not self.alone)
 
     def structures(self) -> set[Structure]:
         """What the network needs to find alike messages; stages of one structure share it."""
@@ -124,15 +136,20 @@ def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
 
 def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> Plan:
     topology, runtime, wiring = setup.topology, setup.runtime, network.wiring
+    if topology.concurrent and setup.scheduler.streams > 1:
+        got = f"{setup.scheduler.streams} streams with topology {topology.kind}"
+        raise expected("a scheduler with `streams: 1`", got, "all pushes and pulls are under way at once already")
     workers = wiring.layout.workers
     division = divide(setup, network)
     work, (pace, selection, spread) = prepare_all(setup, workers, division)
-    live = topology.concurrent or shared
+    alone = not (topology.concurrent or shared)
+    live = not alone or setup.scheduler.streams > 1 or _has_memory(network)
     if live:
         exchanges, halves = (
-            live_stages(chains, work.steps, network, runtime, seats) for chains in (work.chains, work.halves)
+            live_stages(chains, work.steps, network, runtime, seats, alone=alone)
+            for chains in (work.chains, work.halves)
         )
-    prices = price_steps(work.steps, work.uses if seats is None else (), network, live)
+    prices = price_steps(work.steps, work.uses if seats is None else (), network, live, protocol=not alone)
     if not live:
         exchanges, halves = (
             fixed_stages(chains, work.steps, prices.seconds, runtime) for chains in (work.chains, work.halves)
@@ -146,6 +163,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         second_halves=halves,
         live=live and workers > 1,
         flowing=live and setup.fidelity != "fold",
+        alone=alone,
         concurrent=topology.concurrent,
         pace=pace,
         selection=selection,
@@ -157,6 +175,11 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         network=network,
         prices=prices,
     )
+
+
+def _has_memory(network: NetworkSetup) -> bool:
+    """Whether exchanges between nodes find token buckets as earlier ones left them."""
+    return network.wiring.burst is not None and network.wiring.layout.nodes > 1
 
 
 def _order(setup: Setup, buckets: int) -> list[int]:

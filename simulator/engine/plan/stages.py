@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.phases import payload_bytes, phases_of
 from simulator.engine.plan.work.costs import software_time
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.work import Chain
 from simulator.engine.rounds.equivalence_classes import Shape
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Ints, Round
+from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round
 from simulator.models.hardware import Runtime
 from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds
@@ -55,14 +56,19 @@ def live_stages(
     network: NetworkSetup,
     runtime: Runtime,
     seats: Ints | None = None,
+    *,
+    alone: bool = False,
 ) -> list[list[Stage]]:
     """Exchanges that share links with others, as rounds; `seats`: numbers of the job's places among all places.
+
+    `alone`: all others are collectives of this job; then what a collective takes beside its links is counted.
 
     Raises an expected-error where there are more messages than can be held.
     """
     made, messages = list[list[Stage]](), 0
+    before = partial(_time_before_rounds, network=network, runtime=runtime, alone=alone)
     for slot, chain in enumerate(chains):
-        made.append(_live_exchange(chain, slot, steps, network, runtime))
+        made.append(_live_exchange(chain, slot, steps, network, before))
         messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
         refuse_messages(messages)
     if seats is not None:
@@ -72,9 +78,13 @@ def live_stages(
 
 
 def _live_exchange(
-    chain: Chain, slot: int, steps: Sequence[Communication], network: NetworkSetup, runtime: Runtime
+    chain: Chain,
+    slot: int,
+    steps: Sequence[Communication],
+    network: NetworkSetup,
+    before: Callable[[Communication], float],
 ) -> list[Stage]:
-    """One exchange, phase by phase; the runtime's cost comes before the first phase of each call."""
+    """One exchange, phase by phase; what a call takes `before` its rounds comes before its first phase."""
     stages: list[Stage] = []
     for item in chain:
         if isinstance(item, Kernel):
@@ -82,6 +92,13 @@ def _live_exchange(
             continue
         step, label = steps[item], type(steps[item]).__name__
         phases = [phase for phase in phases_of(step, slot, network) if phase]
-        software = software_time(step, runtime)
-        stages.extend(Stage(label, software if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
+        stages.extend(Stage(label, before(step) if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
     return stages
+
+
+def _time_before_rounds(step: Communication, network: NetworkSetup, runtime: Runtime, alone: bool) -> float:
+    """Seconds that a call takes before its first message: the runtime's cost, and what no link explains."""
+    software = software_time(step, runtime)
+    if not alone or isinstance(step, PushPull | Messages):
+        return software
+    return software + float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])
