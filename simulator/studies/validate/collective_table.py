@@ -16,6 +16,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
 from simulator.topologies.base import Topology
+from simulator.topologies.gloo import Gloo
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.recursive_doubling import RecursiveDoubling
 from simulator.topologies.ring import Ring
@@ -38,6 +39,7 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
     "broadcast_at_once": (Tree(children="at_once"), Broadcast),
     "gloo_all_reduce": (Ring(), AllReduce),
     "gloo_broadcast": (Tree(children="at_once"), Broadcast),
+    "gloo_all_gather": (Gloo(start="one_late"), AllGather),
 }
 """Topology and step of each name in the column `collective`; the step is a function of the bytes."""
 
@@ -119,7 +121,7 @@ def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     """The price of a row's exchange without any fit; its links; whether flows were used where the fold is not exact."""
     topology, step = ALGORITHMS[row.collective]
     exchange, layout = step(row.message_bytes), topology.layout(row.workers, 1)
-    both_ways = all(
+    both_ways = any(
         set(item.src.tolist()) == set(item.dst.tolist())
         for phase in topology.rounds(exchange, layout)
         for item in phase

@@ -108,6 +108,7 @@ def test_only_these_are_not_compared_with_the_reference():
         ("all_to_all", "broadcast"),
         ("double_binary_tree", "all_reduce"),
         ("double_binary_tree", "broadcast"),
+        ("gloo", "broadcast"),
     }
 
 
