@@ -134,10 +134,11 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
         reason = "other jobs share the links"
     elif plan.live and plan.disturbances.changes:
         reason = "links change while exchanges are under way"
-    elif plan.remembers and not plan.concurrent:
-        reason = "an exchange finds the token buckets of its links as earlier ones left them"
-    elif plan.scheduler.streams > 1:
-        reason = f"up to {plan.streams} exchanges at once share the links"
+    elif plan.live and plan.alone:
+        several = plan.streams > 1
+        reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
+        if plan.remembers:
+            reason += ", each of which finds the token buckets of its links as earlier ones left them"
     elif plan.live:
         reason = "many exchanges at once share the links"
         reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"

@@ -13,7 +13,7 @@ from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.seating import Seating
 from simulator.engine.plan.setup import OtherJobSetup, Setup
-from simulator.engine.plan.stages import Stage, fixed_stages, live_stages
+from simulator.engine.plan.stages import Stage, can_be_folded, fixed_stages, live_stages
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.plan.work.division import Division, divide
 from simulator.engine.plan.work.mixed_gpus import prepare_all
@@ -154,6 +154,9 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         exchanges, halves = (
             fixed_stages(chains, work.steps, prices.seconds, runtime) for chains in (work.chains, work.halves)
         )
+    flowing = live and setup.fidelity != "fold"
+    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1:
+        flowing = not can_be_folded([*exchanges, *halves], network)
     return Plan(
         work=work,
         scheduler=setup.scheduler,
@@ -162,7 +165,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         exchanges=exchanges,
         second_halves=halves,
         live=live and workers > 1,
-        flowing=live and setup.fidelity != "fold",
+        flowing=flowing,
         alone=alone,
         concurrent=topology.concurrent,
         pace=pace,

@@ -6,12 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import payload_bytes, phases_of
 from simulator.engine.plan.work.costs import software_time
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.work import Chain
-from simulator.engine.rounds.equivalence_classes import Shape
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.equivalence_classes import Shape, structure
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round
 from simulator.models.hardware import Runtime
@@ -75,6 +79,19 @@ def live_stages(
         for stage in (stage for stages in made for stage in stages if stage.rounds):
             stage.rounds = [Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in stage.rounds or []]
     return made
+
+
+def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -> bool:
+    """Whether the fold is exact for exchanges that follow each other, with the network to themselves."""
+    if network.disturbances is not NO_DISTURBANCES:
+        return False
+    wiring = network.wiring
+    alike = {structure(stage.rounds)[0]: stage.rounds for stages in exchanges for stage in stages if stage.rounds}
+    for rounds in alike.values():
+        src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
+        if reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)):
+            return False
+    return True
 
 
 def _live_exchange(

@@ -17,7 +17,9 @@ def predicted(burst=BURST, latency=0.0, sparsifier="topk", **parts):
     layer = {"name": "all", "numel": parts.pop("numel", 100 * K), "backward": parts.pop("backward", 1.0)}
     network = {"kind": "single_switch", "bandwidth": B, "latency": latency, "burst": burst, **parts.pop("network", {})}
     cluster = {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": network}
-    cluster |= {name: parts.pop(name) for name in ("stragglers", "gpus_per_node", "nodes") if name in parts}
+    cluster |= {
+        name: parts.pop(name) for name in ("stragglers", "gpus_per_node", "nodes", "background") if name in parts
+    }
     method = {"kind": "topk", "density": 0.01} if sparsifier == "topk" else sparsifier
     made = {"workload": {"batch_size": 1, "layers": [layer]}, "cluster": cluster, "sparsifier": method}
     return run(Scenario.model_validate({"topology": "ring", "scheduler": "sequential", **made, **parts}))
@@ -66,6 +68,13 @@ def test_fold_and_flows_remember_the_same(burst, latency, backward, numel):
     assert fold * 5 >= (5 * sent - burst) / B * (1 - 1e-9) - backward
 
 
+def test_the_fold_is_used_where_it_is_exact():
+    assert predicted().document["fidelity"]["tier"] == "fold"
+    assert predicted(sparsifier="dense", topology="double_binary_tree").document["fidelity"]["tier"] == "flows"
+    other = {"background": [{"source": 0, "destination": 1, "bandwidth": "1 B/s"}]}
+    assert predicted(**other).document["fidelity"]["tier"] == "flows"
+
+
 def test_iterations_that_find_the_same_are_followed_once():
     """The same mean whether equal iterations are followed or counted again."""
     prediction = predicted(iterations=7)
@@ -87,6 +96,8 @@ def test_differing_workers_and_buckets():
 def test_the_result_says_that_links_remember():
     document = predicted().document
     assert "token buckets of its links as earlier ones left them" in document["fidelity"]["reason"]
+    several = predicted(scheduler={"kind": "sequential", "streams": 2}).document["fidelity"]["reason"]
+    assert several.startswith("up to 2 exchanges at once share the links, each of which finds the token buckets")
     assert "token buckets" not in predicted(burst=0).document["fidelity"]["reason"]
     # Inside one node no message passes a bucket.
     assert "earlier ones" not in predicted(nodes=1, gpus_per_node=2).document["fidelity"]["reason"]
