@@ -27,13 +27,15 @@ from simulator.topologies.base import Rounds
 class Stage:
     """One part of a bucket's exchange: a fixed time of a collective or kernel, then rounds that share links.
 
-    `shape`: what the rounds are to the network, where rounds of the same shape are laid out once.
+    `beside`: the part of the fixed time that a collective takes beside its links (the rest is software). `shape`: what
+    the rounds are to the network, where rounds of the same shape are laid out once.
     """
 
     label: str
     seconds: float = 0.0
     rounds: Rounds | None = None
     collective: bool = True
+    beside: float = 0.0
     shape: Shape | None = None
 
 
@@ -70,9 +72,9 @@ def live_stages(
     Raises an expected-error where there are more messages than can be held.
     """
     made, messages = list[list[Stage]](), 0
-    before = partial(_time_before_rounds, network=network, runtime=runtime, alone=alone)
+    call = partial(_stages_of_call, steps, network=network, runtime=runtime, alone=alone)
     for slot, chain in enumerate(chains):
-        made.append(_live_exchange(chain, slot, steps, network, before))
+        made.append(_live_exchange(chain, partial(call, slot)))
         messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
         refuse_messages(messages)
     if seats is not None:
@@ -94,28 +96,26 @@ def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -
     return True
 
 
-def _live_exchange(
-    chain: Chain,
-    slot: int,
-    steps: Sequence[Communication],
-    network: NetworkSetup,
-    before: Callable[[Communication], float],
-) -> list[Stage]:
-    """One exchange, phase by phase; what a call takes `before` its rounds comes before its first phase."""
+def _live_exchange(chain: Chain, call: Callable[[int], list[Stage]]) -> list[Stage]:
+    """One exchange; `call` gives the stages of one of its steps."""
     stages: list[Stage] = []
     for item in chain:
-        if isinstance(item, Kernel):
-            stages.append(Stage(item.label, item.seconds, collective=False))
-            continue
-        step, label = steps[item], type(steps[item]).__name__
-        phases = [phase for phase in phases_of(step, slot, network) if phase]
-        stages.extend(Stage(label, before(step) if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
+        stages += [Stage(item.label, item.seconds, collective=False)] if isinstance(item, Kernel) else call(item)
     return stages
 
 
-def _time_before_rounds(step: Communication, network: NetworkSetup, runtime: Runtime, alone: bool) -> float:
-    """Seconds that a call takes before its first message: the runtime's cost, and what no link explains."""
-    software = software_time(step, runtime)
-    if not alone or isinstance(step, PushPull | Messages):
-        return software
-    return software + float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])
+def _stages_of_call(
+    steps: Sequence[Communication], slot: int, place: int, *, network: NetworkSetup, runtime: Runtime, alone: bool
+) -> list[Stage]:
+    """One communication step, phase by phase; what the call takes itself comes before its first phase."""
+    step = steps[place]
+    phases = [phase for phase in phases_of(step, slot, network) if phase]
+    software, beside = software_time(step, runtime), 0.0
+    if alone:
+        if phases and not isinstance(step, PushPull | Messages):
+            beside = float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])
+        phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
+    stages = [Stage(type(step).__name__, rounds=phase) for phase in phases]
+    if stages:
+        stages[0].seconds, stages[0].beside = software + beside, beside
+    return stages
