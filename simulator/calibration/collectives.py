@@ -18,12 +18,13 @@ from simulator.traces.readers.osu import read_osu
 from simulator.traces.readers.streams import open_text
 
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
-BYTES = ("nbytes", "message_bytes")
+BYTES = ("nbytes", "message_bytes", "bytes")
 WORKERS = ("workers", "num_ranks", "num_gpus", "num_gpus_one_node")
 NODES = ("nodes", "num_nodes")
+GPUS = ("gpus_per_node",)
 COLLECTIVE = ("primitive", "collective")
 _TOPOLOGY = ("topology", "algorithm")
-_SETTING = ("source", "system", "network", "nccl_setting", "setting", "version")
+_SETTING = ("source", "system", "network", "nccl_setting", "setting", "version", "note")
 _DEVICE = ("device", "gpu")
 _START = 2**16
 _MOST_BYTES = 1e15
@@ -206,9 +207,10 @@ def _from_kineto(path: Path, how: Reading, measured: Measured) -> Iterator[Sampl
 
 
 def _from_csv(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
-    for row in read_timed_rows(path, (BYTES, WORKERS, COLLECTIVE), how.wanted, measured.problems):
+    for row in read_timed_rows(path, (BYTES, (*WORKERS, *GPUS), COLLECTIVE), how.wanted, measured.problems):
         try:
-            nbytes, workers, nodes = row.whole(BYTES, 0), row.whole(WORKERS, 0), row.whole(NODES, 1)
+            nbytes, nodes = row.whole(BYTES, 0), row.whole(NODES, 1)
+            workers = row.whole(WORKERS, nodes * row.whole(GPUS, 0))
         except ValueError as error:
             measured.problems.append(
                 Problem(row.where, "whole numbers of bytes, workers and nodes", format_value(str(error)))

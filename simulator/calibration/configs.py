@@ -21,6 +21,7 @@ from simulator.calibration.yaml_text import (
     time_text,
 )
 from simulator.models.curves import Affine
+from simulator.models.machine import LibraryTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,12 @@ def network_config(fit: NetworkFit, about: About) -> str:
         inner = {"bandwidth": rate_text(fabric.intra_node.bandwidth), "latency": time_text(fabric.intra_node.latency)}
         kept = {key: value for key, value in base["intra_node"].items() if value and key not in inner}
         lines.append(f"intra_node: {flow_text(inner | kept)}")
-    given = ("kind", "name", "source", "bandwidth", "latency", "held_out_mape", "intra_node", "measured")
+    given = ("kind", "name", "source", "bandwidth", "latency", "held_out_mape", "intra_node", "nccl", "measured")
     usual = type(fabric).model_fields
     for key, value in base.items():
         if key not in given and getattr(fabric, key) != usual[key].default:
             lines.append(f"{key}: {flow_text(value)}")
+    lines += _nccl_lines(fabric.nccl)
     lines.append("measured:")
     for measured, curve in fit.curves.items():
         sizes = curve.measured.sizes
@@ -97,6 +99,27 @@ def network_config(fit: NetworkFit, about: About) -> str:
         points = piecewise_points(curve.chosen.predict, sizes, _tolerance(curve.interpolation))
         lines += [f"      - [{bytes_text(size)}, {time_text(time)}]" for size, time in points]
     return "\n".join(lines) + "\n"
+
+
+def _nccl_lines(terms: LibraryTerms) -> list[str]:
+    """What was found of NCCL, a line for each term and for each point of the time of a step."""
+    lines = [f"  {name}: {scalar_text(value)}" for name in ("version",) if (value := getattr(terms, name)) is not None]
+    if terms.ll128 is not None:
+        lines.append(f"  ll128: {str(terms.ll128).lower()}")
+    if terms.reported_bandwidth is not None:
+        lines.append(f"  reported_bandwidth: {rate_text(terms.reported_bandwidth)}")
+    if terms.latency is not None:
+        lines.append(f"  latency: {time_text(terms.latency)}")
+    if terms.hop_latency:
+        latencies = {key: time_text(value) for key, value in terms.hop_latency.items()}
+        lines.append(f"  hop_latency: {flow_text(latencies)}")
+    if terms.efficiency:
+        shares = {key: percent_text(value) for key, value in terms.efficiency.items()}
+        lines.append(f"  efficiency: {flow_text(shares)}")
+    if terms.step_overhead:
+        lines.append("  step_overhead:")
+        lines += [f"    - [{bytes_text(size)}, {time_text(time)}]" for size, time in terms.step_overhead]
+    return ["nccl:", *lines] if lines else []
 
 
 def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from simulator.calibration.collectives import Key
 from simulator.calibration.fits.accuracy import relative_errors
 from simulator.calibration.fits.robust import robust_log_fit
 from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.nccl_law import NcclLaw
+from simulator.calibration.terms import CALL_TERMS, term_of, with_terms
 from simulator.component import build
 from simulator.engine.plan.phases import collective_rounds
 from simulator.engine.rounds.fold import fold
@@ -22,10 +23,6 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.topologies.base import Rounds, Topology, ring_pass
 
-FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
-"""Terms of a fabric that can be fitted."""
-CALL_TERMS = FREE[-2:]
-"""What each call of a collective takes besides the links; only several worker counts can separate the two."""
 IN_SWITCH = "in_switch"
 """Algorithm without a topology in the simulator: the switch computes the sum (NVLink SHARP, NCCL's NVLS)."""
 MOST_SIZES = 40
@@ -72,17 +69,6 @@ def _topology(kind: str) -> Topology:
     return cast(Topology, build(Topology, kind))
 
 
-def with_terms(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
-    """The fabric with other values of the terms named, each one of `FREE`."""
-    own: dict[str, Any] = {
-        name: value if value < math.inf else None for name, value in values.items() if "." not in name
-    }
-    inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
-    if inner and fabric.intra_node is not None:
-        own["intra_node"] = fabric.intra_node.model_copy(update=inner)
-    return fabric.model_copy(update=own)
-
-
 def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:
     """Fit the terms `free` of `base` to series, on relative error, robustly.
 
@@ -111,7 +97,7 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
     return _settle_unseen_terms(law, found, base, names, thin)
 
 
-def law_errors(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
+def law_errors(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> Floats:
     """Signed relative errors of a law at every size of the series."""
     return np.concatenate([relative_errors(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
 
@@ -166,13 +152,6 @@ def _settle_unseen_terms(
     kept = [name for name in unseen if not name.endswith("bandwidth") or name in CALL_TERMS]
     fabric = with_terms(whole.fabric, {name: term_of(base, name) for name in kept})
     return LinkLaw(fabric, whole.algorithm, tuple(unseen))
-
-
-def term_of(fabric: Fabric, name: str) -> float:
-    """The value of a term of `FREE`; infinite for a copy bandwidth that is not set."""
-    owner, _, own = name.rpartition(".")
-    value = getattr(getattr(fabric, owner) if owner else fabric, own)
-    return math.inf if value is None else float(value)
 
 
 def _thin_out(item: Repeats) -> Repeats:

@@ -8,7 +8,8 @@ from typing import Annotated, cast
 from pydantic import TypeAdapter
 
 from simulator.calibration.collectives import PRIMITIVES, Measured
-from simulator.calibration.link_law import FREE, IN_SWITCH
+from simulator.calibration.link_law import IN_SWITCH
+from simulator.calibration.terms import FREE
 from simulator.component import MemberOf, build, discover
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
@@ -35,19 +36,19 @@ def base_fabric(name: str | None, measured: Measured) -> Fabric:
 
 
 def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
-    """The terms to fit; bandwidth and latency where none is named. Raises InputError for an unknown one."""
+    """The terms to fit, as named. Raises InputError for an unknown one."""
     for name in names:
         if name not in FREE:
             raise InputError(Problem("--fit", "a term of a fabric", name, suggest_nearest(name, FREE)))
         if "." in name and base.intra_node is None:
             hint = "give a network that has `intra_node` as --fabric"
             raise InputError(Problem("--fit", "a fabric with `intra_node`", f"{name} of {base.kind}", hint))
-    return tuple(dict.fromkeys(names)) or FREE[:2]
+    return tuple(dict.fromkeys(names))
 
 
 def parse_algorithms(texts: Sequence[str]) -> dict[str, str]:
     """Algorithms by primitive, from texts such as all_reduce=in_switch. Raises InputError for any other text."""
-    kinds = sorted({*discover(Topology), IN_SWITCH} - {"nccl", "parameter_server"})
+    kinds = sorted({*discover(Topology), IN_SWITCH} - {"mpi", "nccl", "parameter_server"})
     made = {}
     for text in texts:
         primitive, _, kind = text.partition("=")

@@ -183,6 +183,7 @@ def calibrate_network(
         free=network_options.free_terms(terms, base),
         algorithms=network_options.parse_algorithms(algorithms),
         law_from=parse_quantity("--law-from", law_from, "size"),
+        hardware=fabric is not None,
     )
     about = About(
         name=name or out.stem,

@@ -10,8 +10,11 @@ from pydantic import Field
 from simulator.component import Component
 from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
+from simulator.fabrics.transport import NamedTransport
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
+from simulator.models.hardware import TransportKind
+from simulator.models.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds
@@ -28,8 +31,10 @@ class Fabric(Component, family="fabric"):
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
+    - `nccl`: what was measured of NCCL on this fabric; none: NCCL's own constants.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
 
     A collective also takes time that no link explains, whatever the number of workers. It is not counted for exchanges
@@ -45,11 +50,13 @@ class Fabric(Component, family="fabric"):
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
     intra_node: IntraNode | None = None
+    transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
     incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
     collective_start_up: Seconds = 0.0
     copy_bandwidth: BytesPerSecond | None = None
+    nccl: LibraryTerms = NOTHING_MEASURED
     measured: tuple[MeasuredCollective, ...] = ()
 
     def wire(self, layout: Layout, endpoint_bandwidth: float | None = None) -> Wiring:
@@ -61,7 +68,7 @@ class Fabric(Component, family="fabric"):
 
     def lay(self, layout: Layout, placement: Placement, endpoint_bandwidth: float | None = None) -> Wiring:
         """Links and routes for any placement; `layout` is that of the job in question."""
-        across = self.across(placement, min(self.bandwidth, endpoint_bandwidth or np.inf))
+        across = self.across(placement, min(self.carried(placement.nodes), endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
         return Wiring(
             layout=layout,
@@ -74,6 +81,15 @@ class Fabric(Component, family="fabric"):
             incast=np.array(self.incast) if self.incast else None,
             burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
         )
+
+    def carried(self, nodes: int) -> float:
+        """Bytes/s that the transport leaves of a NIC per direction when so many nodes exchange."""
+        return self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
+
+    @property
+    def transport_kind(self) -> TransportKind | None:
+        """How messages between nodes travel; None where it is not stated."""
+        return None if self.transport is None else self.transport.kind
 
     def across(self, placement: Placement, nic: float) -> Links:
         """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""
@@ -109,6 +125,20 @@ class Fabric(Component, family="fabric"):
     def rings(self, layout: Layout) -> Rings:
         """The rings that a ring topology uses on this fabric; none: one ring in node order."""
         return ()
+
+    def machine(self, layout: Layout, device: str = "") -> Machine:
+        """The hardware as a collective library sees it, on nodes with GPUs of this name."""
+        inside = self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
+        return Machine(
+            generation=generation_of(device),
+            nics=min(self.nics_per_node, layout.gpus_per_node),
+            nic=self.carried(layout.nodes),
+            reported=self.nccl.reported_bandwidth or self.bandwidth,
+            latency=self.latency,
+            terms=self.nccl,
+            start_up_measured=self.collective_start_up > 0,
+            **inside.seen_by_library(layout.gpus_per_node),
+        )
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable
 from itertools import combinations
-from typing import Annotated
+from typing import Annotated, Literal, TypedDict
 
 import numpy as np
 from pydantic import AfterValidator
 
 from simulator.component import Spec, expected
+from simulator.fabrics.ring_packing import pack_chains, pack_rings
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.small_cache import cache_small_results
-from simulator.models.wiring import Links
+from simulator.models.wiring import Links, Rings
 from simulator.units import BytesPerSecond, Seconds
+
+_PCI_MOST = 64e9  # bytes/s, PCIe 5.0 with 16 lanes
+
+
+class SeenInside(TypedDict):
+    """The links inside a node as a collective library sees them."""
+
+    port: float
+    inside: Literal["nvlink", "pci"]
+    switched: bool
+    cycles: Rings
+    chains: Rings
+    inside_latency: float
+    host: float | None
 
 
 def _check_mesh(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
@@ -45,17 +60,33 @@ class IntraNode(Spec):
     without `host` such a pair is an expected-error if both GPUs take part.
 
     - `latency`: start-up of one message inside a node.
+    - `link`: kind of the links; if it is left out, `nvlink` for a mesh and above 64 GB/s, which no PCIe slot carries.
     """
 
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     mesh: Mesh = ()
     host: BytesPerSecond | None = None
+    link: Literal["nvlink", "pci"] | None = None
 
     def links(self, placement: Placement) -> Links:
         """The ports of every place; or the ports to the host, then the mesh of every node."""
         ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
         return mesh_links(placement, self, ports) if self.mesh else ports
+
+    def seen_by_library(self, gpus: int) -> SeenInside:
+        """What a collective library sees of the links between `gpus` GPUs: the fields of `Machine` of these names."""
+        nvlink = self.link == "nvlink" or (self.link is None and (bool(self.mesh) or self.bandwidth > _PCI_MOST))
+        cycles = pack_rings(self.mesh, gpus) if self.mesh else ()
+        return {
+            "port": self.bandwidth,
+            "inside": "nvlink" if nvlink else "pci",
+            "switched": nvlink and not self.mesh,
+            "cycles": cycles,
+            "chains": pack_chains(self.mesh, gpus) if self.mesh and not cycles else (),
+            "inside_latency": self.latency,
+            "host": self.host,
+        }
 
 
 @cache_small_results

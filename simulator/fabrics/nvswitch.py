@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import field_validator
 
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.intra_node import IntraNode
-from simulator.models.exchange import Placement
+from simulator.models.exchange import Layout, Placement
+from simulator.models.machine import Machine
 from simulator.models.wiring import Links
 
 
@@ -42,3 +45,7 @@ class NvSwitch(OneNode, kind="nvswitch"):
     2018): n bytes take latency + n / bandwidth seconds, and longer if messages share a port. Co-located parameter
     servers have ports of their own. More than one node is an expected-error.
     """
+
+    def machine(self, layout: Layout, device: str = "") -> Machine:
+        """The switch as a collective library sees it: NVLink at a GPU's full rate between any pair."""
+        return replace(super().machine(layout, device), inside="nvlink", switched=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -38,6 +38,37 @@ def pack_rings(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
     uses = np.array([[edge in set(_edges(ring)) for ring in rings] for edge in edges], dtype=float)
     found = linprog(-np.ones(len(rings)), A_ub=uses, b_ub=np.array([count[edge] for edge in edges]), method="highs")
     return tuple((ring, float(share)) for ring, share in zip(rings, found.x, strict=True) if share > _LEAST)
+
+
+@lru_cache(maxsize=64)
+def pack_chains(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
+    """The chains over GPUs 0 to `gpus` - 1 that together carry the most, each with its share as a number of links.
+
+    A chain visits every GPU once and sends along each of its edges in both directions, which a link has too. NCCL uses
+    chains, as trees inside a node, where no ring closes. `links` as for `pack_rings`; empty where no chain exists.
+
+    >>> sum(share for _, share in pack_chains(((0, 1, 2), (1, 2, 2)), 3))
+    2.0
+    """
+    from scipy.optimize import linprog  # heavy, and only for direct links
+
+    count = {(min(a, b), max(a, b)): n for a, b, n in links}
+    if not 2 <= gpus <= MOST_GPUS:
+        return ()
+    chains = [
+        order
+        for order in permutations(range(gpus))
+        if order[0] < order[-1] and all((min(pair), max(pair)) in count for pair in pairwise(order))
+    ]
+    if not chains:
+        return ()
+    pairs = sorted({(min(pair), max(pair)) for chain in chains for pair in pairwise(chain)})
+    uses = np.zeros((len(pairs), len(chains)))
+    for column, chain in enumerate(chains):
+        for pair in pairwise(chain):
+            uses[pairs.index((min(pair), max(pair))), column] = 1
+    found = linprog(-np.ones(len(chains)), A_ub=uses, b_ub=np.array([count[pair] for pair in pairs]), method="highs")
+    return tuple((chain, float(share)) for chain, share in zip(chains, found.x, strict=True) if share > _LEAST)
 
 
 def _edges(ring: tuple[int, ...]) -> list[tuple[int, int]]:

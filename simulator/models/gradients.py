@@ -65,14 +65,17 @@ class Block:
         return bool(np.any(self.weight != 1.0))
 
     def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
-        """The block of a bucket: some tensors of the whole model in the bucket's order, or a slice of one of them."""
+        """The block of a bucket: some tensors of the whole model in the bucket's order, or a slice of them.
+
+        `offset` is the first element of the first tensor that is in it.
+        """
         ends = np.searchsorted(self.piece, np.arange(len(self.numels)), side="right")
         starts = np.concatenate([[0], ends[:-1]])
         bases = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         columns, pieces, places, base = [], [], [], 0
         for number, (layer, numel) in enumerate(zip(layers, numels, strict=True)):
             held = np.arange(starts[layer], ends[layer])
-            local = self.coordinate[held] - bases[layer] - offset
+            local = self.coordinate[held] - bases[layer] - (0 if number else offset)
             inside = (local >= 0) & (local < numel)
             columns.append(held[inside])
             pieces.append(np.full(int(inside.sum()), number))

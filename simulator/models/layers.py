@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
-from simulator.units import Seconds
+from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
 VALUE_BYTES = 4
@@ -40,6 +40,11 @@ class Workload(Spec):
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
+    Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
+    the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
+    call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
+    collective is running, where it was measured for this model; none: the runtime's.
+
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
     - `device`: GPU on which the times were measured.
@@ -53,6 +58,8 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    update_calls: int | None = Field(default=None, ge=1, le=1000)
+    compute_slowdown: Ratio | None = None
     gradients: str = ""
     layers: Annotated[
         tuple[Layer, ...],
@@ -70,6 +77,12 @@ class Workload(Spec):
     def numel(self) -> int:
         """Elements of the whole gradient, d."""
         return sum(layer.numel for layer in self.layers)
+
+    @cached_property
+    def begins_module(self) -> tuple[bool, ...]:
+        """Whether each layer, in forward order, is the first tensor of its module: names up to the last dot differ."""
+        modules = [layer.name.rpartition(".")[0] or layer.name for layer in self.layers]
+        return tuple(i == 0 or module != modules[i - 1] for i, module in enumerate(modules))
 
     @cached_property
     def forward_time(self) -> float:

@@ -26,6 +26,10 @@ class LatestResults(Generic[T]):
         self.most, self.fits = most, fits
         self._known: OrderedDict[Hashable, T] = OrderedDict()
 
+    def clear(self) -> None:
+        """Forget all results."""
+        self._known.clear()
+
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
         """The result of this key; `make` makes it where it is not known, and it is kept if it `fits`."""
         if key in self._known:

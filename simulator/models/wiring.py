@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,17 @@ class Wiring:
         if apart.any():
             made[self.across(senders[apart], places[apart]).last] = 1
         return made
+
+    def instant(self) -> Wiring:
+        """The same links without latency."""
+
+        def across(src: Ints, dst: Ints) -> Route:
+            return self.across(src, dst)._replace(latency=np.zeros(len(src)))
+
+        def inside(src: Ints, dst: Ints) -> Route:
+            return self.inside(src, dst)._replace(latency=np.zeros(len(src)))
+
+        return replace(self, across=across, inside=inside)
 
     def route(self, src: Ints, dst: Ints) -> Route:
         """The route of each message between places (m,): inside a node if both are on it."""

@@ -50,7 +50,7 @@ def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
     """Raise an expected-error for more iterations than can be followed in half a minute."""
     gated, work = plan.scheduler.gated, plan.work
     turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
-    layered = gated or plan.runtime.compute_slowdown > 0
+    layered = gated or plan.slowdown > 0
     refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
     if random:
         refuse_draws(workers, count)

@@ -96,7 +96,12 @@ def result_document(
         },
         "links": _links(plan, time),
         "collectives": [
-            {"primitive": primitive, "algorithm": algorithm, "calls": calls}
+            {
+                "primitive": primitive,
+                "algorithm": algorithm,
+                "calls": calls,
+                "reason": plan.prices.reasons.get((primitive, algorithm), ""),
+            }
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
         ],
         "density_over_iterations": [dict(row) for row in recorded.rows],

@@ -52,6 +52,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "density.build_up": ResultKey("1", "aggregated over selected: gradient build-up"),
     "density.padding": ResultKey("1", "workers times the largest selection, over the sum of selections"),
     "fidelity.tier": ResultKey("", "`fold` or `flows`: how messages were priced"),
+    "collectives[].reason": ResultKey("", "why NCCL takes it, with its own estimates for the largest payload"),
     "fidelity.reason": ResultKey("", "why, and which algorithms and protocols were used"),
     "calibration[].what": ResultKey("", "what the prediction rests on: a kernel, a collective, a law, a term"),
     "calibration[].id": ResultKey("", "which one"),

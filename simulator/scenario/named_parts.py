@@ -25,7 +25,7 @@ from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import MAX_BATCH, Layer, Workload
-from simulator.units import Seconds
+from simulator.units import Ratio, Seconds
 
 
 class Named:
@@ -99,12 +99,16 @@ class WorkloadSource(Spec):
     - `batch_size`: samples per worker and step; times change in proportion.
     - `compute_time`: the measured step of one GPU: forward, backward and update.
     - `input_time`: seconds that a step waits for its data.
+    - `update_calls`: framework calls of the optimiser per tensor; none: as the named workload says.
+    - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     """
 
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    update_calls: int | None = Field(default=None, ge=1, le=1000)
+    compute_slowdown: Ratio | None = None
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -114,7 +118,12 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         workload = load_named(source.trace, "workloads", info)
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
-        return workload.model_copy(update={"compute_time": source.compute_time, "input_time": source.input_time})
+        changes: dict[str, Any] = {"compute_time": source.compute_time, "input_time": source.input_time}
+        if source.update_calls is not None:
+            changes["update_calls"] = source.update_calls
+        if source.compute_slowdown is not None:
+            changes["compute_slowdown"] = source.compute_slowdown
+        return workload.model_copy(update=changes)
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):

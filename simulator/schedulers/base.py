@@ -124,3 +124,26 @@ def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
             slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density))
             offset += sum(pieces)
     return slices
+
+
+def partition_merged(layers: Sequence[Layer], limit: float) -> list[Bucket]:
+    """Slices of at most `limit` bytes of all gradients in one buffer, in backward order; tensors may span slices."""
+    most = max(1, int(limit // VALUE_BYTES))
+    total = sum(layer.numel for layer in layers)
+    if total > most * MAX_SLICES:
+        raise expected(
+            f"at most {MAX_SLICES:,} slices", f"{-(-total // most):,} of {limit:g} bytes", "a larger `partition`"
+        )
+    slices, pieces, members, offset, room = list[Bucket](), list[int](), list[int](), 0, most
+    for layer in reversed(range(len(layers))):
+        left = layers[layer].numel
+        while left:
+            taken = min(left, room)
+            offset = layers[layer].numel - left if not pieces else offset
+            pieces.append(taken)
+            members.append(layer)
+            left, room = left - taken, room - taken
+            if not room or (not left and not layer):
+                slices.append(Bucket(len(slices), tuple(pieces), min(members), tuple(members), offset))
+                pieces, members, room = [], [], most
+    return slices

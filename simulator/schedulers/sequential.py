@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition, singles
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition, partition_merged, singles
 from simulator.units import PositiveBytes
 
 
@@ -15,16 +15,19 @@ class Sequential(Scheduler, kind="sequential"):
     """Bulk-synchronous: no exchange starts before the backward pass has ended.
 
     All gradients travel as one bucket, or in buckets of at least `bucket_size`; or `partition` cuts each tensor into
-    slices (BytePS).
+    slices (BytePS). With `merged`, it cuts the buffer of all gradients instead.
     """
 
     overlap: ClassVar[bool] = False
 
     bucket_size: PositiveBytes | None = None
     partition: PositiveBytes | None = None
+    merged: bool = False
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket, or buckets or slices of the given size."""
+        if self.partition is not None and self.merged:
+            return partition_merged(layers, self.partition)
         if self.partition is not None:
             return partition(singles(layers), self.partition)
         limit = self.bucket_size if self.bucket_size is not None else float("inf")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from simulator.models.exchange import (
     AllGather,
     AllReduce,
     Broadcast,
+    Bucket,
     Communication,
     Ints,
     Layout,
@@ -22,21 +23,35 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
+from simulator.models.machine import Machine
 
 Rounds = list[Round]
+
+
+class Carrier(Protocol):
+    """What makes the rounds of a collective: a topology, or one algorithm of a library."""
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds: ...
 
 
 class Choice(NamedTuple):
     """The payloads that a topology carries, as a mask (b,), and the name of this choice in the result.
 
-    `efficiency`: share of the bandwidth that the chosen protocol leaves to the payload; None: as the fabric's own
-    `protocols` say.
+    `efficiency` (b,): share of the bandwidth that the chosen protocol leaves to each payload; None: as the fabric's own
+    `protocols` say. `start_up` (b,): seconds of a collective that is pipelined, so that its chunks follow each other
+    closely: its rounds are then one round with all bytes of every step, limited by the busiest link. None: rounds
+    follow each other, each with the start-up of its messages. `reason`: why it was chosen.
     """
 
-    topology: Topology
+    topology: Carrier
     mask: npt.NDArray[np.bool_]
     label: str
-    efficiency: float | None = None
+    efficiency: Floats | None = None
+    start_up: Floats | None = None
+    reason: str = ""
 
 
 class Topology(Component, family="topology"):
@@ -50,12 +65,24 @@ class Topology(Component, family="topology"):
     style: ClassVar[Literal["collective", "push_pull"]] = "collective"
     concurrent: ClassVar[bool] = False
 
+    def slots(self, buckets: Sequence[Bucket], names: Sequence[str]) -> list[int]:
+        """The number of each bucket by which servers may be chosen; `names` are those of the tensors."""
+        return [bucket.index for bucket in buckets]
+
+    @property
+    def works_in_order(self) -> bool:
+        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
+        return False
+
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Which topology carries which payloads: this one carries all, unless it combines others."""
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+        """Which topology carries which payloads: this one carries all, unless it combines others.
+
+        `machine`: what a library sees of the hardware, for those that choose by it.
+        """
         return [Choice(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -78,8 +105,12 @@ class Topology(Component, family="topology"):
         """Push payloads to the servers and pull the results: phases, each of which waits for the one before."""
         raise self._cannot("push and pull")
 
+    def as_sent(self, rounds: Rounds) -> Rounds:
+        """A method's own rounds of messages as the library of this topology sends them."""
+        return rounds
+
     def rounds(self, step: Communication, layout: Layout, slot: int = 0) -> list[Rounds]:
-        """The phases of one step; `slot` is the bucket's number, by which servers may be chosen."""
+        """The phases of one step; `slot` is the bucket's number among `slots`, by which servers may be chosen."""
         one = np.array([0.0])
         match step:
             case AllReduce(nbytes):
@@ -92,7 +123,7 @@ class Topology(Component, family="topology"):
                 return [self.broadcast(one + nbytes, layout)]
             case PushPull(push, pull):
                 return self.push_pull(one + push, one + pull, layout, slot)
-        return [step.pattern(step.nbytes, layout)]
+        return [self.as_sent(step.pattern(step.nbytes, layout))]
 
     def _cannot(self, primitive: str) -> Exception:
         able = [

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.machine import Machine
 from simulator.topologies.base import Choice, Rounds, Topology
 from simulator.units import PositiveBytes
 
@@ -31,7 +32,7 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
     chunk: PositiveBytes = 512 * 2.0**10
     max_chunks: int = Field(default=64, ge=1, le=2**20)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
         """One choice for each number of chunks."""
         counts = self._chunks(nbytes)
         return [Choice(self, counts == count, self.kind) for count in np.unique(counts)]

@@ -1,86 +1,175 @@
-"""NCCL: a tree for small payloads and a ring for the others, or what NCCL's tuning chooses."""
+"""NCCL: rings, trees and sums in switches over all NICs, chosen by NCCL's own model."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 import numpy as np
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field, field_validator
 
+from simulator.component import expected
+from simulator.errors import suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
+from simulator.models.machine import PROTOCOLS, Machine
 from simulator.topologies.base import Choice, Rounds, Topology
-from simulator.topologies.double_binary_tree import DoubleBinaryTree
+from simulator.topologies.nccl_channels import Channels
+from simulator.topologies.nccl_tables import ALGORITHMS
+from simulator.topologies.nccl_times import NcclTimes
 from simulator.topologies.nccl_tuner import TunerRow, rows_of
-from simulator.topologies.nccl_tuning import ALGORITHMS, EFFICIENCY, PROTOCOLS, NcclTuning
+from simulator.topologies.nccl_tuning import Knowledge, NcclTuning
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree
 from simulator.units import Bytes
 
 
+def _names_of(known: tuple[str, ...], text: str | None) -> str | None:
+    """A list as NCCL takes it, such as `ring,tree` or `^LL128`, checked."""
+    if text is not None:
+        for name in text.removeprefix("^").split(","):
+            if name.strip().lower() not in {item.lower() for item in known}:
+                raise expected(f"names out of {', '.join(known)}", name, suggest_nearest(name, known))
+    return text
+
+
 class Nccl(Topology, kind="nccl"):
-    """All-reduce by tree up to `tree_up_to` bytes and by ring above; gathers and scatters are always rings.
+    """NCCL: rings, trees and sums in switches over all NICs, chosen by NCCL's own model for each payload.
 
-    The default is where NCCL 2.6.4 changes from tree to ring with 32 ranks on 8 nodes over sockets: 8 KiB still take
-    half as long as the start-up of the ring (dexhunter/allreduce-experiments, 2020). NCCL has no tree for gathers.
+    One ring and two complementary binary trees for each NIC of a node, each of which enters and leaves a node by NICs
+    of its own; inside a node along the links that there are, as a chain where no ring closes. From Hopper on, sums are
+    made in the NVSwitch (NVLS). Each payload takes the algorithm and protocol with the smallest latency + bytes /
+    bandwidth by NCCL's tables for its version, the GPUs and the links (NVIDIA/nccl, src/graph/tuning.cc, v2.30.7,
+    2025). LL leaves half of the bandwidth or less, LL128 120 of 128 bytes, Simple all of it.
 
-    With `tuning`, each payload takes the algorithm and protocol that are fastest by NCCL's own model. Rows of a `tuner`
-    plug-in, written out or in a .csv file, take precedence: the first row that fits a payload decides. Trees are then
-    double binary trees. LL leaves half of the bandwidth, LL128 120 of 128 bytes, Simple all of it (NVIDIA/nccl,
-    src/graph/tuning.cc, v2.30.7, 2025). The start-up of a message is still the fabric's.
+    The time of a collective is its start-up, which counts NCCL's steps inside and between nodes and adds what the
+    network's messages take beyond NCCL's constants, plus the bytes over the busiest link: chunks are pipelined, so that
+    copies and hops overlap. What was measured of NCCL on a network (its `nccl`) replaces NCCL's constants.
+
+    - `tuning`: what NCCL knows about the machines, where it is not what the cluster says.
+    - `tuner`: rows of a tuner plug-in, written out or in a .csv file; the first row that fits a payload decides.
+    - `algorithm`: as NCCL_ALGO, for example `ring` or `^tree`.
+    - `protocol`: as NCCL_PROTO, for example `LL,Simple` or `^LL128`.
+    - `max_channels`: as NCCL_MAX_NCHANNELS.
+    - `tree_up_to`: instead of NCCL's model, a binomial tree for all-reduces of up to so many bytes and one ring above,
+      whose steps follow each other.
     """
 
-    tree_up_to: Bytes = 8 * 2.0**10
-    tuning: NcclTuning | None = None
+    tree_up_to: Bytes | None = None
+    tuning: NcclTuning = NcclTuning()
     tuner: Annotated[
         tuple[TunerRow, ...],
         BeforeValidator(rows_of, json_schema_input_type=str | tuple[TunerRow, ...]),
     ] = ()
+    algorithm: str | None = None
+    protocol: str | None = None
+    max_channels: int | None = Field(default=None, ge=1, le=64)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout) -> list[Choice]:
-        """Tree and ring with the payloads that each carries; one choice per protocol if protocols are chosen."""
-        small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
-        if self.tuning is None and not self.tuner:
+    @field_validator("algorithm")
+    @classmethod
+    def _known_algorithm(cls, value: str | None) -> str | None:
+        return _names_of(ALGORITHMS, value)
+
+    @field_validator("protocol")
+    @classmethod
+    def _known_protocol(cls, value: str | None) -> str | None:
+        return _names_of(PROTOCOLS, value)
+
+    @field_validator("tuning", mode="before")
+    @classmethod
+    def _no_tuning(cls, value: object) -> object:
+        return {} if value is None else value
+
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+        """One choice for each pair of algorithm and protocol that carries some payload."""
+        if self.tree_up_to is not None:
+            small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
             return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
-        chosen, made = self._chosen_numbers(primitive, nbytes, layout), []
-        for number in np.unique(chosen):
+        machine = machine or Machine()
+        known = self._known(machine, layout)
+        times = NcclTimes(known, machine, primitive, layout)
+        expected_time = known.seconds(primitive, nbytes, layout)
+        chosen, by_row = self._chosen_numbers(primitive, nbytes, layout, expected_time)
+        made = []
+        for number in np.unique(chosen).tolist():
             mask = chosen == number
-            if number < 0:
-                made += [Choice(Tree(), mask & small, "tree"), Choice(Ring(), mask & ~small, "ring")]
-                continue
-            algorithm, protocol = divmod(int(number), len(PROTOCOLS))
-            label, efficiency = f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}", EFFICIENCY[PROTOCOLS[protocol]]
-            topology = DoubleBinaryTree() if ALGORITHMS[algorithm] == "tree" else Ring()
-            parts = topology.choices(primitive, nbytes, layout)
-            made += [Choice(part.topology, part.mask & mask, label, efficiency) for part in parts]
+            algorithm, protocol = divmod(number, len(PROTOCOLS))
+            label = f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}"
+            why = self._reason(expected_time[..., mask], number, bool(by_row[mask].any()))
+            made.append(
+                Choice(
+                    Channels(ALGORITHMS[algorithm], machine),
+                    mask,
+                    label,
+                    times.efficiency(algorithm, protocol, nbytes),
+                    times.start_up(algorithm, protocol, nbytes),
+                    why,
+                )
+            )
         return made
 
-    def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout) -> Ints:
-        """The number of the chosen pair of algorithm and protocol for each payload (b,); -1 if nothing chooses."""
-        chosen = np.full(len(nbytes), -1, dtype=np.int64)
-        if self.tuning is not None:
-            time = self.tuning.seconds(primitive, nbytes, layout)
-            chosen = time.reshape(-1, len(nbytes)).argmin(axis=0)
+    def _known(self, machine: Machine, layout: Layout) -> Knowledge:
+        known = self.tuning.known(machine, layout)
+        if self.max_channels is None or known.channels <= self.max_channels:
+            return known
+        left = self.max_channels / known.channels
+        return known.with_channels(self.max_channels, left)
+
+    def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout, time: Floats) -> tuple[Ints, np.ndarray]:
+        """The number of the chosen pair for each payload (b,), and whether a row of a tuner chose it."""
+        allowed = _allowed(ALGORITHMS, self.algorithm)[:, None] & _allowed(PROTOCOLS, self.protocol)
+        if (np.isfinite(time) & allowed[..., None]).any(axis=(0, 1)).all():
+            time = np.where(allowed[..., None], time, np.inf)
+        chosen = time.reshape(-1, len(nbytes)).argmin(axis=0)
+        by_row = np.zeros(len(nbytes), dtype=bool)
         protocols = [name.lower() for name in PROTOCOLS]
         for row in reversed(self.tuner):  # the first row that fits overwrites the others
             number = ALGORITHMS.index(row.algorithm) * len(PROTOCOLS) + protocols.index(row.protocol)
-            chosen[row.matches(primitive, nbytes, layout)] = number
-        return chosen
+            fits = row.matches(primitive, nbytes, layout)
+            chosen[fits], by_row[fits] = number, True
+        return chosen, by_row
+
+    def _reason(self, time: Floats, number: int, by_row: bool) -> str:
+        """Why a pair was chosen, with NCCL's estimates for the largest payload that it carries."""
+        if by_row:
+            return "a row of the tuner asks for it"
+        last = time.reshape(-1, time.shape[-1])[:, -1]
+        others = np.argsort(np.where(np.arange(len(last)) == number, np.inf, last))
+        if self.algorithm or self.protocol:
+            asked = [f"algorithm: {self.algorithm}" if self.algorithm else "", f"protocol: {self.protocol}"]
+            return f"asked for by {' and '.join(text for text in asked if text and 'None' not in text)}"
+        second = divmod(int(others[0]), len(PROTOCOLS))
+        own = f"NCCL's model expects {last[number] * 1e6:.4g} us of it"
+        if not np.isfinite(last[others[0]]):
+            return own
+        return f"{own}, and {last[others[0]] * 1e6:.4g} us of {ALGORITHMS[second[0]]} {PROTOCOLS[second[1]]}"
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The rounds of the topology that carries the largest payload."""
-        largest = np.array([nbytes.max(initial=0.0)])
-        topologies = [choice.topology for choice in self.choices("all_reduce", largest, layout) if choice.mask.all()]
-        return topologies[0].all_reduce(nbytes, layout)
+        """The rounds of the algorithm that carries the largest payload."""
+        return self._rounds("all_reduce", nbytes, layout)
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As on a ring."""
-        return Ring().all_gather(nbytes, layout)
+        """Along the rings."""
+        return self._rounds("all_gather", nbytes, layout)
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As on a ring."""
-        return Ring().reduce_scatter(nbytes, layout)
+        """Along the rings."""
+        return self._rounds("reduce_scatter", nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As on a ring."""
-        return Ring().broadcast(nbytes, layout)
+        """Along the rings, as chains from worker 0."""
+        return self._rounds("broadcast", nbytes, layout)
+
+    def _rounds(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        total = nbytes.sum(axis=1) if nbytes.ndim == 2 else nbytes
+        chosen = self.choices(primitive, np.array([total.max(initial=0.0)]), layout)
+        carrier = next(choice.topology for choice in chosen if choice.mask.all())
+        rounds: Rounds = getattr(carrier, primitive)(nbytes, layout)
+        return rounds
+
+
+def _allowed(known: tuple[str, ...], text: str | None) -> np.ndarray:
+    """Which of the names a list such as `ring,tree` or `^tree` allows."""
+    if text is None:
+        return np.ones(len(known), dtype=bool)
+    listed = {name.strip().lower() for name in text.removeprefix("^").split(",")}
+    return np.array([(name.lower() in listed) != text.startswith("^") for name in known])

@@ -2,127 +2,248 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from simulator.component import Spec
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
+from simulator.models.machine import PROTOCOLS, Generation, Machine
+from simulator.topologies.nccl_tables import (
+    ALGORITHMS,
+    COLLNET,
+    LL128,
+    LL_MOST_ACROSS,
+    LL_MOST_INSIDE,
+    NEWEST,
+    NVLS,
+    NVLS_EFFICIENCY,
+    NVLS_TREE,
+    PAT,
+    POST,
+    RING,
+    RING_LL128,
+    SIMPLE,
+    TREE,
+    TREE_LL128,
+    TREE_MOST,
+    Tables,
+    tables_of,
+    tree_left,
+)
 from simulator.units import BytesPerSecond, Seconds
 
-ALGORITHMS = ("tree", "ring")
-PROTOCOLS = ("LL", "LL128", "Simple")
-EFFICIENCY = {"LL": 0.5, "LL128": 120 / 128, "Simple": 1.0}
-"""Share of the bandwidth that carries payload: LL sends a flag with every 4 bytes, LL128 one with every 120."""
-
-# All constants: NVIDIA/nccl, src/graph/tuning.cc, v2.30.7, 2025. Rows: tree, ring; columns: LL, LL128, Simple.
-_BASE = np.array([(6.8, 14.0, 8.4), (6.6, 14.0, 8.4)]) * 1e-6
-_HOP = {
-    "nvlink": np.array([(0.6, 1.25, 4.0), (0.6, 1.9, 3.4)]) * 1e-6,
-    "pci": np.array([(1.0, 1.9, 4.0), (1.0, 2.5, 5.7)]) * 1e-6,
-    "net": np.array([(5.0, 8.5, 14.0), (2.7, 4.0, 14.0)]) * 1e-6,
-}
-_POST = {"intel": 1e-6, "amd": 2e-6}  # seconds to post one message to the network; three times as much for Simple
-
-# Highest rate of LL over all channels, in bytes per second: on one node; on two nodes, and on more.
-_LL_MOST_INSIDE = {"volta": 39.0e9, "ampere": 87.7e9, "hopper": 141.0e9, "blackwell": 282.0e9}
-_LL_MOST_ACROSS = {"intel": (39.0e9, 20.4e9), "amd": (22.5e9, 19.0e9)}
-# Highest rate of one channel, in bytes per second: on one node, on two, and on more.
-_RING_LL128 = {"volta": 20.0e9, "ampere": 20.0e9, "hopper": 36.7e9, "blackwell": 40.0e9}
-_TREE_LL128 = {
-    "volta": (20.0e9, 20.0e9, 20.0e9),
-    "ampere": (20.0e9, 20.0e9, 20.0e9),
-    "hopper": (36.7e9, 36.7e9, 29.0e9),
-    "blackwell": (55.6e9, 31.67e9, 20.0e9),
-}
-_TREE = {
-    "volta": (26.5e9, 18.5e9, 10.0e9),
-    "ampere": (24.0e9, 23.6e9, 17.8e9),
-    "hopper": (38.7e9, 41.4e9, 36.0e9),
-    "blackwell": (70.0e9, 42.8e9, 24.0e9),
-}
-# Share of a tree's bandwidth that is left at 64 B, 128 B, ..., 512 MiB, by protocol.
-_TREE_LEFT = np.array(
-    [
-        [float(share) for share in row.split()]
-        for row in (
-            "1 1 1 1 .9 .8 .7 .7 .7 .7 .6 .5 .4 .4 .5 .6 .7 .8 .9 1 1 1 1 1",
-            "1 1 1 1 1 .9 .8 .8 .8 .7 .6 .6 .6 .6 .6 .6 .8 .9 .9 .9 .9 1 1 1",
-            ".9 .9 .9 .9 .9 .9 .9 .8 .7 .6 .6 .5 .5 .5 .5 .6 .7 .8 .7 .7 .8 .9 .9 .9",
-        )
-    ]
-)
+_LINK = 20e9  # rate that NCCL gives one channel over NVLink (src/graph/topo.h: 20 GB/s for a link of V100 and A100)
+_TWO_CHANNELS = 20e9
+PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 
 class NcclTuning(Spec):
     """What NCCL knows about the machines when it chooses the smallest time = latency + bytes / bandwidth.
 
-    `channels`: number that NCCL opens. `intra_bandwidth`: what all channels together carry inside a node (NCCL uses it
-    for two nodes as well); `inter_bandwidth`: across nodes (default: the same). `net_latency`: start-up of the network,
-    added to NCCL's constants. `ll128`: set it to false if NCCL does not use LL128; it does over NVLink, with GPUs of
-    one kind and NICs near them. The constants are those of NVIDIA/nccl, src/graph/tuning.cc, v2.30.7, 2025. NVLS,
-    CollNet and PAT are not among the candidates.
+    Whatever is left out follows from the cluster: its GPUs, NICs and the links inside a node. The constants are those
+    of NVIDIA/nccl, src/graph/tuning.cc, of the newest known version up to `version` (2.6, 2.20 or 2.30.7).
 
+    - `version`: of NCCL, for example 2.18.
     - `gpu`: generation of the GPUs.
     - `cpu`: vendor of the CPUs.
     - `intra`: links between the GPUs of a node.
+    - `channels`: number that NCCL opens.
+    - `intra_bandwidth`: what all channels together carry inside a node; NCCL uses it for two nodes as well.
+    - `inter_bandwidth`: what they carry across nodes; the same as inside if only that one is given.
+    - `net_latency`: start-up of the network, added to NCCL's constants.
+    - `ll128`: whether NCCL uses LL128; it does over NVLink, with GPUs of one kind and NICs near them.
+    - `nvls`: whether sums are made in the NVSwitch, on GPUs from Hopper on.
+    - `sharp`: whether sums are made in the switches between nodes (CollNet over InfiniBand SHARP).
     """
 
-    gpu: Literal["volta", "ampere", "hopper", "blackwell"]
+    version: str | None = Field(default=None, pattern=r"^\d+\.\d+(\.\d+)?$")
+    gpu: Generation | None = None
     cpu: Literal["intel", "amd"] = "intel"
-    intra: Literal["nvlink", "pci"] = "nvlink"
-    channels: int = Field(ge=1, le=64)
-    intra_bandwidth: BytesPerSecond
+    intra: Literal["nvlink", "pci"] | None = None
+    channels: int | None = Field(default=None, ge=1, le=64)
+    intra_bandwidth: BytesPerSecond | None = None
     inter_bandwidth: BytesPerSecond | None = None
     net_latency: Seconds = 0.0
-    ll128: bool = True
+    ll128: bool | None = None
+    nvls: bool | None = None
+    sharp: bool = False
+
+    def known(self, machine: Machine, layout: Layout) -> Knowledge:
+        """What NCCL knows, with everything that is not given taken from the hardware."""
+        gpu, intra = self.gpu or machine.generation, self.intra or machine.inside
+        ring, tree = _inside(machine)
+        if self.intra_bandwidth is not None:
+            ring = tree = self.intra_bandwidth
+        across = self.inter_bandwidth or self.intra_bandwidth
+        across = across or min(machine.nics * machine.reported, max(ring, tree))
+        if layout.nodes > 1 and (layout.nodes > 2 or self.intra_bandwidth is None):
+            ring = tree = across
+        channels = self.channels or _channels(machine, layout, max(ring, tree))
+        near = intra == "nvlink" or layout.gpus_per_node == 1
+        ll128 = machine.terms.ll128 if self.ll128 is None else self.ll128
+        switched = machine.switched and NVLS_EFFICIENCY[gpu] > 0 and layout.gpus_per_node > 1
+        return Knowledge(
+            tables_of(self.version or machine.terms.version or NEWEST),
+            gpu,
+            self.cpu,
+            intra,
+            channels,
+            ring,
+            tree,
+            machine.port,
+            self.net_latency,
+            near if ll128 is None else ll128,
+            switched if self.nvls is None else self.nvls,
+            self.sharp,
+        )
+
+
+def _inside(machine: Machine) -> tuple[float, float]:
+    """What rings and trees carry inside a node."""
+    if machine.chains and not machine.cycles:
+        return machine.host or 0.1 * machine.port, sum(share for _, share in machine.chains) * machine.port
+    both = machine.port * (sum(share for _, share in machine.cycles) if machine.cycles else 1.0)
+    return both, both
+
+
+def _channels(machine: Machine, layout: Layout, bandwidth: float) -> int:
+    """About as many channels as NCCL's search finds: two for each NIC of 200 Gbit/s or more, or one for each NVLink."""
+    if layout.nodes > 1:
+        return min(32, machine.nics * (2 if machine.reported >= _TWO_CHANNELS else 1))
+    return max(1, min(32, round(bandwidth / _LINK)))
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What NCCL knows of the machines: the fields of `NcclTuning`, none of them open, and the tables of its version.
+
+    `ring` and `tree` are what their channels carry together, `port` what one GPU sends inside its node (bytes/s).
+    """
+
+    tables: Tables
+    gpu: Generation
+    cpu: Literal["intel", "amd"]
+    intra: Literal["nvlink", "pci"]
+    channels: int
+    ring: float
+    tree: float
+    port: float
+    net_latency: float
+    ll128: bool
+    nvls: bool
+    sharp: bool
 
     def seconds(self, primitive: str, nbytes: Floats, layout: Layout) -> Floats:
-        """Predicted seconds (2, 3, b) by algorithm, protocol and payload; infinite for pairs that NCCL lacks."""
-        latency = np.repeat(self._latency(primitive, layout)[:, :, None], len(nbytes), axis=2)
-        bandwidth = np.repeat(self._bandwidth(primitive, layout)[:, :, None], len(nbytes), axis=2)
-        power = np.floor(np.log2(np.maximum(nbytes, 1.0) / 64)).astype(np.int64)
-        known = (power >= 0) & (power < _TREE_LEFT.shape[1])
-        bandwidth[0] *= np.where(known, _TREE_LEFT.take(power, axis=1, mode="clip"), 1.0)
+        """Predicted seconds (6, 3, b) by algorithm, protocol and payload; infinite for pairs that are not available."""
+        latency = np.repeat(self.latency(primitive, layout)[:, :, None], len(nbytes), axis=2)
+        bandwidth = np.repeat(self.bandwidth(primitive, layout)[:, :, None], len(nbytes), axis=2)
+        bandwidth[TREE] *= tree_left(nbytes)
         if primitive == "all_reduce" and layout.nodes > 1:
             plateau = nbytes >= 64 * self.channels * layout.workers
-            latency[1, 2, plateau] *= 1.9 if self.gpu == "volta" else 1.4
-        time: Floats = latency + nbytes / bandwidth
-        if primitive != "all_reduce":
-            time[0] = np.inf
-        if not self.ll128:
-            time[:, 1] = np.inf
+            latency[RING, SIMPLE, plateau] *= self.plateau
+        with np.errstate(divide="ignore", invalid="ignore"):
+            time: Floats = latency + nbytes / bandwidth
+        time[~self.available(primitive, layout)] = np.inf
         return time
 
-    def _latency(self, primitive: str, layout: Layout) -> Floats:
-        """Start-up of the whole collective (2, 3)."""
-        nodes, each = layout.nodes, layout.gpus_per_node
-        inside = _HOP[self.intra]
-        # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
-        across = _HOP["net"][[0, 0]] if each == 1 else _HOP["net"]
-        across = across + self.net_latency * np.array([1, 1, 2])
-        tree = 2 * ((each - 1) * inside[0] + (nodes.bit_length() - 1) * across[0])
-        if primitive == "broadcast":
-            ring = (inside if nodes == 1 else _HOP["net"])[1]
-        else:
-            passes = 2 if primitive == "all_reduce" else 1
-            post = _POST[self.cpu] * np.array([1, 1, 3]) if nodes > 1 else 0.0
-            hops = layout.workers - nodes
-            ring = passes * (hops * np.maximum(inside[1], post) + (nodes - 1) * across[1])
-        start_up: Floats = _BASE + np.array([tree, ring])
-        return start_up
+    @property
+    def plateau(self) -> float:
+        """How much longer the start-up of a ring by Simple between nodes is with more than a few bytes."""
+        return 1.9 if self.gpu == "volta" else 1.4
 
-    def _bandwidth(self, primitive: str, layout: Layout) -> Floats:
-        """Bytes of payload per second, (2, 3)."""
-        nodes, ranks, channels = layout.nodes, layout.workers, self.channels
+    def with_channels(self, channels: int, share: float) -> Knowledge:
+        """The same with fewer channels, which carry that share of the bandwidth."""
+        return replace(self, channels=channels, ring=share * self.ring, tree=share * self.tree)
+
+    def available(self, primitive: str, layout: Layout) -> npt.NDArray[np.bool_]:
+        """Which algorithms and protocols (6, 3) NCCL has for a primitive on these machines."""
+        made = np.zeros((len(ALGORITHMS), len(PROTOCOLS)), dtype=bool)
+        several, gathers = layout.nodes > 1, primitive in ("all_gather", "reduce_scatter")
+        made[RING] = True
+        made[TREE] = primitive == "all_reduce"
+        made[COLLNET, SIMPLE] = self.sharp and several and primitive == "all_reduce"
+        made[NVLS, SIMPLE] = self.nvls and not several and (primitive == "all_reduce" or gathers)
+        made[NVLS_TREE, SIMPLE] = self.nvls and several and primitive == "all_reduce"
+        made[PAT, SIMPLE] = several and gathers and layout.gpus_per_node == 1
+        made[[name not in self.tables.algorithms for name in ALGORITHMS]] = False
+        if not self.ll128:
+            made[:, LL128] = False
+        return made
+
+    def latency(self, primitive: str, layout: Layout) -> Floats:
+        """Start-up of the whole collective (6, 3), as NCCL counts its steps."""
+        nodes, each = layout.nodes, layout.gpus_per_node
+        inside, net = self.tables.hop[self.intra], self.tables.hop["net"]
+        # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
+        net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
+        net = net + self.net_latency * np.array([1, 1, 2])
+        if self.tables.inter_steps == "both" and primitive == "all_reduce" and nodes > 1:
+            across = 2 * nodes
+        else:
+            across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
+        post = POST[self.cpu] * np.array([1, 1, 3]) if nodes > 1 else np.zeros(3)
+        hop = inside.copy()
+        hop[RING] = np.maximum(hop[RING], post)
+        return start_up(self.tables.base, (hop, net), primitive, layout, across)
+
+    def bandwidth(self, primitive: str, layout: Layout) -> Floats:
+        """Bytes of payload per second, (6, 3)."""
+        nodes, ranks, channels, gpu = layout.nodes, layout.workers, self.channels, self.gpu
         scale = min(nodes, 3) - 1
-        bus = self.intra_bandwidth if nodes <= 2 else self.inter_bandwidth or self.intra_bandwidth
-        most = _LL_MOST_ACROSS[self.cpu][scale - 1] if scale else _LL_MOST_INSIDE[self.gpu]
-        ring = np.array([min(most, 0.5 * bus), min(0.92 * bus, channels * _RING_LL128[self.gpu]), bus])
-        whole = min(0.92 * bus, channels * _TREE[self.gpu][scale])
-        lines = min(whole * (120 / 128 if scale else 7 / 9), channels * _TREE_LL128[self.gpu][scale])
-        tree = np.array([min(whole / 3.8, most), lines, whole]) * (0.85 if layout.gpus_per_node == 1 else 1.0)
-        passes = {"all_reduce": 2 * (ranks - 1), "broadcast": ranks}.get(primitive, ranks - 1)
-        return np.array([tree / 2, ring * ranks / max(1, passes)])
+        passes = {"all_reduce": 2 * (ranks - 1), "broadcast": ranks, "reduce": ranks}.get(primitive, ranks - 1)
+        made = np.zeros((len(ALGORITHMS), len(PROTOCOLS)))
+        rates = ring_rates(self, layout)
+        made[RING] = rates * ranks / max(1, passes)
+        made[TREE] = tree_rates(self, layout) / 2
+        switch = NVLS_EFFICIENCY[gpu] * self.port
+        made[NVLS, SIMPLE] = 5 / 6 * switch
+        whole = min(0.92 * self.tree, channels * TREE_MOST[gpu][scale])
+        made[NVLS_TREE, SIMPLE] = min(5 / 6 * switch, whole / 2 if nodes > 2 else 5 / 6 * self.tree)
+        made[COLLNET, SIMPLE] = 0.85 * self.tree
+        made[PAT, SIMPLE] = 0.75 * self.ring * ranks / max(1, passes)
+        return made
+
+
+def ring_rates(known: Knowledge, layout: Layout) -> Floats:
+    """Bytes per second (3,) that the rings carry by each protocol."""
+    scale, bus = min(layout.nodes, 3) - 1, known.ring
+    most = LL_MOST_ACROSS[known.cpu][scale - 1] if scale else LL_MOST_INSIDE[known.gpu]
+    lines = min(0.92 * bus, known.channels * RING_LL128[known.gpu])
+    return np.array([min(most, known.tables.ring_ll * bus), lines, bus])
+
+
+def tree_rates(known: Knowledge, layout: Layout) -> Floats:
+    """Bytes per second (3,) that the trees carry by each protocol, twice the payload's."""
+    scale, gpu, channels = min(layout.nodes, 3) - 1, known.gpu, known.channels
+    most = LL_MOST_ACROSS[known.cpu][scale - 1] if scale else LL_MOST_INSIDE[gpu]
+    whole = min(0.92 * known.tree, channels * TREE_MOST[gpu][scale])
+    lines = min(whole * (120 / 128 if scale else 7 / 9), channels * TREE_LL128[gpu][scale])
+    return np.array([min(whole / 3.8, most), lines, whole]) * (0.85 if layout.gpus_per_node == 1 else 1.0)
+
+
+def start_up(base: Floats, hops: tuple[Floats, Floats], primitive: str, layout: Layout, across: float) -> Floats:
+    """Seconds (6, 3) that a collective takes for no bytes, by algorithm and protocol.
+
+    `base` (6, 3) is that of a call, and `hops` those of a step inside and between nodes; a ring makes `across` of its
+    steps between nodes. Trees: 2 (g - 1) steps inside a node and 2 log2(N) between N nodes of g GPUs; NVLS: one
+    step; PAT: log2(N) steps and 2.8 of every rank inside (NVIDIA/nccl, src/graph/tuning.cc, v2.30.7, 2025).
+    """
+    inside, net = hops
+    nodes, each, levels = layout.nodes, layout.gpus_per_node, layout.nodes.bit_length() - 1
+    steps = (2 if primitive == "all_reduce" else 1) * (layout.workers - 1)
+    made = np.zeros_like(base)
+    if primitive in ("broadcast", "reduce"):
+        made[RING] = (inside if nodes == 1 else net)[RING]
+    else:
+        made[RING] = max(0, steps - across) * inside[RING] + across * net[RING]
+    made[TREE] = 2 * ((each - 1) * inside[TREE] + levels * net[TREE])
+    made[COLLNET] = 2 * (min(1, each - 1) * inside[COLLNET] + (each - 1) * 0.4e-6) + net[COLLNET]
+    made[NVLS] = inside[NVLS]
+    made[NVLS_TREE] = inside[NVLS_TREE] + 2 * levels * net[NVLS_TREE]
+    made[PAT] = levels * net[PAT] / 3.5 + 2.8e-6 * layout.workers
+    return made + base

@@ -6,7 +6,7 @@ import time
 from places import ROOT
 from watched import watched
 
-from simulator.engine.plan.work.work import _prepared
+from simulator.engine.plan.work.work import _works
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.studies.sweep.points import Points
@@ -52,12 +52,12 @@ def test_a_point_is_predicted_in_half_of_what_calculon_takes():
     run(scenarios[0])
     best = {"predicted": float("inf"), "evaluated": float("inf")}
     for _ in range(3):
-        _prepared.clear()
+        _works.clear()
         began = time.process_time()
         for scenario in scenarios:
             run(scenario)
         best["predicted"] = min(best["predicted"], time.process_time() - began)
-        _prepared.clear()
+        _works.clear()
         began = time.process_time()
         for number in numbers:
             points.evaluate(number)

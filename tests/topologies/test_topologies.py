@@ -14,6 +14,7 @@ from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout, ReduceScatter
+from simulator.models.machine import Machine
 from simulator.scenario.reading import scenario_of
 from simulator.topologies.base import Topology
 from simulator.topologies.double_binary_tree import two_trees
@@ -255,13 +256,19 @@ def test_gpus_behind_a_parameter_server_sum_and_spread_on_their_nodes_ring(g):
 
 # What NCCL chooses.
 
-V100S = NcclTuning(gpu="volta", channels=2, intra_bandwidth=24e9)
+V100S = NcclTuning(gpu="volta", intra="nvlink", channels=2, intra_bandwidth=24e9)
+
+
+def estimate(tuning, primitive, nbytes, layout):
+    """NCCL's own estimate in microseconds (6, 3)."""
+    known = tuning.known(Machine(), layout)
+    return known.seconds(primitive, np.array([float(nbytes)]), layout)[..., 0] * 1e6
 
 
 def test_nccl_time_by_hand():
     """4 nodes of 8 V100: each figure worked out from the constants, in microseconds and GB/s."""
     layout, nbytes = Layout(4, 8), 1e6
-    time = V100S.seconds("all_reduce", np.array([nbytes]), layout)[..., 0] * 1e6
+    time = estimate(V100S, "all_reduce", nbytes, layout)
     hops, each = 2 * 31, nbytes / 1e3
     ring = [
         6.6 + (hops - 6) * 1.0 + 6 * 2.7 + each / (12.0 * 32 / hops),
@@ -273,18 +280,19 @@ def test_nccl_time_by_hand():
         14.0 + 2 * (7 * 1.25 + 2 * 8.5) + each / (20.0 * 120 / 128 / 2 * 0.6),
         8.4 + 2 * (7 * 4.0 + 2 * 14.0) + each / (20.0 / 2 * 0.5),
     ]
-    np.testing.assert_allclose(time, [tree, ring], rtol=1e-12)
-    gather = V100S.seconds("all_gather", np.array([nbytes]), layout)[..., 0] * 1e6
+    np.testing.assert_allclose(time[:2], [tree, ring], rtol=1e-12)
+    assert np.isinf(time[2:]).all()  # no sums in switches, and PAT for gathers only
+    gather = estimate(V100S, "all_gather", nbytes, layout)
     assert np.isinf(gather[0]).all()
     assert gather[1, 0] == pytest.approx(6.6 + 28 * 1.0 + 3 * 2.7 + each / (12.0 * 32 / 31))
 
 
 def test_nccl_time_on_one_node_and_with_one_gpu_per_node():
-    inside = V100S.seconds("all_reduce", np.array([1e9]), Layout(1, 8))[..., 0] * 1e6
+    inside = estimate(V100S, "all_reduce", 1e9, Layout(1, 8))
     assert inside[1, 2] == pytest.approx(8.4 + 14 * 3.4 + 1e6 / (24.0 * 8 / 14))
     assert inside[0, 1] == pytest.approx(14.0 + 14 * 1.25 + 1e6 / (22.08 * 7 / 9 / 2))
     alone = NcclTuning(gpu="hopper", cpu="amd", channels=4, intra_bandwidth=48e9, net_latency=1e-6)
-    across = alone.seconds("all_reduce", np.array([1e9]), Layout(8, 1))[..., 0] * 1e6
+    across = estimate(alone, "all_reduce", 1e9, Layout(8, 1))
     assert across[1, 0] == pytest.approx(6.6 + 14 * 6.0 + 1e6 / (19.0 * 8 / 14))
     assert across[1, 2] == pytest.approx(1.4 * (8.4 + 14 * 16.0) + 1e6 / (48.0 * 8 / 14))
     assert across[0, 2] == pytest.approx(8.4 + 2 * 3 * 16.0 + 1e6 / (0.92 * 48.0 * 0.85 / 2 * 0.9))
@@ -322,16 +330,16 @@ def test_every_payload_is_carried_once_and_in_the_rounds_of_its_choice(gpu, shap
     layout, sizes = Layout(*shape), np.geomspace(1, 1e10, 40)
     assert all(label.split()[1] in ("LL", "LL128", "Simple") for label in labels(nccl, "all_reduce", sizes, layout))
     for choice in nccl.choices("all_reduce", sizes, layout):
-        assert choice.efficiency == {"LL": 0.5, "LL128": 0.9375, "Simple": 1.0}[choice.label.split()[1]]
+        share = choice.efficiency[choice.mask]
+        assert ((share > 0) & (share <= 1)).all()
+        assert (choice.start_up[choice.mask] > 0).all() or layout.workers == 1
         some = sizes[choice.mask][:1]
-        if len(some):
-            direct, chosen = nccl.all_reduce(some, layout), choice.topology.all_reduce(some, layout)
-            assert [item.repeat for item in direct] == [item.repeat for item in chosen]
-            assert sum(item.nbytes.sum() for item in direct) == sum(item.nbytes.sum() for item in chosen)
+        direct, chosen = nccl.all_reduce(some, layout), choice.topology.all_reduce(some, layout)
+        assert sum(item.nbytes.sum() for item in direct) == sum(item.nbytes.sum() for item in chosen)
 
 
-def test_nccl_without_tuning_is_a_tree_up_to_its_threshold():
-    nccl = example(Topology, "nccl")
+def test_a_threshold_puts_a_tree_and_one_ring_in_place_of_nccl_s_model():
+    nccl = example(Topology, "nccl", tree_up_to=8192)
     assert labels(nccl, "all_reduce", [1, 8192, 8193], Layout(2, 2)) == ["tree", "tree", "ring"]
     assert labels(nccl, "all_gather", [1, 8193], Layout(2, 2)) == ["ring", "ring"]
     assert all(choice.efficiency is None for choice in nccl.choices("all_reduce", np.ones(1), Layout(2, 2)))
@@ -363,9 +371,9 @@ def test_the_first_row_that_fits_decides(tuner):
     )  # fmt: skip
     nccl = example(Topology, "nccl", tuner=rows)
     sizes = [0, 65536, 65537, 2e6]
-    assert labels(nccl, "all_reduce", sizes, Layout(4, 8)) == ["ring Simple", "ring Simple", "tree LL", "ring"]
-    assert labels(nccl, "all_reduce", sizes, Layout(4, 4)) == ["tree LL", "tree LL", "tree LL", "ring"]
-    assert labels(nccl, "all_reduce", sizes, Layout(3, 4)) == ["tree", "ring", "ring", "ring"]
+    assert labels(nccl, "all_reduce", sizes, Layout(4, 8)) == ["ring Simple", "ring Simple", "tree LL", "ring LL"]
+    assert labels(nccl, "all_reduce", sizes, Layout(4, 4)) == ["tree LL", "tree LL", "tree LL", "ring LL"]
+    assert labels(nccl, "all_reduce", sizes, Layout(3, 4)) == ["tree LL", "ring LL", "ring LL", "ring Simple"]
     assert labels(nccl, "all_gather", sizes, Layout(4, 8)) == 4 * ["ring LL128"]
     tuned = example(Topology, "nccl", tuner=rows, tuning=V100S)
     assert labels(tuned, "all_reduce", [1e3, 1e9], Layout(4, 8)) == ["ring Simple", "ring Simple"]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,13 +55,13 @@ class Job:
         """Compute, exchange, combine, update; the process's value is the Iteration."""
         base = self.env.now
         mean: Floats | None = None
-        if not self.plan.scheduler.gated and not self.plan.runtime.compute_slowdown and self._is_linear(draws):
+        if not self.plan.scheduler.gated and not self.plan.slowdown and self._is_linear(draws):
             every, few = draws, foremost_workers(draws.compute, draws.selection)
             mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
             draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
         self.segments = self._segments(draws)
         self.factor = draws.compute * self.plan.pace
-        self.slowdown = slowdown = self.plan.runtime.compute_slowdown if self.plan.overlap else 0.0
+        self.slowdown = slowdown = self.plan.slowdown if self.plan.overlap else 0.0
         # A collective starts when the slowest worker is ready.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
         if slowdown or self.plan.live:
@@ -178,7 +179,7 @@ class Job:
         if len(factor) > 1:
             factor = factor[rows]
         combine, update = work.per_layer(work.combine), work.update_shares()
-        needed = work.needed_at(self.done_at)
+        needed = self.needed_at()
         clock = at[:, -1] + work.input_time
         for layer, forward in enumerate(work.layer_forward.tolist()):
             reached = clock
@@ -186,6 +187,22 @@ class Job:
             own = forward * factor
             clock = updated + (self._slow_down(updated, own, self.slowdown) if self.slowdown else own)
             yield Layer(reached, float(needed[layer]), float(combine[layer]), float(update[layer]), clock)
+
+    def needed_at(self) -> Floats:
+        """When each layer may run, (L,): it has its parameters, and its module's hook on the host has returned.
+
+        h_m = max(h_{m-1}, parameters of module m) + hook. The host calls the hooks one after the other, and runs ahead
+        of the GPU (ByteScheduler: locks taken in a hook of every module, while other threads of Python poll).
+        """
+        needed, hook, host = self.work.needed_at(self.done_at), self.plan.runtime.forward_hook, 0.0
+        if not hook:
+            return needed
+        made, last = np.empty_like(needed), len(needed)
+        first = [layer for layer, begins in enumerate(self.work.begins_module) if begins]
+        for low, high in pairwise([*first, last]):
+            host = max(host, float(needed[low:high].max())) + hook
+            made[low:high] = host
+        return made
 
     def _slow_down(self, start: Floats, seconds: Floats, slowdown: float) -> Floats:
         """Seconds of compute that runs slower while a collective is under way."""

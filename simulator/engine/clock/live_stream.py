@@ -74,6 +74,7 @@ class LiveStream:
         self.slowed: SlowedCompute | None = None
         self.since: dict[int, float] = {}
         self.handing = False
+        self.handed, self.in_order = [0.0] * count, plan.network.topology.works_in_order
         self.turn = {index: turn for turn, index in enumerate(plan.order)}
         self.next_turn = 0
 
@@ -129,6 +130,7 @@ class LiveStream:
             self.next_turn += 1
             index = heappop(self.waiting)[1]
             self.credit.take(self.plan.nbytes[index])
+            self.handed[index] = float(self.next_turn) if self.in_order else 0.0
             self.env.process(self._exchange(index, number))
 
     def _exchange(self, index: int, number: int) -> Process:
@@ -153,7 +155,7 @@ class LiveStream:
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
             if stage.shape and self.network is not None:
-                yield self.network.start(stage.shape, stream=number).done
+                yield self.network.start(stage.shape, turn=self.handed[index], stream=number).done
             elif stage.rounds:
                 yield self.env.timeout(self._fold_stage(stage))
             if self.slowed is not None:

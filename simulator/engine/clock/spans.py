@@ -121,7 +121,7 @@ def slowest_spans(job: Job) -> list[Span]:
 def _own_pace(job: Job, now: float) -> list[Span]:
     """The next forward pass of a worker that computes as fast as the workload says, layer by layer."""
     work, spans = job.work, []
-    combine, update, needed = work.per_layer(work.combine), work.update_shares(), work.needed_at(job.done_at)
+    combine, update, needed = work.per_layer(work.combine), work.update_shares(), job.needed_at()
     now += work.input_time
     for layer, forward in enumerate(work.layer_forward.tolist()):
         now = max(now, needed[layer])

@@ -7,6 +7,7 @@ from typing import Literal
 
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.fabrics.base import Fabric
+from simulator.models.machine import Machine
 from simulator.models.wiring import Wiring
 from simulator.topologies.base import Topology
 
@@ -18,7 +19,7 @@ class NetworkSetup:
     """What exchanges are timed on: the topology, the fabric and its links, and the interpreter of rounds.
 
     `disturbances`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that
-    the fabric states, so that what was measured on the fabric applies.
+    the fabric states, so that what was measured on the fabric applies. `device`: name of the GPUs.
     """
 
     topology: Topology
@@ -27,3 +28,9 @@ class NetworkSetup:
     fidelity: Fidelity = "auto"
     disturbances: Disturbances = NO_DISTURBANCES
     healthy: bool = True
+    device: str = ""
+
+    @property
+    def machine(self) -> Machine:
+        """The hardware as a collective library sees it."""
+        return self.fabric.machine(self.wiring.layout, self.device)

@@ -21,7 +21,7 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
-from simulator.topologies.base import Rounds, Topology
+from simulator.topologies.base import Carrier, Rounds
 from simulator.topologies.ring import Ring
 
 PRIMITIVE = {
@@ -32,13 +32,19 @@ PRIMITIVE = {
 }
 
 
+class Phases(list[Rounds]):
+    """The phases of one communication step, each a list of rounds; `start_up`: seconds before the first of them."""
+
+    start_up: float = 0.0
+
+
 def phases_of(
     step: Communication,
     slot: int,
     network: NetworkSetup,
     algorithms: Counter[tuple[str, str]] | None = None,
     protocol: bool = True,
-) -> list[Rounds]:
+) -> Phases:
     """The phases of one communication step, each a list of rounds; bytes as the protocol sends them.
 
     `algorithms` counts which algorithm carries which primitive. Without `protocol`: the bytes of the payload alone, as
@@ -47,18 +53,23 @@ def phases_of(
     layout, counter = network.wiring.layout, Counter() if algorithms is None else algorithms
     if isinstance(step, PushPull | Messages):
         counter["push and pull" if isinstance(step, PushPull) else "messages", network.topology.kind] += 1
-        return network.topology.rounds(step, layout, slot)
+        return Phases(network.topology.rounds(step, layout, slot))
     primitive = PRIMITIVE[type(step)]
     payload, total = payload_bytes([step], layout)
-    choices = network.topology.choices(primitive, total, layout)
-    chosen, _, label, efficiency = next(choice for choice in choices if choice.mask.any())
-    counter[primitive, label] += 1
+    choices = network.topology.choices(primitive, total, layout, network.machine)
+    choice = next(choice for choice in choices if choice.mask.any())
+    counter[primitive, choice.label] += 1
     factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
-    factor = factor if efficiency is None else 1 / efficiency
-    rounds = collective_rounds(primitive, payload, chosen, network.fabric, layout)
+    factor = factor if choice.efficiency is None else 1 / float(choice.efficiency[0])
+    rounds = collective_rounds(primitive, payload, choice.topology, network.fabric, layout)
     if not protocol:
-        return [rounds]
-    return [[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]]
+        return Phases([rounds])
+    made = Phases([[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]])
+    if choice.start_up is not None and rounds:
+        # The messages themselves bring the start-up of one step.
+        once = max(float(network.wiring.route(item.src, item.dst).latency.max()) for item in rounds)
+        made.start_up = max(0.0, float(choice.start_up[0]) - once)
+    return made
 
 
 def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:
@@ -70,7 +81,7 @@ def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Flo
     return payload, payload
 
 
-def collective_rounds(primitive: str, payload: Floats, topology: Topology, fabric: Fabric, layout: Layout) -> Rounds:
+def collective_rounds(primitive: str, payload: Floats, topology: Carrier, fabric: Fabric, layout: Layout) -> Rounds:
     """Rounds of a primitive's payloads (b,), or (b, p) of an all-gather; a ring follows the rings of the fabric."""
     rings = fabric.rings(layout) if isinstance(topology, Ring) else ()
     if isinstance(topology, Ring) and rings:

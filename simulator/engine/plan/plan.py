@@ -36,15 +36,17 @@ class Plan:
     """One iteration: the work, and its exchanges on a network.
 
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
-    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time. Arrays
-    over workers have one row where all are alike: `pace` (w,), the factor on compute times, and `selection` with its
-    spread (w, b). `order` is that of buckets that go first in, first out; `priority` the first layer that needs each
-    bucket; `nbytes` the size of its gradients.
+    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
+    `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row where all
+    are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is that of
+    buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of its
+    gradients.
     """
 
     work: Work
     scheduler: Scheduler
     runtime: Runtime
+    slowdown: float
     wiring: Wiring
     exchanges: list[list[Stage]]
     second_halves: list[list[Stage]]
@@ -58,6 +60,7 @@ class Plan:
     order: list[int]
     priority: list[int]
     nbytes: list[float]
+    uses: list[tuple[int, int]]
     disturbances: Disturbances
     network: NetworkSetup = field(repr=False)
     prices: Prices = field(repr=False)
@@ -81,11 +84,11 @@ class Plan:
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU, without exchange or selection."""
         work = self.work
-        return work.input_time + work.forward + float(work.backward.sum()) + work.update
+        return work.input_time + work.forward + float(work.backward.sum()) + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.work.uses, self.network, not self.alone)
+        return traffic_between(self.work.steps, self.uses, self.network, not self.alone)
 
     def structures(self) -> set[Structure]:
         """What the network needs to find alike messages; stages of one structure share it."""
@@ -135,7 +138,7 @@ def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
 
 
 def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> Plan:
-    topology, runtime, wiring = setup.topology, setup.runtime, network.wiring
+    workload, topology, runtime, wiring = setup.workload, setup.topology, setup.runtime, network.wiring
     if topology.concurrent and setup.scheduler.streams > 1:
         got = f"{setup.scheduler.streams} streams with topology {topology.kind}"
         raise expected("a scheduler with `streams: 1`", got, "all pushes and pulls are under way at once already")
@@ -144,12 +147,14 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
     work, (pace, selection, spread) = prepare_all(setup, workers, division)
     alone = not (topology.concurrent or shared)
     live = not alone or setup.scheduler.streams > 1 or _has_memory(network)
+    slots = topology.slots(work.buckets, [layer.name for layer in workload.layers])
+    uses = [(slots[bucket], step) for bucket, step in work.uses]
     if live:
         exchanges, halves = (
-            live_stages(chains, work.steps, network, runtime, seats, alone=alone)
+            live_stages(chains, work.steps, network, runtime, slots=slots, seats=seats, alone=alone)
             for chains in (work.chains, work.halves)
         )
-    prices = price_steps(work.steps, work.uses if seats is None else (), network, live, protocol=not alone)
+    prices = price_steps(work.steps, uses if seats is None else (), network, live, protocol=not alone)
     if not live:
         exchanges, halves = (
             fixed_stages(chains, work.steps, prices.seconds, runtime) for chains in (work.chains, work.halves)
@@ -161,6 +166,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         work=work,
         scheduler=setup.scheduler,
         runtime=runtime,
+        slowdown=runtime.compute_slowdown if workload.compute_slowdown is None else workload.compute_slowdown,
         wiring=wiring,
         exchanges=exchanges,
         second_halves=halves,
@@ -174,6 +180,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
         nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
+        uses=uses,
         disturbances=network.disturbances,
         network=network,
         prices=prices,

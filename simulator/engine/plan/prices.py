@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from simulator.engine.plan.phases import PRIMITIVE, collective_rounds, payload_b
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.engine.rounds.fold_validity import reason_against_fold, senders_meet
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -39,8 +39,9 @@ class Prices:
     """Seconds of each communication step on its own, the traffic of all, and how they were found.
 
     `folded` and `flowed`: how many payloads were timed by each interpreter. `obstacles`: why the fold would not be
-    exact. `algorithms`: how many payloads of each primitive each algorithm carries. `curves`: the measured curves that
-    were used, and whether they cover all payloads.
+    exact. `algorithms`: how many payloads of each primitive each algorithm carries, and `reasons` why. `curves`: the
+    measured curves that were used, and whether they cover all payloads. `start_up`: seconds of the steps of pipelined
+    collectives that do not depend on the links.
     """
 
     seconds: Floats
@@ -50,6 +51,11 @@ class Prices:
     flowed: int = 0
     obstacles: list[str] = field(default_factory=list)
     algorithms: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    start_up: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        self.start_up = np.zeros(len(self.seconds))
 
 
 def price_steps(
@@ -84,11 +90,11 @@ def price_steps(
         else:
             groups[type(step)].append(place)
     for pattern, places in patterns.items():
-        for alike, rounds in _stack_messages(pattern, places, steps, layout):
+        for alike, rounds in _stack_messages(pattern, places, steps, network):
             prices.seconds[alike] = _time_rounds(rounds, network, prices, times[alike])
     for places in groups.values():
         members = [steps[place] for place in places]
-        prices.seconds[places] = _price_group(members, times[places], network, prices)
+        prices.seconds[places], prices.start_up[places] = _price_group(members, times[places], network, prices)
     return prices
 
 
@@ -96,13 +102,14 @@ def _stack_messages(
     pattern: Callable[[tuple[float, ...], Layout], Rounds],
     places: Sequence[int],
     steps: Sequence[Communication],
-    layout: Layout,
+    network: NetworkSetup,
 ) -> Iterator[tuple[list[int], Rounds]]:
     """Batches of payloads with the same senders and receivers: indices into `steps`, and rounds (b, m)."""
     alike: dict[tuple[tuple[bytes, bytes, int], ...], list[tuple[int, Rounds]]] = defaultdict(list)
     for place in places:
         step = steps[place]
-        rounds = pattern(step.nbytes, layout) if isinstance(step, Messages) else []
+        rounds = pattern(step.nbytes, network.wiring.layout) if isinstance(step, Messages) else []
+        rounds = network.topology.as_sent(rounds)
         alike[tuple((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)].append((place, rounds))
     for members in alike.values():
         made = [
@@ -125,30 +132,47 @@ def price_alone(step: Communication, network: NetworkSetup) -> tuple[Prices, boo
     return prices, prices.flowed > 0
 
 
-def _price_group(members: Sequence[Communication], times: Floats, network: NetworkSetup, prices: Prices) -> Floats:
-    """Seconds of payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law."""
+def _price_group(
+    members: Sequence[Communication], times: Floats, network: NetworkSetup, prices: Prices
+) -> tuple[Floats, Floats]:
+    """Seconds of payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law.
+
+    And the seconds of start-up that are among them where a collective is pipelined.
+    """
     fabric, topology, layout = network.fabric, network.topology, network.wiring.layout
     primitive = PRIMITIVE[type(members[0])]
     payload, total = payload_bytes(members, layout)
-    seconds = np.zeros(len(members))
+    seconds, start_up = np.zeros(len(members)), np.zeros(len(members))
     by_curve = np.zeros(len(members), dtype=bool)
     measured = fabric.measured_curve(primitive, topology.kind, layout)
     if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
         by_curve = measured.curve.covers(total)
         seconds[by_curve] = measured.curve.time(total[by_curve])
         prices.curves[measured.id] = (measured, bool(by_curve.all()))
-    for chosen, mask, label, efficiency in topology.choices(primitive, total, layout):
-        if mask.any():
-            prices.algorithms[primitive, label] += int(times[mask].sum())
-        for some in _split_by_memory(np.flatnonzero(mask), layout.places):
-            rounds = collective_rounds(primitive, payload[some], chosen, fabric, layout)
+    for choice in topology.choices(primitive, total, layout, network.machine):
+        if choice.mask.any():
+            prices.algorithms[primitive, choice.label] += int(times[choice.mask].sum())
+            if choice.reason:
+                prices.reasons[primitive, choice.label] = choice.reason
+        for some in _split_by_memory(np.flatnonzero(choice.mask), layout.places):
+            rounds = collective_rounds(primitive, payload[some], choice.topology, fabric, layout)
             factor = fabric.protocol_factor(total[some], layout.workers)
-            if efficiency is not None:
-                factor = np.full(len(some), 1 / efficiency)
-            law = _time_rounds(rounds, network, prices, times[some], factor=factor, skip=by_curve[some])
+            if choice.efficiency is not None:
+                factor = 1 / choice.efficiency[some]
+            law = _time_rounds(
+                rounds,
+                network,
+                prices,
+                times[some],
+                factor=factor,
+                skip=by_curve[some],
+                start_up=None if choice.start_up is None else choice.start_up[some],
+            )
+            if choice.start_up is not None and rounds:
+                start_up[some] = choice.start_up[some]
             beside = fabric.beside(total[some]) if rounds else 0.0
             seconds[some] = np.where(by_curve[some], seconds[some], law + beside)
-    return seconds
+    return seconds, start_up
 
 
 def _split_by_memory(payloads: Ints, places: int) -> list[Ints]:
@@ -164,11 +188,12 @@ def _time_rounds(
     *,
     factor: Floats | None = None,
     skip: npt.NDArray[np.bool_] | None = None,
+    start_up: Floats | None = None,
 ) -> Floats:
     """Seconds (b,) of payloads by fold or follow_flows.
 
     Each payload is counted `times` (b,) over as traffic. `factor` (b,) multiplies its bytes on the links. Payloads to
-    `skip` (b,) are counted, but not timed.
+    `skip` (b,) are counted, but not timed. `start_up` (b,): of pipelined collectives, whose messages flow at once.
     """
     made = np.zeros(len(times))
     if not rounds:
@@ -180,6 +205,9 @@ def _time_rounds(
         return made
     some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
     factor = None if factor is None else factor[rest]
+    if start_up is not None:
+        made[rest] = start_up[rest] + _time_pipelined(some, replace(network, wiring=wiring.instant()), prices, factor)
+        return made
     ready = np.zeros(len(wiring.node))
     why = "" if network.fidelity == "flows" else reason_against_fold(some, wiring, src, dst, route)
     if network.disturbances is not NO_DISTURBANCES:
@@ -193,6 +221,29 @@ def _time_rounds(
         made[rest] = fold(some, wiring, ready, factor=factor).max(axis=1)
         prices.folded += int(rest.sum())
     return made
+
+
+def _time_pipelined(rounds: list[Round], network: NetworkSetup, prices: Prices, factor: Floats | None) -> Floats:
+    """Seconds (b,) of messages that all flow at once: those of the busiest link, where links are the job's own."""
+    wiring, alone = network.wiring, network.disturbances is NO_DISTURBANCES
+    routes = [wiring.route(item.src, item.dst) for item in rounds]
+    meeting = any(senders_meet(wiring, item.src, route) for item, route in zip(rounds, routes, strict=True))
+    if network.fidelity == "flows" or not alone or meeting or wiring.burst is not None:
+        if not alone:
+            prices.obstacles.append("other traffic uses the same links")
+        prices.flowed += len(rounds[0].nbytes)
+        ready = np.zeros(len(wiring.node))
+        times = follow_flows(rounds, wiring, ready, factor=factor, disturbances=network.disturbances)
+        slowest: Floats = times.max(axis=1)
+        return slowest
+    load = np.zeros((len(wiring.capacity), len(rounds[0].nbytes)))
+    for item, route in zip(rounds, routes, strict=True):
+        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+            on = links >= 0
+            np.add.at(load, links[on], item.repeat * item.nbytes.T[on])
+    prices.folded += len(rounds[0].nbytes)
+    busiest: Floats = (load / wiring.capacity[:, None]).max(axis=0)
+    return busiest if factor is None else busiest * factor
 
 
 def traffic_of(rounds: Rounds, wiring: Wiring) -> Traffic:

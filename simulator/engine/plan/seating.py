@@ -10,6 +10,7 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import OtherJobSetup, Setup
 from simulator.models.exchange import Ints, Layout, Placement
+from simulator.models.wiring import Wiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,16 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     """Lay the fabric out for all places of all jobs. Raises an expected-error for links or nodes that do not exist."""
     seats, placement = _place_jobs(setup.layout, other_jobs)
     endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
-    wiring = setup.conditions.slowed(setup.fabric.lay(setup.layout, placement, endpoint))
+    wiring = setup.conditions.slowed(_free_servers(setup, setup.fabric.lay(setup.layout, placement, endpoint)))
     disturbances = setup.conditions.disturbances(wiring)
     network = NetworkSetup(
-        setup.topology, setup.fabric, wiring, setup.fidelity, disturbances, not setup.conditions.links
+        setup.topology,
+        setup.fabric,
+        wiring,
+        setup.fidelity,
+        disturbances,
+        not setup.conditions.links,
+        setup.gpu.device or setup.gpu.name,
     )
     others = []
     for item, seat in zip(other_jobs, seats, strict=True):
@@ -40,6 +47,19 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
         local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
         others.append((replace(network, topology=item.setup.topology, wiring=local), seat))
     return Seating(network, tuple(others))
+
+
+def _free_servers(setup: Setup, wiring: Wiring) -> Wiring:
+    """The wiring with servers on machines of their own at the bandwidth that the runtime states for them."""
+    layout, stated = setup.layout, setup.runtime.server_bandwidth
+    if stated is None or not layout.servers or layout.colocated:
+        return wiring
+    servers, capacity = np.arange(layout.workers, layout.places), wiring.capacity.copy()
+    worker = np.zeros_like(servers)
+    rate = min(setup.fabric.carried(int(wiring.node.max()) + 1), stated)
+    capacity[wiring.across(servers, worker).first] = rate
+    capacity[wiring.across(worker, servers).last] = rate
+    return replace(wiring, capacity=capacity)
 
 
 def _place_jobs(layout: Layout, other_jobs: Sequence[OtherJobSetup]) -> tuple[list[Ints], Placement]:

@@ -61,19 +61,21 @@ def live_stages(
     steps: Sequence[Communication],
     network: NetworkSetup,
     runtime: Runtime,
-    seats: Ints | None = None,
     *,
+    slots: Sequence[int],
+    seats: Ints | None = None,
     alone: bool = False,
 ) -> list[list[Stage]]:
-    """Exchanges that share links with others, as rounds; `seats`: numbers of the job's places among all places.
+    """Exchanges that share links with others, as rounds; `slots` as in `Topology.slots`.
 
-    `alone`: all others are collectives of this job; then what a collective takes beside its links is counted.
+    `seats`: numbers of the job's places among all places. `alone`: all others are collectives of this job; then what a
+    collective takes beside its links is counted.
 
     Raises an expected-error where there are more messages than can be held.
     """
     made, messages = list[list[Stage]](), 0
     call = partial(_stages_of_call, steps, network=network, runtime=runtime, alone=alone)
-    for slot, chain in enumerate(chains):
+    for slot, chain in zip(slots, chains, strict=True):
         made.append(_live_exchange(chain, partial(call, slot)))
         messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
         refuse_messages(messages)
@@ -109,8 +111,9 @@ def _stages_of_call(
 ) -> list[Stage]:
     """One communication step, phase by phase; what the call takes itself comes before its first phase."""
     step = steps[place]
-    phases = [phase for phase in phases_of(step, slot, network) if phase]
-    software, beside = software_time(step, runtime), 0.0
+    made = phases_of(step, slot, network)
+    phases = [phase for phase in made if phase]
+    software, beside = software_time(step, runtime) + made.start_up, 0.0
     if alone:
         if phases and not isinstance(step, PushPull | Messages):
             beside = float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])

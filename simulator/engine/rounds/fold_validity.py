@@ -22,7 +22,7 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     one place over one start-up, or places that are alike and therefore have the same times, and if no link in the
     middle of a route carries less than the messages that may cross it at the same time.
     """
-    if wiring.incast is not None and not _one_to_one(route.last, src):
+    if senders_meet(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
     once = _used_once(rounds, route.first) and _used_once(rounds, route.last)
     own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
@@ -38,6 +38,11 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
         if any(unlike.any() for unlike in both):
             return "the links of a message differ in bandwidth or token bucket"
     return _find_narrow_link(rounds, wiring, src, route)
+
+
+def senders_meet(wiring: Wiring, src: Ints, route: Route) -> bool:
+    """Whether messages of several senders arrive at a NIC whose bandwidth depends on the number of senders."""
+    return wiring.incast is not None and not _one_to_one(route.last, src)
 
 
 def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:

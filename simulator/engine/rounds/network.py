@@ -2,10 +2,9 @@
 
 It reads the same messages as `fold`, with the same rules for who waits for whom. A message starts when three things
 hold: its sender has the data, what earlier rounds put on the same link has passed at both ends, and the connection
-between the two is free (messages of exchanges that are under way at the same time queue there, first in first out;
-each communication stream has connections of its own).
-While it is under way it uses all links of its route at once, at the rate that fair sharing gives it. It has arrived
-`latency` after its last byte has left.
+between the two is free (messages of exchanges that are under way at the same time queue there: by turn, and then first
+in, first out; each communication stream has connections of its own). While it is under way it uses all links of its
+route at once, at the rate that fair sharing gives it. It has arrived `latency` after its last byte has left.
 
 Messages that are alike are one flow (`equivalence_classes.py`). Flows over the same links share one count of bytes
 served, and rates are worked out once per instant and set of active flows. So the cost depends on how many messages
@@ -81,7 +80,8 @@ class Network:
         self.next = np.full(types, _NEVER)
         self.queues: list[list[tuple[float, int, Flow]]] = [[] for _ in range(types)]
         self.starting: deque[Flow] = deque()
-        self.queued: dict[int, deque[Flow]] = {}
+        self.freed: list[int] = []
+        self.queued: dict[int, list[tuple[float, int, Flow]]] = {}
         self.timers: list[tuple[float, int, Flow | LinkChange]] = []
         self.order, self.wake_number = count(), 0
         self.capacity = self.rates.capacity.copy()
@@ -103,13 +103,13 @@ class Network:
         """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
         return self.start(structure(rounds, row), ready)
 
-    def start(self, shape: Shape, ready: Floats | None = None, *, stream: int = 0) -> Transfer:
-        """Start an exchange as `submit` does, given the structure and scales of its rounds.
+    def start(self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0) -> Transfer:
+        """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
 
         Each `stream` has connections of its own, on which no message waits for those of other streams.
         """
         self._catch_up()
-        exchange = self._new_transfer(shape, ready, stream)
+        exchange = self._new_transfer(shape, ready, turn, stream)
         if exchange.left:
             self._settle()
         else:
@@ -148,7 +148,7 @@ class Network:
         np.minimum.at(slowest, self.classes.type_of, self.rates.capacity[self.classes.link_of])
         return slowest
 
-    def _new_transfer(self, shape: Shape, ready: Floats | None, stream: int) -> Transfer:
+    def _new_transfer(self, shape: Shape, ready: Floats | None, turn: float, stream: int) -> Transfer:
         programme, scales = self.classes.programmes[shape[0]], shape[1]
         number = sum(len(classes) * repeat for classes, repeat in programme.rounds)
         if number > _MOST:
@@ -156,7 +156,7 @@ class Network:
         one = self.classes.one_place
         begin = [self.env.now] * len(one) if ready is None else ready[one].tolist()
         have = dict(enumerate(begin))
-        exchange = Transfer(have, number, self.env.event(), [])
+        exchange = Transfer(have, number, self.env.event(), [], turn)
         for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange, stream * _PAIRS)):
             if not flow.waits:
                 heappush(self.timers, (flow.not_before, next(self.order), flow))
@@ -214,10 +214,12 @@ class Network:
                 if isinstance(item, LinkChange):
                     self._change_links(item)
                 elif item.pair in self.queued:
-                    self.queued[item.pair].append(item)
+                    heappush(self.queued[item.pair], (item.exchange.turn, next(self.order), item))
                 else:
-                    self.queued[item.pair] = deque()
+                    self.queued[item.pair] = []
                     self.starting.append(item)
+            while self.freed:
+                self.starting.append(heappop(self.queued[self.freed.pop()])[2])
             while self.starting:
                 self._start_flow(self.starting.popleft())
             # What the clock cannot resolve is a rounding error.
@@ -226,7 +228,7 @@ class Network:
             for number in over.tolist():
                 changed = True
                 self._end_served(number)
-            if not (len(over) or self.starting or (self.timers and self.timers[0][0] <= near)):
+            if not (len(over) or self.starting or self.freed or (self.timers and self.timers[0][0] <= near)):
                 break
         if not changed:
             return
@@ -271,10 +273,12 @@ class Network:
                 heappush(self.timers, (other.not_before, next(self.order), other))
         flow.begins = []
         behind = self.queued[flow.pair]
-        if behind:
-            self.starting.append(behind.popleft())
-        else:
+        if not behind:
             del self.queued[flow.pair]
+        elif behind[0][0] <= flow.exchange.turn:
+            self.starting.append(heappop(behind)[2])
+        else:  # the next message of the same exchange may be due at this very instant
+            self.freed.append(flow.pair)
         exchange.left -= 1
         if not exchange.left:
             times = self.times(exchange)

@@ -30,6 +30,7 @@ class Flow:
 class Transfer:
     """One exchange under way.
 
+    `turn`: on a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
     `have`: when each class of places has received everything so far. `left`: flows that have not ended. `done` is
     triggered at the end, with the times (P,) at which each place has finished its part.
     """
@@ -38,6 +39,7 @@ class Transfer:
     left: int
     done: simpy.Event
     flows: list[list[list[Flow]]]
+    turn: float = 0.0
 
 
 def unroll_flows(

@@ -115,9 +115,12 @@ def _describe_waiting(numbers: dict[str, Any]) -> str:
 
 
 def _describe_software(numbers: dict[str, Any]) -> str:
-    costs = {cost.label: numbers[f"{name}_s"] for name, cost in RUNTIME_COSTS.items() if cost.per_call}
-    parts = [f"{label} {show_time(seconds)}" for label, seconds in costs.items() if seconds]
-    return _describe_calls(numbers) + (f", each with {', '.join(parts)}" if parts else "")
+    costs = {name: numbers[f"{name}_s"] for name, cost in RUNTIME_COSTS.items() if cost.per_call}
+    hook = costs.pop("forward_hook")
+    parts = [f"{RUNTIME_COSTS[name].label} {show_time(seconds)}" for name, seconds in costs.items() if seconds]
+    calls = _describe_calls(numbers) + (f", each with {', '.join(parts)}" if parts else "")
+    hooks = f"hooks of {show_time(hook)} before the forward pass of each module" if hook else ""
+    return "; ".join(text for text in (calls if parts or not hook else "", hooks) if text)
 
 
 def _describe_calls(numbers: dict[str, Any]) -> str:

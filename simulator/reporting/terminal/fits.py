@@ -61,15 +61,25 @@ def _curve_table(first: str, title: str) -> Table:
 def _law(fit: dict[str, Any], title: str) -> Table:
     table = plain_table(("",), _FIGURES, title)
     table.add_row("fitted", *_cells(fit["fitted"]))
+    if fit["size_interpolation"] is not None:
+        table.add_row("every second size", *_cells(fit["size_interpolation"]))
     table.add_row("larger sizes", *_cells(fit["size_extrapolation"]))
     for count, errors in fit["worker_extrapolation"].items():
         table.add_row(f"{count} workers left out", *_cells(errors))
+    for count, errors in fit["node_extrapolation"].items():
+        table.add_row(f"{count} nodes left out", *_cells(errors))
     return table
 
 
 def _terms(fit: dict[str, Any]) -> str:
     terms = {name: value for name, value in fit["terms"].items() if value is not None and name not in fit["unseen"]}
     text = ", ".join(f"{name} {_format_term(name, value)}" for name, value in terms.items())
+    hops = fit["nccl"].get("hop_latency", {})
+    text += "".join(f", hop by {key} {show_time(value)}" for key, value in hops.items())
+    steps = fit["nccl"].get("step_overhead", ())
+    if steps:
+        shown = [steps[0], steps[len(steps) // 2], steps[-1]]
+        text += ", a step beyond its bytes " + ", ".join(f"{show_time(t)} at {show_bytes(s)}" for s, t in shown)
     return text + (f"; not visible in these data: {', '.join(fit['unseen'])}" if fit["unseen"] else "")
 
 
@@ -78,6 +88,8 @@ def _format_term(name: str, value: float) -> str:
 
 
 def _print_problems(document: dict[str, Any], console: Console) -> None:
+    for warning in document.get("warnings", ()):
+        print_plain(f"warning: {warning}", console)
     for note in document["notes"]:
         print_plain(f"note: {note}", console)
     count = len(document["problems"])

@@ -7,7 +7,6 @@ from functools import cached_property
 
 import numpy as np
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import traffic_of
@@ -49,10 +48,8 @@ class StageTraffic:
     @cached_property
     def _steps(self) -> list[tuple[float, Floats]]:
         """Every kind of communication once: where exchanges do not overlap, buckets share them."""
-        plan, scenario = self.plan, self.scenario
-        fabric = scenario.cluster.network
-        network = NetworkSetup(scenario.topology, fabric, plan.wiring, scenario.fidelity, plan.disturbances)
-        return [self._add_up(phases_of(step, 0, network, protocol=False)) for step in plan.work.steps]
+        plan = self.plan
+        return [self._add_up(phases_of(step, 0, plan.network, protocol=False)) for step in plan.work.steps]
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

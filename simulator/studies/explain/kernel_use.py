@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.work.kernels import add_host_work, runtime_after_exchange, update_kernel
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Compute
-from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
+from simulator.models.hardware import HOST_KERNELS, KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
@@ -34,12 +35,13 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         method = scenario.sparsifier.at_density(bucket.density)
         used["selection"] += method.compute(selection, bucket, workers)
         steps = method.exchange(selection, bucket, workers, scenario.topology.style)
+        steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    calls = runtime.update_calls * len(scenario.workload.layers)
-    used["update"] = [Compute("update", tuple(scenario.workload.numels), calls, "combine")]
-    return {stage: _rows(items, gpu, runtime) for stage, items in used.items()}
+    used["update"] = [update_kernel(scenario.workload, runtime)]
+    waited = runtime if workers == 1 else runtime_after_exchange(scenario.workload, runtime)
+    return {stage: _rows(items, gpu, waited if stage == "update" else runtime) for stage, items in used.items()}
 
 
 def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str, Any]]:
@@ -54,9 +56,10 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
     on_gpu, on_host, elements = [], [], np.concatenate([item.elements for item in group])
     for item in group:
         sizes = np.array(item.elements)
-        on_gpu.append(0.0 if kernel == "host_merge" else item.times * float(gpu.kernel_time(kernel, sizes).sum()))
-        merged = item.times * float(sizes.sum()) * runtime.host_element
-        on_host.append(merged if kernel == "host_merge" else runtime.kernel_launch * item.calls)
+        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(gpu.kernel_time(kernel, sizes).sum()))
+        per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
+        worked = item.times * float(sizes.sum()) * per_element
+        on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
     runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
@@ -79,8 +82,8 @@ def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
     """How the seconds of a kernel follow from its elements, in words."""
     if gpu.ideal:
         return "free: the GPU is ideal"
-    if kernel == "host_merge":
-        return "host seconds per merged element"
+    if kernel in HOST_KERNELS:
+        return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
     if isinstance(curve, Affine):
         return f"{show_time(curve.intercept)} + {show_time(curve.slope)} n"
     if isinstance(curve, NLogN):

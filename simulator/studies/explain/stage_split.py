@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Route
 from simulator.models.wiring import Wiring
 from simulator.scenario.scenario import Scenario
 
@@ -29,7 +27,7 @@ class StageSplitter:
 
     def __init__(self, scenario: Scenario, plan: Plan) -> None:
         self.scenario, self.plan = scenario, plan
-        self.instant = without_latency(plan.wiring)
+        self.instant = plan.wiring.instant()
         self.known: dict[tuple[int, int], Floats] = {}
         self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
         self.stages = [[*first, *second] for first, second in zip(plan.exchanges, plan.second_halves, strict=True)]
@@ -39,9 +37,11 @@ class StageSplitter:
         """Share of every step's price that comes from latency, by the link law."""
         plan, scenario = self.plan, self.scenario
         law = scenario.cluster.network.model_copy(update={"measured": ()})
-        network = NetworkSetup(scenario.topology, law, plan.wiring, scenario.fidelity, plan.disturbances)
-        whole = price_steps(plan.work.steps, (), network).seconds if plan.prices.curves else plan.prices.seconds
-        bytes_only = price_steps(plan.work.steps, (), replace(network, wiring=self.instant)).seconds
+        network = replace(plan.network, fabric=law)
+        priced = price_steps(plan.work.steps, (), network) if plan.prices.curves else plan.prices
+        whole = priced.seconds
+        instant = price_steps(plan.work.steps, (), replace(network, wiring=self.instant))
+        bytes_only = instant.seconds - instant.start_up
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
     def split(self, bucket: int, place: int, seconds: float) -> Floats:
@@ -89,18 +89,3 @@ class StageSplitter:
 
 def _split(**seconds: float) -> Floats:
     return np.array([seconds.get(part, 0.0) for part in PARTS])
-
-
-def without_latency(wiring: Wiring) -> Wiring:
-    """The same links without latency."""
-
-    def instant(route: Route) -> Route:
-        return route._replace(latency=np.zeros_like(route.latency))
-
-    def across(src: Ints, dst: Ints) -> Route:
-        return instant(wiring.across(src, dst))
-
-    def inside(src: Ints, dst: Ints) -> Route:
-        return instant(wiring.inside(src, dst))
-
-    return replace(wiring, across=across, inside=inside)

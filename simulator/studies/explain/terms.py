@@ -22,7 +22,9 @@ _EXPOSED = {
     ),
     "transfer": Term("transfer", "", "its bytes over the links: price at zero latency"),
     "software": Term(
-        "software", "", "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead"
+        "software",
+        "",
+        "per call: negotiation, list of tensors of a gather, cycle and launch, message overhead; per module: its hook",
     ),
 }
 """What exposed communication is split into."""
@@ -81,7 +83,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": runtime.compute_slowdown},
+        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,9 +14,23 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_alone
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull
-from simulator.topologies.base import Topology
+from simulator.models.curves import Floats
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Broadcast,
+    Communication,
+    Layout,
+    Messages,
+    PushPull,
+    ReduceScatter,
+    Round,
+)
+from simulator.topologies.base import Rounds, Topology
 from simulator.topologies.gloo import Gloo
+from simulator.topologies.mpi import Mpi
+from simulator.topologies.mpi_algorithms import ALGORITHMS as MPI_ALGORITHMS
+from simulator.topologies.mpi_algorithms import binomial_reduce
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.recursive_doubling import RecursiveDoubling
 from simulator.topologies.ring import Ring
@@ -44,10 +58,38 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
 """Topology and step of each name in the column `collective`; the step is a function of the bytes."""
 
 
+def _send(nbytes: Floats, layout: Layout) -> Rounds:
+    """Worker 0 to worker 1."""
+    return [Round(np.array([0]), np.array([1]), nbytes[:, None])]
+
+
+def _exchange(nbytes: Floats, layout: Layout) -> Rounds:
+    """Workers 0 and 1 to each other, 2 and 3, ..."""
+    workers = np.arange(layout.workers // 2 * 2)
+    return [Round(workers, workers ^ 1, np.repeat(nbytes[:, None], len(workers), axis=1))]
+
+
+MESSAGES: dict[str, Callable[[Floats, Layout], Rounds]] = {
+    "reduce": binomial_reduce,
+    "send": _send,
+    "exchange": _exchange,
+}
+"""Rounds of what is not a step of its own: a reduce to worker 0, one message, and two-way messages of pairs."""
+
+PRIMITIVES: dict[str, Callable[[float], Communication]] = {
+    "all_reduce": AllReduce,
+    "all_gather": AllGather,
+    "reduce_scatter": ReduceScatter,
+    "broadcast": Broadcast,
+}
+"""Steps of the names that stand for an MPI library's own choice, or for the algorithm in the row."""
+
+
 class Row(BaseModel):
     """One measured collective on equal links; bytes are those of a worker's vector (in a gather: of its share).
 
     `link_rate_bit_per_s` and `burst_bytes` are the shaper's, with headers; `half_round_trip_s` is that of 4 bytes.
+    `library` names an MPI library, and `algorithm` the one that it was told to use; without a name it chooses itself.
     Other columns describe the origin of the row and are not read.
     """
 
@@ -61,6 +103,8 @@ class Row(BaseModel):
     mtu_bytes: int = Field(gt=TCP_BYTES)
     half_round_trip_s: float = Field(ge=0)
     median_s: float = Field(gt=0)
+    library: Literal["", "open_mpi", "mpich"] = ""
+    algorithm: str = ""
 
 
 def goodput(link_rate: float, mtu: int, both_ways: bool = False) -> float:
@@ -88,9 +132,10 @@ def read(path: Path) -> list[Row]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            absent = [name for name in Row.model_fields if name not in (reader.fieldnames or [])]
+            needed = [name for name, field in Row.model_fields.items() if field.is_required()]
+            absent = [name for name in needed if name not in (reader.fieldnames or [])]
             if absent:
-                raise InputError(Problem(f"{path}:1", f"columns {', '.join(Row.model_fields)}", f"no {absent}"))
+                raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {absent}"))
             for cells in reader:
                 rows += _row(cells, f"{path}:{reader.line_num}", problems)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -109,19 +154,39 @@ def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> li
             what = item["msg"].removeprefix("Input should be ")
             problems.append(Problem(f"{where}: {item['loc'][0]}", what, format_value(item["input"])))
         return []
-    if row.collective not in ALGORITHMS:
-        what = f"one of {', '.join(ALGORITHMS)}"
-        problems.append(
-            Problem(f"{where}: collective", what, row.collective, suggest_nearest(row.collective, ALGORITHMS))
-        )
+    column, text, known = "collective", row.collective, [*(PRIMITIVES if row.library else ALGORITHMS), *MESSAGES]
+    if text in known and row.algorithm:
+        column, text = "algorithm", row.algorithm
+        known = list(MPI_ALGORITHMS.get(row.collective, ())) if row.library else []
+    if text not in known:
+        what = f"one of {', '.join(known)}" if known else "no algorithm of this collective"
+        problems.append(Problem(f"{where}: {column}", what, text, suggest_nearest(text, known)))
     return [row]
+
+
+def exchange_of(row: Row) -> tuple[Topology, Communication]:
+    """The topology and the step of a row."""
+    if not row.library:
+        topology, step = ALGORITHMS.get(row.collective, (Ring(), None))
+        return topology, step(row.message_bytes) if step else _messages(row, MESSAGES[row.collective])
+    forced = {row.collective: row.algorithm} if row.algorithm else {}
+    mpi = Mpi.model_validate({"library": row.library, "algorithms": forced})
+    if row.collective == "reduce":
+        return mpi, _messages(row, lambda nbytes, layout: mpi.plain_rounds("reduce", nbytes, layout))
+    if row.collective in MESSAGES:
+        return mpi, _messages(row, MESSAGES[row.collective])
+    return mpi, PRIMITIVES[row.collective](row.message_bytes)
+
+
+def _messages(row: Row, pattern: Callable[[Floats, Layout], Rounds]) -> Messages:
+    return Messages(row.collective, (row.message_bytes,), lambda sizes, layout: pattern(np.array(sizes), layout))
 
 
 def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     """The price of a row's exchange without any fit; its links; whether flows were used where the fold is not exact."""
-    topology, step = ALGORITHMS[row.collective]
-    exchange, layout = step(row.message_bytes), topology.layout(row.workers, 1)
-    both_ways = any(
+    topology, exchange = exchange_of(row)
+    layout = topology.layout(row.workers, 1)
+    both_ways = isinstance(topology, Gloo) or all(
         set(item.src.tolist()) == set(item.dst.tolist())
         for phase in topology.rounds(exchange, layout)
         for item in phase
@@ -134,6 +199,11 @@ def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     return prices, links, flowed
 
 
+def _name(row: Row) -> str:
+    """The collective of a row, with library and algorithm."""
+    return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
+
+
 def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
     """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
     for row in read(path):
@@ -142,7 +212,7 @@ def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
         busiest = float(np.max(prices.traffic.links / links.wiring.capacity))
         size, rate = row.message_bytes / 2**10, row.link_rate_bit_per_s / 1e6
         yield {
-            "scenario": f"{row.collective}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
+            "scenario": f"{_name(row)}, {row.workers} workers, {size:g} KiB, {rate:g} Mbit/s",
             "group": group,
             "quantity": "collective",
             "measured": row.median_s,

@@ -13,8 +13,15 @@ from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
 FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
-START = {"endpoint_bandwidth": 1e9, "compute_slowdown": 0.1}
-"""Where the search starts, in SI; 0.1 ms for the times."""
+START = {
+    "endpoint_bandwidth": 1e9,
+    "server_bandwidth": 1e9,
+    "compute_slowdown": 0.1,
+    "exchange_element": 1e-8,
+    "update_launch": 1e-5,
+    "forward_hook": 1e-3,
+}
+"""Where the search starts, in SI; 0.1 ms for the other times."""
 _TRIED = np.geomspace(1e-3, 1e4, 29)
 
 

@@ -43,7 +43,7 @@ def without_measured_collectives(scenario: Scenario) -> Scenario:
 def with_infinite_network(scenario: Scenario) -> Scenario:
     """Infinite bandwidth and no latency on every link, and no other traffic."""
     network = scenario.cluster.network
-    changes: dict[str, Any] = {"bandwidth": INFINITE, "latency": 0.0, "measured": (), "incast": ()}
+    changes: dict[str, Any] = {"bandwidth": INFINITE, "latency": 0.0, "measured": (), "incast": (), "transport": None}
     changes |= {"collective_start_up": 0.0, "copy_bandwidth": None}
     for key, value in (("hop_latency", 0.0), ("uplink", INFINITE), ("host", INFINITE), ("oversubscription", 1.0)):
         if getattr(network, key, None) is not None:
@@ -52,7 +52,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
     if inside is not None:
         update = {"bandwidth": INFINITE, "latency": 0.0, "host": INFINITE if inside.host is not None else None}
         changes["intra_node"] = inside.model_copy(update=update)
-    runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None})
+    runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None, "server_bandwidth": None})
     cluster = {"network": network.model_copy(update=changes), "runtime": runtime, "links": (), "background": ()}
     return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
 

@@ -20,7 +20,7 @@ from simulator.studies.explain.explanation import explain
 from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
-from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.changes import with_infinite_network, without_replay
 
 CARD = {
     "name": "card",
@@ -56,6 +56,7 @@ def terms(spec):
 
 TOPK = {"kind": "topk", "density": 0.01}
 SERVERS = {"kind": "parameter_server", "servers": 0}
+SLICES = {"kind": "priority", "partition": 5e5, "credit": 1e6}
 SOFTWARE = {"negotiation": 1e-3, "gather_overhead": 5e-4, "kernel_launch": 2e-5}
 MANY = {
     "wfbp": {},
@@ -81,6 +82,12 @@ MANY = {
     "servers, sparse": {"topology": SERVERS, "sparsifier": TOPK, "runtime": {"message_overhead": 1e-5}},
     "servers, priority": {"topology": SERVERS, "scheduler": {"kind": "priority", "partition": 5e5, "credit": 1e6}},
     "servers in turn": {"topology": {**SERVERS, "placement": "round_robin", "colocated": True}},
+    "servers by hash": {"topology": {**SERVERS, "placement": "hashed", "in_order": True}, "scheduler": SLICES},
+    "merged slices": {"topology": SERVERS, "scheduler": {"kind": "sequential", "partition": 1e6, "merged": True}},
+    "host work": {"sparsifier": TOPK, "runtime": {"exchange_element": 1e-9}},
+    "optimiser's calls": {"workload": {"update_calls": 7}, "runtime": {"update_launch": 2e-5}},
+    "hooks": {"scheduler": "priority", "runtime": {"forward_hook": 2e-3}},
+    "slowed model": {"workload": {"compute_slowdown": 0.5}},
     "nodes of two": {"cluster": {"nodes": 2, "gpus_per_node": 2}, "topology": "hierarchical"},
     "merged by cost": {"scheduler": "mg_wfbp", "runtime": SOFTWARE},
     "kernels between": {"sparsifier": {**TOPK, "exchange_by": "union_all_reduce"}},
@@ -544,3 +551,14 @@ def test_the_kernels_of_a_stage_take_what_the_breakdown_says():
         assert seconds == pytest.approx(prediction.document["breakdown_s"][stage], rel=1e-9)
     (added,) = [row for row in use["combine"] if row["kernel"] == "scatter_add"]
     assert added["runs"] == prediction.scenario.cluster.workers * len(prediction.scenario.workload.layers)
+
+
+def test_an_infinite_network_has_no_transport_and_no_slow_server():
+    """What lies between memory and NIC is part of the network: only the sum in the software is left, which is free."""
+    runtime = {
+        "endpoint_bandwidth": 1e8, "server_bandwidth": 1e8, "fitted_for": {"transport": "tcp"},
+        "priors": [{"transport": "rdma", "endpoint_bandwidth": 1e8}],
+    }  # fmt: skip
+    slow = scenario(network={"transport": {"kind": "rdma", "staging": 1e7}}, runtime=runtime, topology=SERVERS)
+    assert terms(slow)["transfer"] > 0.5e-3
+    assert terms(with_infinite_network(slow))["transfer"] < 1e-9

@@ -5,8 +5,9 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.models.exchange import Layout
-from simulator.studies.validate.collective_table import ALGORITHMS, Row, goodput, predict, read
+from simulator.studies.validate.collective_table import ALGORITHMS, MESSAGES, PRIMITIVES, Row, goodput, predict, read
 from simulator.studies.validate.validation import validate
+from simulator.topologies.mpi_decisions import choose
 from simulator.topologies.tree import Tree
 
 RATE, MTU, ALPHA, S = 1e8, 9000, 5e-5, 2.0**20
@@ -64,6 +65,29 @@ def assert_closed_form(name, p):
     )  # children that differ share the root's link
 
 
+@pytest.mark.parametrize("name", MESSAGES)
+def test_closed_forms_of_what_is_no_step(name):
+    for p in (2, 4, 8):
+        one = ALPHA + S / goodput(RATE, MTU, name == "exchange")
+        expected = np.log2(p) * one if name == "reduce" else one
+        assert predict(row(name, p))[0].seconds[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("library", ["open_mpi", "mpich"])
+@pytest.mark.parametrize("name", [*PRIMITIVES, *MESSAGES])
+def test_rows_of_a_library_are_its_own_topology(library, name):
+    """Without a name, the library's own choice counts."""
+    for nbytes in (4096.0, S):
+        if name in ("send", "exchange"):
+            continue
+        chosen = choose(library, name, np.array([nbytes * (4 if name == "all_gather" else 1)]), 4)
+        free = predict(row(name, 4, library=library, message_bytes=nbytes))[0].seconds
+        forced = predict(row(name, 4, library=library, message_bytes=nbytes, algorithm=chosen[0]))[0].seconds
+        assert free == forced
+    one = predict(row("send", 4, library=library))[0].seconds[0]
+    assert one == pytest.approx(3 * ALPHA + S / goodput(RATE, MTU), rel=1e-9)
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5, 8, 13])
 @pytest.mark.parametrize("gpus", [1, 3])
 def test_at_once_sends_every_worker_the_payload_once(nodes, gpus):
@@ -77,6 +101,34 @@ def test_at_once_sends_every_worker_the_payload_once(nodes, gpus):
         have |= set(item.dst.tolist())
     senders = [set(item.src.tolist()) for item in rounds]
     assert sum(map(len, senders)) == len(set().union(*senders))  # nobody sends in two rounds
+
+
+def test_rows_name_library_and_algorithm(tmp_path):
+    header = HEADER.replace("machine", "library,algorithm")
+    values = "4,1048576,100000000,0,9000,0.00005,0.0846"
+    table = tmp_path / "collectives.csv"
+    table.write_text(f"{header}all_reduce,{values},open_mpi,ring\nreduce,{values},,\nreduce,{values},mpich,\n")
+    names = [found["scenario"].split(",")[0] for found in validate([table])["rows"]]
+    assert names == ["open_mpi ring all_reduce", "reduce", "mpich reduce"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("all_reduce,{},,", "collective: expected one of ring_all_reduce, .*, got all_reduce"),
+        ("ring_all_reduce,{},open_mpi,", "collective: expected one of all_reduce, .*: did you mean 'all_reduce'"),
+        ("all_reduce,{},open_mpi,rings", "algorithm: expected one of linear, .*: did you mean 'ring'"),
+        ("send,{},open_mpi,ring", "algorithm: expected no algorithm of this collective, got ring"),
+        ("reduce,{},,binomial", "algorithm: expected no algorithm of this collective, got binomial"),
+        ("reduce,{},openmpi,", "library: "),
+    ],
+)
+def test_names_that_mean_nothing_are_refused(tmp_path, cells, said):
+    path = tmp_path / "collectives.csv"
+    values = "4,1048576,100000000,0,9000,0.00005,0.0846"
+    path.write_text(HEADER.replace("machine", "library,algorithm") + cells.format(values) + "\n")
+    with pytest.raises(InputError, match=said):
+        read(path)
 
 
 def test_a_table_is_validated_row_by_row(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+from statistics import median
 
 import pytest
 from click.testing import CliRunner
@@ -22,8 +23,9 @@ from simulator.studies.validate.validation import scenario_files, table_files, v
 
 FOLDER = ROOT / "scenarios" / "validation"
 NAMESPACES = "tcp-namespaces"
+OPEN_MPI = "open-mpi-namespaces"
 SERVERS = "rtx2080ti-10gbe-ps"
-QUICK = ("8xv100-grace", "p102-1gbe-gtopk", "resnet18-4xv100-ib", NAMESPACES, "vgg16-8xv100-nvlink")
+QUICK = ("8xv100-grace", "p102-1gbe-gtopk", "resnet18-4xv100-ib", NAMESPACES, OPEN_MPI, "vgg16-8xv100-nvlink")
 """Set-ups whose rows are predicted in no time; the others, servers above all, are left to the long tests."""
 
 
@@ -58,7 +60,7 @@ def test_all_reduce_rows(whole):
 
 @pytest.mark.long
 def test_median_of_every_block(whole):
-    assert len(whole["groups"]) == 8
+    assert len(whole["groups"]) == 11
     for name, errors in whole["groups"].items():
         assert errors["n"] >= 3
         assert errors["median_ape"] <= 0.08, name
@@ -92,7 +94,34 @@ def test_order_of_bsp_and_wfbp_is_right_where_they_differ(whole):
 def test_parameter_server_rows(whole):
     chosen = rows(whole, SERVERS)
     assert len(chosen) == 21
-    assert mape(chosen) <= 0.12
+    assert mape(chosen) <= 0.05
+
+
+@pytest.mark.long
+def test_servers_are_slower_the_more_there_are_where_their_keys_are_uneven(whole):
+    """BytePS's hash alone: ResNet-50 slows down with the number of servers as measured, by a sixth at most."""
+    chosen = rows(whole, SERVERS, "ResNet-50")
+    assert len(chosen) == 7
+    assert max(abs(row["signed_error"]) for row in chosen) <= 0.03
+
+
+@pytest.mark.long
+def test_a_network_and_transport_that_no_constant_was_fitted_to(whole):
+    """100 Gb InfiniBand: medians of 5 % for all-reduce and 10 % for parameter servers."""
+    for folder, count, bar in (("rtx2080ti-100gib-allreduce", 16, 0.05), ("rtx2080ti-100gib-ps", 12, 0.10)):
+        chosen = sorted(abs(row["signed_error"]) for row in rows(whole, folder))
+        assert len(chosen) == count
+        assert math.fsum(chosen[count // 2 - 1 : count // 2 + 1]) / 2 <= bar
+
+
+def test_gtopk_s_host_cost_per_element_holds_for_two_more_models(document):
+    """Fitted to VGG-16 only; models of a 55th and four times its size."""
+    chosen = [row for row in rows(document, "p102-1gbe-gtopk") if "VGG" not in row["scenario"]]
+    assert len(chosen) == 24
+    errors = sorted(abs(row["signed_error"]) for row in chosen)
+    assert sum(error <= 0.10 for error in errors) >= 16
+    assert (errors[11] + errors[12]) / 2 <= 0.07
+    assert max(abs(row["signed_error"]) for row in chosen if ", gTop-k" in row["scenario"]) <= 0.125
 
 
 def test_phases_of_block_b(document):
@@ -113,6 +142,25 @@ def test_collectives_over_shaped_links(document):
     for row in chosen:
         bar = 0.05 if ", 256 KiB," in row["scenario"] else 0.02
         assert abs(row["signed_error"]) <= bar, row
+
+
+def test_open_mpi_over_shaped_links(document):
+    """The median of all rows is within 3 %, and that of 1 MiB and more within 1 %; of these, 95 % are within 10 %."""
+    chosen = rows(document, OPEN_MPI)
+    errors = {row["scenario"]: abs(row["signed_error"]) for row in chosen}
+    large = sorted(error for name, error in errors.items() if ", 64 KiB," not in name and ", 256 KiB," not in name)
+    assert (len(errors), len(large)) == (210, 126)
+    assert median(errors.values()) <= 0.03
+    assert median(large) <= 0.01
+    assert large[int(0.95 * len(large))] <= 0.10
+
+
+def test_eager_and_rendezvous_explain_all_reduce_over_open_mpi(document):
+    """Bytes over the busiest link, which is what a ring promises, miss all-reduce by a third."""
+    chosen = rows(document, OPEN_MPI, "all_reduce")
+    trivial = median(abs(row["baseline_signed_error"]) for row in chosen)
+    assert trivial >= 0.3
+    assert median(abs(row["signed_error"]) for row in chosen) <= 0.07
 
 
 def test_training_over_shaped_links_and_where_topk_stops_to_pay(document):
@@ -151,15 +199,15 @@ def test_better_than_the_trivial_sum_where_things_overlap(whole):
 
 SLOW_FITS = [
     ("rtx2080ti-10gbe-allreduce", "horovod-0.19", "negotiation"),
-    ("rtx2080ti-10gbe-allreduce", "bytescheduler", "collective_launch"),
+    ("rtx2080ti-10gbe-allreduce", "bytescheduler", "forward_hook"),
     (SERVERS, "byteps-0.2", "endpoint_bandwidth"),
     ("16xv100-10gbe-mgwfbp", "horovod-v100", "compute_slowdown"),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-dense", "negotiation"),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-gtopk", "negotiation"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-dense", "exchange_element"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-gtopk", "exchange_element"),
 ]
 FITS = [
     *(pytest.param(*fit, marks=pytest.mark.long) for fit in SLOW_FITS),
-    ("p102-1gbe-gtopk", "gtopksgd-mpi-topk", "negotiation"),
+    ("p102-1gbe-gtopk", "gtopksgd-mpi-topk", "exchange_element"),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -40,6 +40,7 @@ def costs_of(setup: Setup, workload: Workload, workers: int, network: NetworkSet
         selection = setup.sparsifier.expect(bucket, workers, setup.concentration)
         select.append(math.fsum(pricing.cost(item) for item in setup.sparsifier.compute(selection, bucket, workers)))
         exchange = setup.sparsifier.exchange(selection, bucket, workers, setup.topology.style)
+        exchange = add_host_work(exchange, bucket, setup.runtime)
         chains.append(chain_steps(exchange, pricing, steps)[0])
     every = tuple(steps)
     if setup.topology.concurrent:

@@ -10,11 +10,12 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
+    Bucket,
     Communication,
     Compute,
     Step,
 )
-from simulator.models.hardware import Gpu, Runtime
+from simulator.models.hardware import HOST_KERNELS, Gpu, Runtime
 from simulator.models.layers import Workload
 
 
@@ -76,8 +77,8 @@ class KernelPrices:
         return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
-        if item.kernel == "host_merge":
-            return item.times * float(sizes.sum()) * self.runtime.host_element
+        if item.kernel in HOST_KERNELS:
+            return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
         return max(
             item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls
         )
@@ -92,10 +93,29 @@ class KernelPrices:
         )
 
 
+def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
+    """The optimiser's kernel on every tensor, with its framework calls: the workload's own, or the runtime's."""
+    calls = (workload.update_calls or runtime.update_calls) * len(workload.layers)
+    return Compute("update", tuple(workload.numels), calls, "combine")
+
+
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step: its kernel on every tensor, `update_calls` framework calls each."""
-    calls = runtime.update_calls * len(workload.layers)
-    return KernelPrices(gpu, runtime).cost(Compute("update", tuple(workload.numels), calls, "combine"))
+    """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
+    return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
+
+
+def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
+    """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
+    if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:
+        return runtime
+    return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
+
+
+def add_host_work(exchange: list[Step], bucket: Bucket, runtime: Runtime) -> list[Step]:
+    """The exchange; before it comes what the host does to the whole gradient, where the runtime states its cost."""
+    if not runtime.exchange_element or all(isinstance(step, Compute) for step in exchange):
+        return exchange
+    return [Compute("host_exchange", (float(bucket.numel),), 1, "combine"), *exchange]
 
 
 def chain_steps(

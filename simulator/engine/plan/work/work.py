@@ -11,7 +11,15 @@ import numpy as np
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.division import Division
-from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, chain_steps, update_time
+from simulator.engine.plan.work.kernels import (
+    Kernel,
+    KernelPrices,
+    KernelUse,
+    add_host_work,
+    chain_steps,
+    runtime_after_exchange,
+    update_time,
+)
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -36,16 +44,19 @@ Chain = tuple[Kernel | int, ...]
 class Work:
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
+    `update` is the optimiser's step after an exchange, `update_alone` that of one GPU by itself.
+
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
     what follows after all reductions where an all-reduce is split in two; `uses` the pairs of bucket and step;
     `combine` the kernels after the last step. `layer_forward` and `layer_numel` (L,) are in forward order, `covers`
-    (2, c) the pairs of bucket and layer.
+    (2, c) the pairs of bucket and layer, `begins_module` (L,) whether a layer is the first tensor of its module.
     """
 
     input_time: float
     forward: float
     update: float
+    update_alone: float
     buckets: tuple[Bucket, ...]
     selections: tuple[Selection, ...]
     backward: Floats
@@ -61,6 +72,7 @@ class Work:
     layer_forward: Floats
     layer_numel: Floats
     covers: Ints
+    begins_module: tuple[bool, ...]
 
     def per_layer(self, values: Floats) -> Floats:
         """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
@@ -105,8 +117,10 @@ def _expected_selections(
 
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
-    update = update_time(setup.workload, setup.gpu, setup.runtime)
+    update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
     workload = setup.workload.stretched(update)
+    if workers > 1:
+        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
     pricing = KernelPrices(setup.gpu, setup.runtime)
@@ -131,6 +145,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
         exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
+        exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
             exchange, second = _decouple(exchange, workers)
@@ -143,6 +158,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         input_time=workload.input_time,
         forward=workload.forward_time,
         update=update,
+        update_alone=alone,
         buckets=buckets,
         selections=selections,
         backward=_backward_times(workload, buckets),
@@ -158,6 +174,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         layer_forward=np.array([layer.forward for layer in workload.layers]),
         layer_numel=workload.numels,
         covers=np.array(covers, dtype=np.int64).T,
+        begins_module=workload.begins_module,
     )
 
 

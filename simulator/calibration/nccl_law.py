@@ -1,0 +1,216 @@
+"""The law of NCCL on a network: the rate of the NICs, the time of a step by its bytes, and the start-up of hops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from simulator.calibration.collectives import Key
+from simulator.calibration.fits.robust import robust_log_fit
+from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.terms import term_of, with_terms
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import price_steps
+from simulator.fabrics.base import Fabric
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, Layout, ReduceScatter
+from simulator.topologies.nccl import Nccl
+from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
+
+_LARGEST = 8.0  # sizes within this factor of the largest show the rate
+_FASTER = 1.02
+_LEAST_STEPS = 6  # timings of rings, below which the time of a step is not fitted
+_WINDOW = 1.01  # octaves on either side from which the time of a step is the median
+_SAME = 0.05
+_WIDTH = 0.7  # prior standard deviation of a start-up or efficiency, on a log scale
+_VERSION = re.compile(r"nccl[ _]v?(\d+)[._](\d+)", re.IGNORECASE)
+_NVLS = "nvls Simple"
+_LIBRARY = Nccl()
+
+
+@dataclass(frozen=True, slots=True)
+class NcclLaw:
+    """Seconds of NCCL's collectives on `fabric`, by the algorithms and protocols that NCCL chooses on it."""
+
+    fabric: Fabric
+    device: str = ""
+    algorithm: ClassVar[str] = "nccl"
+    unseen: ClassVar[tuple[str, ...]] = ()
+
+    def time(self, key: Key, nbytes: Floats) -> Floats:
+        """Seconds for payloads (b,)."""
+        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
+        network = NetworkSetup(_LIBRARY, self.fabric, self.fabric.wire(layout), device=self.device)
+        return price_steps([_step(key, size) for size in nbytes.tolist()], (), network).seconds
+
+    def labels(self, key: Key, nbytes: Floats) -> list[str]:
+        """Algorithm and protocol of each payload (b,)."""
+        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
+        made = [""] * len(nbytes)
+        for choice in _LIBRARY.choices(key.primitive, nbytes, layout, self.fabric.machine(layout, self.device)):
+            for place in np.flatnonzero(choice.mask).tolist():
+                made[place] = choice.label
+        return made
+
+
+def _step(key: Key, nbytes: float) -> Communication:
+    match key.primitive:
+        case "all_reduce":
+            return AllReduce(nbytes)
+        case "all_gather":
+            return AllGather(nbytes / key.workers)
+        case "reduce_scatter":
+            return ReduceScatter(nbytes)
+    return Broadcast(nbytes)
+
+
+def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:
+    """The base with what decides NCCL's choices, as far as it is not given.
+
+    The version is read from the settings. `reported`: the bandwidth of the base is that of the hardware, which is what
+    a NIC reports to NCCL, whatever sockets reach of it.
+    """
+    found = _VERSION.search(" ".join(settings))
+    terms: dict[str, Any] = {}
+    if base.nccl.version is None and found:
+        terms["version"] = f"{found[1]}.{found[2]}"
+    if base.nccl.reported_bandwidth is None and reported:
+        terms["reported_bandwidth"] = base.bandwidth
+    return _with_terms_of_nccl(base, **terms)
+
+
+def _with_terms_of_nccl(fabric: Fabric, **terms: Any) -> Fabric:
+    return fabric.model_copy(update={"nccl": fabric.nccl.model_copy(update=terms)})
+
+
+def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") -> NcclLaw:
+    """Fit what NCCL's collectives show of a network, for any mixture of sizes, worker counts and nodes.
+
+    First the rate of the NICs, from the largest payloads between nodes; then the time of one step of a ring beyond its
+    bytes at that rate, by the bytes of the step, since transports treat messages of each size in their own way; then
+    the start-up of a hop for each protocol and the efficiency of the other algorithms, with NCCL's constants as priors.
+    """
+    base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
+    across = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
+    fabric = _with_rate(across, base, device)
+    fabric = _with_steps(across, fabric, device)
+    return NcclLaw(_with_hops(series, fabric, device), device)
+
+
+def step_inside() -> float:
+    """Seconds of one step of a ring over NVLink by Simple, as NCCL assumes it."""
+    return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
+
+
+def summed_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str) -> dict[Key, Repeats]:
+    """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings."""
+    law = NcclLaw(base, device)
+    return {key: item for key, item in series.items() if law.labels(key, item.sizes[-1:]) == [_NVLS]}
+
+
+def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
+    """The fabric with the share of the links' rate that sums in the switch reach for the largest payloads."""
+    shares = []
+    for key, item in series.items():
+        large = item.sizes >= item.sizes[-1] / _LARGEST
+        whole, half = (
+            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, item.sizes[large])
+            for share in (1.0, 0.5)
+        )
+        # The time is a start-up and bytes / share, which takes as long again at half the share.
+        shares += ((half - whole) / np.maximum(item.seconds[large] - (2 * whole - half), 1e-9)).tolist()
+    return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
+
+
+def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabric:
+    """The fabric with the rates at which the largest payloads take no less than measured.
+
+    That of the NICs where they are the bottleneck; otherwise that of the links inside a node.
+    """
+    found: dict[str, list[float]] = {"bandwidth": [], "intra_node.bandwidth": []}
+    for key, item in series.items():
+        large = item.sizes >= item.sizes[-1] / _LARGEST
+        sizes, seconds = item.sizes[large], item.seconds[large]
+        for term, rates in found.items():
+            if "." in term and base.intra_node is None:
+                continue
+            rate = term_of(base, term)
+            # Time on a link is in proportion to 1 / rate: what a slightly higher rate saves says how long it is.
+            once = NcclLaw(base, device).time(key, sizes)
+            faster = NcclLaw(with_terms(base, {term: rate * _FASTER}), device).time(key, sizes)
+            wire = (once - faster) / (1 - 1 / _FASTER)
+            if (wire > 0.5 * once).all():
+                rates.append(rate * float(np.quantile(wire / seconds, 0.75)))
+                break
+    return with_terms(base, {term: max(rates) for term, rates in found.items() if rates})
+
+
+def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
+    """The fabric with the time of a step beyond its bytes: medians over rings, by octaves of the step's bytes."""
+    free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
+    law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
+    for key, item in series.items():
+        passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
+        across = passes / key.gpus_per_node
+        rings = [label.startswith("ring") for label in law.labels(key, item.sizes)]
+        if key.primitive != "broadcast" and any(rings):
+            beyond = (item.seconds - law.time(key, item.sizes)) / across
+            rest += np.maximum(0.0, beyond)[rings].tolist()
+            octave += np.log2(item.sizes / key.workers)[rings].tolist()
+    if len(rest) < _LEAST_STEPS:
+        return fabric
+    knots, steps_at = np.unique(np.round(octave)), np.array(octave)
+    points = [(float(2**knot), float(np.median(np.array(rest)[np.abs(steps_at - knot) <= _WINDOW]))) for knot in knots]
+    return _with_terms_of_nccl(fabric, step_overhead=_needed(points))
+
+
+def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The points without those that the straight line between their neighbours gives within 5 %."""
+    kept = list(points)
+    for point in points[1:-1]:
+        place = kept.index(point)
+        (low, before), (high, after) = kept[place - 1], kept[place + 1]
+        share = np.log(point[0] / low) / np.log(high / low)
+        if abs(before + share * (after - before) - point[1]) <= _SAME * max(point[1], 1e-9):
+            kept.remove(point)
+    return tuple(kept)
+
+
+def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
+    """The fabric with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
+    law = NcclLaw(fabric, device)
+    used = {label for key, item in series.items() for label in law.labels(key, item.sizes)}
+    between = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
+    labels = {label for key, item in between.items() for label in law.labels(key, item.sizes)}
+    by_steps = bool(fabric.nccl.step_overhead)
+    hops = sorted({label.split()[1] for label in labels if not (by_steps and label.startswith("ring"))})
+    pairs = sorted(
+        label
+        for label in labels & used
+        if label in ("tree LL", "nvls_tree Simple") or (not by_steps and label.startswith(("ring", "tree")))
+    )
+    if not hops and not pairs:
+        return fabric
+    start = np.log(np.array([max(2e-6, fabric.latency)] * len(hops) + [0.5] * len(pairs)))
+    prior = np.array([0.2] * len(hops) + [1.0 / _WIDTH] * len(pairs))
+
+    def made(parameters: Floats) -> Fabric:
+        values = np.exp(np.clip(parameters, start - 6, start + 6)).tolist()
+        terms = fabric.nccl.model_copy(
+            update={
+                "hop_latency": dict(zip(hops, values, strict=False)),
+                "efficiency": {pair: min(1.0, value) for pair, value in zip(pairs, values[len(hops) :], strict=True)},
+            }
+        )
+        return fabric.model_copy(update={"nccl": terms})
+
+    def residuals(parameters: Floats) -> Floats:
+        now = NcclLaw(made(parameters), device)
+        rows = [np.log(now.time(key, item.sizes)) - np.log(item.seconds) for key, item in between.items()]
+        return np.concatenate([*rows, prior * (parameters - start)])
+
+    return made(robust_log_fit(residuals, start))

@@ -1,0 +1,115 @@
+"""The transport of a network: what the software and hardware between memory and NIC leave of the NIC's rate."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Any, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from simulator.component import Spec, expected
+from simulator.models.hardware import TransportKind
+from simulator.units import BytesPerSecond, Density
+
+
+class Transport(Spec):
+    """How messages between nodes travel: their rate is the least of NIC, sockets and the way through the host.
+
+    rate = min(NIC, streams * stream_bandwidth, cpu_bandwidth, staging) * share(nodes), per NIC and direction. With
+    `store_and_forward`, staging does not run while the network does, so that seconds per byte add up:
+    1 / (1 / min(NIC, ...) + 1 / staging). What is not given does not limit. The share of crowded networks is
+    interpolated between the numbers of nodes that were measured, on log axes, and is constant beyond them.
+
+    A network names a kind, and then has that kind's prior figures (`PRIORS`), or gives its own.
+
+    - `kind`: `tcp`, `rdma`, `mpi` (an MPI library over TCP, through host memory) or `gloo`.
+    - `streams`: connections between two nodes that carry one exchange.
+    - `stream_bandwidth`: what one of them moves.
+    - `cpu_bandwidth`: what the CPUs of one node copy and check per direction, all streams together.
+    - `staging`: at which data pass between GPU and NIC through host memory.
+    - `store_and_forward`: whether a message is staged whole before it is sent.
+    - `crowding`: measured pairs of a number of nodes that exchange at the same time and the share of the rate that is
+      left.
+    - `prior_width`: factor by which the rate may be wrong either way, in nine of ten cases; none: it was measured.
+    - `source`: where the figures come from.
+
+    Raises an expected-error for streams without a rate, and for numbers of nodes that do not rise.
+    """
+
+    kind: TransportKind
+    streams: int = Field(default=1, ge=1, le=1024)
+    stream_bandwidth: BytesPerSecond | None = None
+    cpu_bandwidth: BytesPerSecond | None = None
+    staging: BytesPerSecond | None = None
+    store_and_forward: bool = False
+    crowding: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
+    prior_width: float | None = Field(default=None, ge=1, le=100)
+    source: str = ""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.streams > 1 and self.stream_bandwidth is None:
+            raise expected(
+                "`stream_bandwidth` with `streams`", "`streams` alone", "the rate of one stream is not known"
+            )
+        if any(after[0] <= before[0] for before, after in pairwise(self.crowding)):
+            raise expected(
+                "numbers of nodes that rise", str([nodes for nodes, _ in self.crowding]), "`crowding` is a curve"
+            )
+        return self
+
+    def rate(self, nic: float, nodes: int) -> float:
+        """Bytes/s per NIC and direction when `nodes` nodes exchange, of a NIC that carries `nic` bytes/s."""
+        sockets = self.streams * self.stream_bandwidth if self.stream_bandwidth else np.inf
+        carried = min(nic, sockets, self.cpu_bandwidth or np.inf)
+        if self.staging and self.store_and_forward:
+            carried = 1 / (1 / carried + 1 / self.staging)
+        elif self.staging:
+            carried = min(carried, self.staging)
+        return float(carried * self.share(nodes))
+
+    def share(self, nodes: int) -> float:
+        """The share of the rate that is left when so many nodes exchange at the same time."""
+        if not self.crowding:
+            return 1.0
+        known, left = np.log(np.array(self.crowding)).T
+        return float(np.exp(np.interp(np.log(nodes), known, left)))
+
+
+PRIORS: dict[str, Transport] = {
+    "tcp": Transport(
+        kind="tcp",
+        stream_bandwidth=3.18e9,
+        prior_width=2,
+        source="what NCCL moved over sockets between two nodes of Polaris (networks/slingshot-polaris-tcp)",
+    ),
+    "rdma": Transport(
+        kind="rdma",
+        prior_width=1.5,
+        source="the NIC reads the GPU's memory itself, and its slot carries what it does",
+    ),
+    "mpi": Transport(
+        kind="mpi",
+        staging=1 / 0.747e-9,
+        store_and_forward=True,
+        prior_width=2,
+        source="copies from and to the GPU and sums on the CPU, 0.747 ns per byte (scenarios/validation/8xv100-grace)",
+    ),
+    "gloo": Transport(
+        kind="gloo",
+        staging=1 / 0.747e-9,
+        store_and_forward=True,
+        prior_width=2,
+        source="not measured: taken as MPI, whose way through host memory it shares",
+    ),
+}
+"""What each kind of transport leaves of a NIC where nobody has measured it: figures of one machine, with a width."""
+
+
+def _named(value: Any) -> Any:
+    return PRIORS.get(value, {"kind": value}) if isinstance(value, str) else value
+
+
+NamedTransport = Annotated[Transport, BeforeValidator(_named, json_schema_input_type=TransportKind | Transport)]
+"""A transport, or the name of a kind, which stands for its prior figures."""

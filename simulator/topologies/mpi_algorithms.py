@@ -1,0 +1,232 @@
+"""Algorithms of MPI libraries as rounds of messages, for all that other topologies do not have.
+
+Each function takes payloads (b,), or (b, p) of an all-gather, and the number of workers p. Trees are those of Open MPI,
+ompi/mca/coll/base/coll_base_topo.c, v4.1 (2020), rooted at worker 0. A broadcast down a tree serves all children of a
+worker at once: the library hands a message to the socket's buffer and goes on to the next child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.limits import refuse_messages
+from simulator.topologies.all_to_all import AllToAll
+from simulator.topologies.base import Rounds, ring_gather
+from simulator.topologies.halving_doubling import HalvingDoubling, doubling, split_into_pairs
+from simulator.topologies.recursive_doubling import RecursiveDoubling
+from simulator.topologies.ring import Ring
+from simulator.topologies.tree import Tree
+
+CHAINS = 4
+"""Chains of a broadcast or reduce by chains (coll_tuned_bcast_algorithm_chain_fanout, Open MPI 4.1)."""
+RADIX = 4
+"""Of the k-nomial tree (coll_tuned_bcast_knomial_radix, Open MPI 4.1)."""
+
+Algorithm = Callable[[Floats, Layout], Rounds]
+
+
+def chain_parents(workers: int, chains: int = CHAINS) -> Ints:
+    """The parent of workers 1 ... p-1 in `chains` chains of almost equal length; the first ones are longer."""
+    lengths = [len(part) for part in np.array_split(np.arange(workers - 1), min(chains, max(1, workers - 1)))]
+    heads = np.cumsum([1, *lengths])[:-1]
+    parents = np.arange(workers - 1)
+    parents[heads[heads < workers] - 1] = 0
+    return parents
+
+
+def binary_parents(workers: int) -> Ints:
+    """The parent of workers 1 ... p-1: worker i of level k is below worker i modulo 2^(k-1) of level k-1."""
+    numbers = np.arange(1, workers)
+    level = np.log2(numbers + 1).astype(np.int64)
+    above = 2 ** (level - 1)
+    parents: Ints = (numbers - (2 * above - 1)) % above + above - 1
+    return parents
+
+
+def knomial_parents(workers: int, radix: int = RADIX) -> Ints:
+    """The parent of workers 1 ... p-1: the number without its last digit that is not 0, to the base `radix`."""
+    numbers, digit = np.arange(1, workers), 1
+    parents = np.full(workers - 1, -1)
+    while (parents < 0).any():
+        found = (parents < 0) & (numbers % (digit * radix) != 0)
+        parents[found] = numbers[found] // (digit * radix) * (digit * radix)
+        digit *= radix
+    return parents
+
+
+def down(parents: Ints, nbytes: Floats) -> Rounds:
+    """Broadcast down the tree with these parents of workers 1 ... p-1, to all children at once; one round a level."""
+    depth = np.zeros(len(parents) + 1, dtype=np.int64)
+    for _ in range(len(parents)):
+        deeper = depth[parents] + 1
+        if np.array_equal(deeper, depth[1:]):
+            break
+        depth[1:] = deeper
+    rounds = []
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        children = np.flatnonzero(depth == level)
+        rounds.append(Round(parents[children - 1], children, _each(nbytes, children)))
+    return rounds
+
+
+def up(parents: Ints, nbytes: Floats) -> Rounds:
+    """Reduce up the same tree."""
+    return [Round(item.dst, item.src, item.nbytes) for item in reversed(down(parents, nbytes))]
+
+
+def linear_reduce(nbytes: Floats, layout: Layout) -> Rounds:
+    """Worker 0 receives from one worker after the other, the last one first (coll_base_reduce.c)."""
+    root = np.zeros(1, dtype=np.int64)
+    return [Round(np.array([child]), root, nbytes[:, None]) for child in range(layout.workers - 1, 0, -1)]
+
+
+def binomial_reduce(nbytes: Floats, layout: Layout) -> Rounds:
+    """Up the binomial tree, in which worker 0 has the children 1, 2, 4, ... and the nearest one first."""
+    rounds, distance = [], 1
+    while distance < layout.workers:
+        parents = np.arange(0, layout.workers - distance, 2 * distance)
+        rounds.append(Round(parents + distance, parents, _each(nbytes, parents)))
+        distance *= 2
+    return rounds
+
+
+def halving_reduce(nbytes: Floats, layout: Layout) -> Rounds:
+    """Rabenseifner's reduce: reduce-scatter by halving, then a gather to worker 0 up a binomial tree."""
+    members, _ = split_into_pairs(layout.workers)
+    gather, distance = [], len(members) // 2
+    share = nbytes / len(members)
+    while distance:
+        receivers = np.arange(distance)
+        size = share * (len(members) // (2 * distance))
+        gather.append(Round(members[receivers + distance], members[receivers], _each(size, receivers)))
+        distance //= 2
+    whole = HalvingDoubling().all_reduce(nbytes, layout)
+    return whole[: len(whole) - len(doubling(members, share[:, None])) - (len(members) < layout.workers)] + gather
+
+
+def scatter(nbytes: Floats, layout: Layout) -> Rounds:
+    """A p-th of worker 0's payload to each worker, down a binomial tree: first half of it to the middle, and so on."""
+    workers = np.arange(1, layout.workers)
+    parents, lowest = workers & (workers - 1), workers & -workers
+    share = np.minimum(lowest, layout.workers - workers) / layout.workers  # of the workers below each, with itself
+    return [Round(item.src, item.dst, item.nbytes * share[item.dst - 1]) for item in down(parents, nbytes)]
+
+
+def scatter_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
+    """Broadcast: scatter, then gather the parts by doubling, or on a ring where p is no power of two."""
+    p = layout.workers
+    if p & (p - 1):
+        return scatter_ring_all_gather(nbytes, layout)
+    return scatter(nbytes, layout) + doubling(np.arange(p), nbytes[:, None] / p)
+
+
+def scatter_ring_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
+    """Broadcast: scatter, then gather the parts on a ring (van de Geijn 1994)."""
+    p = layout.workers
+    return scatter(nbytes, layout) + ring_gather(np.arange(p), np.repeat(nbytes[:, None] / p, p, axis=1))
+
+
+def split_binary_broadcast(nbytes: Floats, layout: Layout) -> Rounds:
+    """Half of the payload down each side of a binary tree; then workers of the two sides swap halves.
+
+    A last worker without partner gets its other half from worker 0.
+    """
+    p = layout.workers
+    left = np.arange(1, p - 1, 2)
+    alone = np.arange(1, p)[len(left) * 2 :]
+    src, dst = np.concatenate([left, left + 1, 0 * alone]), np.concatenate([left + 1, left, alone])
+    swap = [Round(src, dst, _each(nbytes / 2, src))] if p > 1 else []
+    return down(binary_parents(p), nbytes / 2) + swap
+
+
+def bruck_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
+    """Every worker sends all it has to the one `distance` before it, distance 1, 2, 4, ...: ceil(log2 p) rounds."""
+    p, rounds, distance = layout.workers, [], 1
+    workers = np.arange(p)
+    before = np.cumsum(np.concatenate([np.zeros((len(nbytes), 1)), nbytes, nbytes], axis=1), axis=1)
+    while distance < p:
+        sums = before[:, workers + min(distance, p - distance)] - before[:, workers]
+        rounds.append(Round(workers, (workers - distance) % p, sums))
+        distance *= 2
+    return rounds
+
+
+def neighbor_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
+    """Neighbours to both sides swap in turn the two blocks that came last: p/2 rounds; a ring for odd p."""
+    p = layout.workers
+    if p % 2:
+        return Ring().all_gather(nbytes, layout)
+    refuse_messages(p * p // 2)
+    workers, pairs = np.arange(p), np.arange(p) // 2
+    sums = nbytes[:, ::2] + nbytes[:, 1::2]
+    rounds = [Round(workers, workers ^ 1, nbytes)]
+    sides = [(workers + np.where(workers % 2 == side, 1, -1)) % p for side in (0, 1)]
+    for number in range(1, p // 2):
+        partner = sides[number % 2]
+        rounds.append(Round(workers, partner, sums[:, pairs]))
+        pairs = pairs[partner]
+    return rounds
+
+
+def doubling_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
+    """Recursive doubling; Bruck's algorithm where the number of workers is no power of two."""
+    if layout.workers & (layout.workers - 1):
+        return bruck_all_gather(nbytes, layout)
+    return HalvingDoubling().all_gather(nbytes, layout)
+
+
+def _reduce_then_broadcast(nbytes: Floats, layout: Layout) -> Rounds:
+    return binomial_reduce(nbytes, layout) + Tree(children="at_once").broadcast(nbytes, layout)
+
+
+def _each(nbytes: Floats, messages: Ints) -> Floats:
+    return np.repeat(nbytes[:, None], len(messages), axis=1)
+
+
+ALGORITHMS: dict[str, dict[str, Algorithm]] = {
+    "all_reduce": {
+        "linear": lambda nbytes, layout: linear_reduce(nbytes, layout) + AllToAll().broadcast(nbytes, layout),
+        "reduce_broadcast": _reduce_then_broadcast,
+        "recursive_doubling": RecursiveDoubling().all_reduce,
+        "ring": Ring().all_reduce,
+        "segmented_ring": Ring().all_reduce,  # segments of 0 bytes, the default, are the whole
+        "rabenseifner": HalvingDoubling().all_reduce,
+    },
+    "broadcast": {
+        "linear": AllToAll().broadcast,
+        "chain": lambda nbytes, layout: down(chain_parents(layout.workers), nbytes),
+        "pipeline": lambda nbytes, layout: down(chain_parents(layout.workers, 1), nbytes),
+        "binary": lambda nbytes, layout: down(binary_parents(layout.workers), nbytes),
+        "split_binary": split_binary_broadcast,
+        "binomial": Tree(children="at_once").broadcast,
+        "knomial": lambda nbytes, layout: down(knomial_parents(layout.workers), nbytes),
+        "scatter_all_gather": scatter_all_gather,
+        "scatter_ring_all_gather": scatter_ring_all_gather,
+    },
+    "reduce": {
+        "linear": linear_reduce,
+        "chain": lambda nbytes, layout: up(chain_parents(layout.workers), nbytes),
+        "pipeline": lambda nbytes, layout: up(chain_parents(layout.workers, 1), nbytes),
+        "binary": lambda nbytes, layout: up(binary_parents(layout.workers), nbytes),
+        "binomial": binomial_reduce,
+        "rabenseifner": halving_reduce,
+    },
+    "reduce_scatter": {
+        "reduce_scatterv": Tree().reduce_scatter,
+        "recursive_halving": HalvingDoubling().reduce_scatter,
+        "ring": Ring().reduce_scatter,
+        "pairwise": AllToAll().reduce_scatter,
+    },
+    "all_gather": {
+        "bruck": bruck_all_gather,
+        "recursive_doubling": doubling_all_gather,
+        "ring": Ring().all_gather,
+        "neighbor": neighbor_all_gather,
+    },
+}
+"""The rounds of each algorithm, by primitive. Algorithms of equal rounds have one name: butterfly is recursive
+halving, and its in-order binary tree a binary tree."""

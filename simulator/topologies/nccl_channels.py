@@ -1,0 +1,185 @@
+"""NCCL's channels over the hardware: rings, trees and chains, one for each NIC, and what their steps carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.machine import Machine
+from simulator.topologies.base import Rounds
+from simulator.topologies.double_binary_tree import two_trees
+
+
+class Edges(NamedTuple):
+    """Steps of all channels: senders and receivers (e,), and the share of the payload's channels on each (e,)."""
+
+    src: Ints
+    dst: Ints
+    share: Floats
+
+
+@dataclass(frozen=True)
+class Channels:
+    """A collective that flows through all channels at once: one round with all bytes of every step.
+
+    Chunks follow each other closely, so that the time is the start-up of the first one and then that of the busiest
+    link. `algorithm` is one of NCCL's; `machine` decides which way channels take.
+    """
+
+    algorithm: str
+    machine: Machine
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads (b,) over all workers."""
+        if self.algorithm == "tree":
+            return self._tree(nbytes, layout)
+        if self.algorithm == "nvls":
+            return self._in_switch(nbytes, layout)
+        if self.algorithm in ("nvls_tree", "collnet"):
+            return self._in_switch_and_across(nbytes, layout)
+        return self._ring("all_reduce", nbytes, layout)
+
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Gather payloads (b, p) at all workers: all but the receiver's own pass over each step of the rings."""
+        return self._ring("all_gather", nbytes, layout)
+
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads (b,); each worker keeps one part."""
+        return self._ring("reduce_scatter", nbytes, layout)
+
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Send payloads (b,) from worker 0 to all, along the rings."""
+        return self._ring("broadcast", nbytes, layout)
+
+    def _ring(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and gathers.
+
+        A broadcast or reduction sends all of it over every step but the one that closes the ring.
+        """
+        p = layout.workers
+        if p < 2:
+            return []
+        edges = rings(self.machine, layout)
+        if primitive == "all_gather":
+            passed = nbytes.sum(axis=1)[:, None] - nbytes[:, edges.dst]
+        elif primitive in ("broadcast", "reduce"):
+            root = edges.dst if primitive == "broadcast" else edges.src
+            passed = nbytes[:, None] * (root != 0)
+        else:
+            passed = nbytes[:, None] * ((2 if primitive == "all_reduce" else 1) * (p - 1) / p)
+        return [Round(edges.src, edges.dst, edges.share * passed)]
+
+    def _tree(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sums go up and come down again over every step of all trees."""
+        if layout.workers < 2:
+            return []
+        edges = trees(self.machine, layout)
+        both = _merged([(edges.src, edges.dst, edges.share), (edges.dst, edges.src, edges.share)], layout.workers)
+        return [Round(both.src, both.dst, both.share * nbytes[:, None])]
+
+    def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g)."""
+        inside = _neighbours(layout)
+        each = nbytes[:, None] * (1 + 1 / layout.gpus_per_node) * np.ones(len(inside[0]))
+        return [Round(*inside, each)]
+
+    def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
+        src, dst = _neighbours(layout)
+        inside = (src, dst, np.full(len(src), 1 + 1 / layout.gpus_per_node))
+        if self.algorithm == "collnet":
+            heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : self.machine.nics]
+            share = np.full(heads.size, 1 / self.machine.nics)
+            parts = [inside, (heads.ravel(), np.roll(heads, -1, axis=0).ravel(), share)]
+        else:
+            up = _across(self.machine, layout)
+            parts = [inside, up, (up.dst, up.src, up.share)]
+        edges = _merged(parts, layout.workers)
+        return [Round(edges.src, edges.dst, edges.share * nbytes[:, None])]
+
+
+@lru_cache(maxsize=256)
+def rings(machine: Machine, layout: Layout) -> Edges:
+    """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
+
+    Inside a node it visits the GPUs in turn, or along the rings that direct links form.
+    """
+    g, nodes = layout.gpus_per_node, layout.nodes
+    parts = []
+    if nodes == 1:
+        for order, share in machine.cycles or ((tuple(range(g)), 1.0),):
+            members = np.array(order)
+            parts.append((members, np.roll(members, -1), np.full(g, share)))
+        whole = sum(share for _, share in machine.cycles) or 1.0
+        return _merged([(src, dst, share / whole) for src, dst, share in parts], g)
+    for nic in range(machine.nics):
+        members = (np.arange(nodes)[:, None] * g + np.array(_visit(machine, g, nic))).ravel()
+        parts.append((members, np.roll(members, -1), np.full(len(members), 1 / machine.nics)))
+    return _merged(parts, layout.workers)
+
+
+def _visit(machine: Machine, g: int, nic: int) -> list[int]:
+    """The GPUs of a node in the order of the ring of a NIC: from the NIC's first GPU to one of the NIC before it."""
+    if machine.cycles:
+        order = list(machine.cycles[nic % len(machine.cycles)][0])
+        start = order.index(nic)
+        return order[start:] + order[:start]
+    last = (nic - 1) % machine.nics if machine.nics > 1 else g - 1
+    between = [(nic + step) % g for step in range(g)]
+    return [gpu for gpu in between if gpu != last] + [last] if last != nic else between
+
+
+@lru_cache(maxsize=256)
+def trees(machine: Machine, layout: Layout) -> Edges:
+    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
+
+    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
+    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
+    """
+    g, nodes = layout.gpus_per_node, layout.nodes
+    parts = [_across(machine, layout)] if nodes > 1 else []
+    if g > 1:
+        direct = machine.chains if nodes == 1 else ()
+        if direct:
+            whole = sum(share for _, share in direct) / 2
+            chains = [(list(order), share / whole) for order, share in direct]
+        else:
+            heads = range(machine.nics if nodes > 1 else g)
+            chains = [([(head + step) % g for step in range(g)], 1 / len(heads)) for head in heads]
+            if machine.cycles:
+                chains = [(_visit(machine, g, head), 1 / len(heads)) for head in heads]
+        for order, share in chains:
+            members = np.arange(nodes)[:, None] * g + np.array(order)
+            parts.append(Edges(members[:, 1:].ravel(), members[:, :-1].ravel(), np.full(nodes * (g - 1), share)))
+    return _merged(parts, layout.workers)
+
+
+@lru_cache(maxsize=256)
+def _across(machine: Machine, layout: Layout) -> Edges:
+    """From children to parents between nodes: half of each NIC's share in either tree."""
+    g, parts = layout.gpus_per_node, []
+    for tree in two_trees(layout.nodes):
+        inner = tree.parent >= 0
+        for nic in range(machine.nics):
+            share = np.full(int(inner.sum()), 0.5 / machine.nics)
+            parts.append(Edges(tree.node[inner] * g + nic, tree.parent[inner] * g + nic, share))
+    return _merged(parts, layout.workers)
+
+
+def _neighbours(layout: Layout) -> tuple[Ints, Ints]:
+    """Every GPU and the next one of its node, in a circle: one step over each port."""
+    src = np.arange(layout.workers)
+    first = src - src % layout.gpus_per_node
+    return src, first + (src - first + 1) % layout.gpus_per_node
+
+
+def _merged(parts: list[tuple[Ints, Ints, Floats]] | list[Edges], workers: int) -> Edges:
+    """The steps with one entry for each pair of sender and receiver, which has the sum of their shares."""
+    src, dst, share = (np.concatenate(column) for column in zip(*parts, strict=True))
+    pairs, position = np.unique(src * workers + dst, return_inverse=True)
+    return Edges(pairs // workers, pairs % workers, np.bincount(position, weights=share).astype(float))

@@ -1,0 +1,122 @@
+"""Constants of NCCL's own model of the time of a collective, by version."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.machine import PROTOCOLS
+
+ALGORITHMS = ("tree", "ring", "collnet", "nvls", "nvls_tree", "pat")
+TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT = range(len(ALGORITHMS))
+LL, LL128, SIMPLE = range(len(PROTOCOLS))
+
+
+class Tables(NamedTuple):
+    """Seconds by algorithm and protocol (6, 3): start-up of a call, and of a step over each kind of link.
+
+    `ring_ll`: share of a ring's bandwidth that LL reaches, for an all-reduce inside a node and otherwise. `steps`: how
+    many steps between nodes an all-reduce by ring over two nodes is counted with, for every node but the first.
+    """
+
+    base: Floats
+    hop: dict[str, Floats]
+    ring_ll: float
+    inter_steps: str
+    algorithms: tuple[str, ...]
+
+
+def _microseconds(text: str) -> Floats:
+    """Rows of numbers in the order of ALGORITHMS, columns in that of PROTOCOLS, as seconds."""
+    return 1e-6 * np.array([[float(number) for number in row.split()] for row in text.split("|")])
+
+
+# Sources: NVIDIA/nccl, src/graph/tuning.cc of 2.6.4 (2020), 2.20 (2024) and 2.30.7 (2025). Order of the rows: tree,
+# ring, CollNet direct, NVLS, NVLS tree, PAT.
+_NONE = "0 0 0|0 0 0|0 0 0|0 0 0"
+_SWITCHED = "0 0 3.7|0 0 23|0 0 23|0 0 4"
+BY_VERSION = {
+    (2, 0): Tables(
+        _microseconds(f"4.4 4.4 0|3.6 3.6 8.4|{_NONE}"),
+        {
+            "nvlink": _microseconds(f".5 1.9 28|.4 2.5 5.7|{_NONE}"),
+            "pci": _microseconds(f"1.0 1.9 28|1.0 2.5 5.7|{_NONE}"),
+            "net": _microseconds(f"5.0 7.5 50|.9 2.5 6.6|{_NONE}"),
+        },
+        0.25,
+        "both",
+        ("tree", "ring"),
+    ),
+    (2, 12): Tables(
+        _microseconds(f"6.8 14.0 0|6.6 14.0 8.4|{_NONE}"),
+        {
+            "nvlink": _microseconds(f".6 1.25 28|.6 1.9 3.4|{_SWITCHED}"),
+            "pci": _microseconds(f"1.0 1.9 28|1.0 2.5 5.7|{_SWITCHED}"),
+            "net": _microseconds("5.0 8.5 28|2.7 4.0 14.0|0 0 31|0 0 18|0 0 14|0 0 14"),
+        },
+        0.25,
+        "both",
+        ("tree", "ring", "collnet", "nvls", "nvls_tree"),
+    ),
+    (2, 22): Tables(
+        _microseconds("6.8 14.0 8.4|6.6 14.0 8.4|0 0 0|0 0 0|0 0 0|8 8 8"),
+        {
+            "nvlink": _microseconds(".6 1.25 4.0|.6 1.9 3.4|0 0 3.7|0 0 25|0 0 25|0 0 4"),
+            "pci": _microseconds("1.0 1.9 4.0|1.0 2.5 5.7|0 0 3.7|0 0 0|0 0 0|0 0 4"),
+            "net": _microseconds("5.0 8.5 14|2.7 4.0 14.0|0 0 31|0 0 18|0 0 20.9|0 0 14"),
+        },
+        0.5,
+        "one less",
+        ALGORITHMS,
+    ),
+}
+NEWEST = "2.30"
+
+POST = {"intel": 1e-6, "amd": 2e-6}  # seconds to post one message to the network; three times as much for Simple
+
+# Highest rate of LL over all channels, in bytes per second: on one node; on two nodes, and on more.
+LL_MOST_INSIDE = {"volta": 39.0e9, "ampere": 87.7e9, "hopper": 141.0e9, "blackwell": 282.0e9}
+LL_MOST_ACROSS = {"intel": (39.0e9, 20.4e9), "amd": (22.5e9, 19.0e9)}
+# Highest rate of one channel, in bytes per second: on one node, on two, and on more.
+RING_LL128 = {"volta": 20.0e9, "ampere": 20.0e9, "hopper": 36.7e9, "blackwell": 40.0e9}
+TREE_LL128 = {
+    "volta": (20.0e9, 20.0e9, 20.0e9),
+    "ampere": (20.0e9, 20.0e9, 20.0e9),
+    "hopper": (36.7e9, 36.7e9, 29.0e9),
+    "blackwell": (55.6e9, 31.67e9, 20.0e9),
+}
+TREE_MOST = {
+    "volta": (26.5e9, 18.5e9, 10.0e9),
+    "ampere": (24.0e9, 23.6e9, 17.8e9),
+    "hopper": (38.7e9, 41.4e9, 36.0e9),
+    "blackwell": (70.0e9, 42.8e9, 24.0e9),
+}
+NVLS_EFFICIENCY = {"volta": 0.0, "ampere": 0.0, "hopper": 0.85, "blackwell": 0.74}
+"""Share of the NVLink rate that sums in the switch reach; 0: the switch cannot add."""
+
+# Share of a tree's bandwidth that is left at 64 B, 128 B, ..., 512 MiB, by protocol.
+TREE_LEFT = np.array(
+    [
+        [float(share) for share in row.split()]
+        for row in (
+            "1 1 1 1 .9 .8 .7 .7 .7 .7 .6 .5 .4 .4 .5 .6 .7 .8 .9 1 1 1 1 1",
+            "1 1 1 1 1 .9 .8 .8 .8 .7 .6 .6 .6 .6 .6 .6 .8 .9 .9 .9 .9 1 1 1",
+            ".9 .9 .9 .9 .9 .9 .9 .8 .7 .6 .6 .5 .5 .5 .5 .6 .7 .8 .7 .7 .8 .9 .9 .9",
+        )
+    ]
+)
+
+
+def tables_of(version: str) -> Tables:
+    """The tables of a version of NCCL such as 2.18 or 2.18.3: those of the newest known version up to it."""
+    wanted = tuple(int(part) for part in version.split(".")[:2])
+    return BY_VERSION[max(known for known in BY_VERSION if known <= max(wanted, (2, 0)))]
+
+
+def tree_left(nbytes: Floats) -> Floats:
+    """Share of a tree's bandwidth (3, b) that is left for payloads (b,), by protocol; 1 outside of the table."""
+    power = np.floor(np.log2(np.maximum(nbytes, 1.0) / 64)).astype(np.int64)
+    known = (power >= 0) & (power < TREE_LEFT.shape[1])
+    return np.where(known, TREE_LEFT.take(power, axis=1, mode="clip"), 1.0)

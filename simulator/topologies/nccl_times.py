@@ -1,0 +1,139 @@
+"""What a collective of NCCL takes besides its bytes at the links' rate: start-up, and what a protocol leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Layout
+from simulator.models.machine import PROTOCOLS, Machine
+from simulator.topologies.nccl_tables import (
+    ALGORITHMS,
+    COLLNET,
+    LL,
+    NEWEST,
+    NVLS,
+    NVLS_EFFICIENCY,
+    NVLS_TREE,
+    PAT,
+    RING,
+    SIMPLE,
+    TREE,
+    tables_of,
+    tree_left,
+)
+from simulator.topologies.nccl_tuning import Knowledge, ring_rates, start_up, tree_rates
+
+WITHIN_CONSTANTS = 2e-6
+"""Start-up of a message over InfiniBand (seconds, one way), which NCCL's constants for the network contain."""
+_LEAST_CHUNK, _MOST_CHUNK = 32 * 2.0**10, 512 * 2.0**10
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTimes:
+    """Start-up and efficiency of one primitive on a machine, as measured, or else by NCCL's constants.
+
+    Where the time of a step between nodes was measured by its bytes (`step_overhead`), a chunk of a ring takes one such
+    time for every node that it passes, and trees the same share of it for every chunk: transports treat messages of
+    each size in their own way, whatever the number of nodes. Elsewhere start-ups are NCCL's constants for every step,
+    and what the network's messages take beyond those of InfiniBand; LL, LL128 and trees get the shares of the rate that
+    NCCL's own model gives them.
+    """
+
+    known: Knowledge
+    machine: Machine
+    primitive: str
+    layout: Layout
+
+    def efficiency(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
+        """Share of the links' rate (b,) that each payload gets."""
+        if self._by_steps(algorithm, protocol):
+            return np.ones(len(nbytes))
+        known, layout, name = self.known, self.layout, f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}"
+        measured = cast(dict[str, float], self.machine.terms.efficiency)
+        if name in measured:
+            share = measured[name]
+        elif algorithm == RING:
+            # Older versions count less for LL than its flags take when they choose.
+            now = replace(known, tables=tables_of(NEWEST))
+            share = ring_rates(now, layout)[protocol] / known.ring
+        elif algorithm == TREE:
+            # Chains of NVLink have no gaps between messages: the factors for networks do not hold inside a node.
+            gaps = 0.92 * 0.9 if layout.nodes == 1 else 1.0
+            share = tree_rates(known, layout)[protocol] / known.tree / gaps
+        else:
+            share = {NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0, NVLS_TREE: 0.92, COLLNET: 0.85, PAT: 0.75}[algorithm]
+        left: Floats = tree_left(nbytes)[protocol] if algorithm == TREE else np.ones(len(nbytes))
+        return float(share) * left
+
+    def start_up(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
+        """Seconds (b,) beyond the bytes over the busiest link; 0 for no bytes."""
+        made = self._constants(algorithm, protocol, nbytes)
+        if self._by_steps(algorithm, protocol):
+            terms, layout = self.machine.terms, self.layout
+            if algorithm == RING:
+                each = terms.overhead_of_step(nbytes / layout.workers) + self._beyond_measured
+                inside = (self._steps - self._across) * self.known.tables.hop[self.known.intra][RING, protocol]
+                made = self._base[RING, protocol] + inside + self._across * np.maximum(0.0, each)
+            else:
+                chunk = self._tree_chunk(nbytes)
+                carried = nbytes if layout.nodes == 2 else 2 * nbytes
+                # While a chunk of a ring goes from node to node, the link between them carries one of every GPU.
+                each = terms.overhead_of_step(chunk) / layout.gpus_per_node
+                made = made + carried / chunk * each
+        return np.where(nbytes > 0, made, 0.0)
+
+    def _constants(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
+        """Start-up (b,) by NCCL's constants. A chunk of a ring crosses one step between nodes for every node."""
+        known, layout, terms = self.known, self.layout, self.machine.terms
+        beyond = max(0.0, self.machine.latency - WITHIN_CONSTANTS) * np.array([1, 1, 2])
+        for number, name in enumerate(PROTOCOLS):
+            if name in terms.hop_latency:
+                beyond[number] = max(0.0, terms.hop_latency[name] + self._beyond_measured)
+        inside = known.tables.hop[known.intra]
+        slow = np.array([0, 0, max(0.0, self.machine.inside_latency - inside[RING, SIMPLE])])
+        primitive = "all_reduce" if self.primitive == "all_reduce" else "all_gather"
+        hops = (inside + slow, known.tables.hop["net"] + beyond)
+        made = np.full(len(nbytes), start_up(self._base, hops, primitive, layout, self._across)[algorithm, protocol])
+        if (algorithm, protocol, self.primitive) == (RING, SIMPLE, "all_reduce") and layout.nodes > 1:
+            made[nbytes >= 64 * known.channels * layout.workers] *= known.plateau
+        return made
+
+    @property
+    def _base(self) -> Floats:
+        return self.known.tables.base * (not self.machine.start_up_measured)
+
+    @property
+    def _across(self) -> float:
+        """Steps between nodes that a chunk of a ring makes, on average over the chunks."""
+        return self._steps / self.layout.gpus_per_node if self.layout.nodes > 1 else 0.0
+
+    @property
+    def _beyond_measured(self) -> float:
+        """By how much the network's latency is above the one of the measurement."""
+        then = self.machine.terms.latency
+        return 0.0 if then is None else self.machine.latency - then
+
+    @property
+    def _steps(self) -> int:
+        return (2 if self.primitive == "all_reduce" else 1) * (self.layout.workers - 1)
+
+    def _by_steps(self, algorithm: int, protocol: int) -> bool:
+        """Whether the measured time of a step says what an algorithm takes: for rings, and trees but for LL."""
+        if self.layout.nodes < 2 or not self.machine.terms.step_overhead or self.primitive in ("broadcast", "reduce"):
+            return False
+        return algorithm == RING or (algorithm == TREE and protocol != LL)
+
+    def _tree_chunk(self, nbytes: Floats) -> Floats:
+        """Bytes (b,) of a chunk in all channels: 32 to 512 KiB in each, so that 8 of them fill every level of a tree.
+
+        As in NVIDIA/nccl, src/enqueue.cc, v2.18 (2023), where chunks are halved as long as there are fewer.
+        """
+        depth = self.layout.gpus_per_node - 1 + self.layout.nodes.bit_length() - 1
+        wanted = np.maximum(nbytes, 1.0) / (8 * depth * self.known.channels)
+        each = np.clip(2.0 ** np.floor(np.log2(wanted)), _LEAST_CHUNK, _MOST_CHUNK)
+        made: Floats = self.known.channels * each
+        return made
