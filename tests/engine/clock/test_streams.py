@@ -25,7 +25,7 @@ def predicted(sizes, scheduler=SEQUENTIAL, streams=2, latency=0.0, **parts):
     ]
     network = {"kind": "single_switch", "bandwidth": C, "latency": latency, **parts.pop("network", {})}
     cluster = {"nodes": parts.pop("nodes", 2), "gpu": {"name": "ideal", "ideal": True}, "network": network}
-    cluster |= {name: parts.pop(name) for name in ("runtime",) if name in parts}
+    cluster |= {name: parts.pop(name) for name in ("runtime", "gpus_per_node") if name in parts}
     scheduler = {"kind": scheduler} if isinstance(scheduler, str) else scheduler
     made = {
         "workload": {"batch_size": 1, "layers": layers},
@@ -141,6 +141,23 @@ def test_what_a_collective_takes_beside_its_links_is_counted_and_overlaps():
     assert communication([1, 1], streams=1, network=network) == pytest.approx(2.6)
     assert communication([1, 1], network=network) == pytest.approx(2.3)
     assert communication([1], network=network) == pytest.approx(1.3)
+
+
+def test_streams_fill_a_nic_that_the_connections_of_one_exchange_cannot_fill():
+    """A connection of 1 MB/s on a NIC of 4 MB/s: an all-reduce takes 4 s instead of 1 s, as many as fit at a time."""
+    network = {"transport": {"kind": "tcp", "stream_bandwidth": C / 4}}
+    assert communication([1, 1], streams=1, network=network) == pytest.approx(8)
+    assert communication([1, 1], network=network) == pytest.approx(4)
+    assert communication([1], network=network) == pytest.approx(4)
+    assert communication([1] * 8, streams=4, network=network) == pytest.approx(8)
+    # Eight connections could carry 8 MB/s, the NIC carries 4: each gets half of its rate.
+    assert communication([1] * 8, streams=8, network=network) == pytest.approx(8)
+    # Two connections for each exchange fill the NIC with two exchanges.
+    double = {"transport": network["transport"] | {"streams": 2}}
+    assert communication([1, 1, 1, 1], network=double) == pytest.approx(4)
+    # Messages inside a node do not use the connections.
+    inside = predicted([1, 1], nodes=1, gpus_per_node=2, network=network | {"intra_node": {"bandwidth": C}})
+    assert inside.document["iteration_time_s"] == pytest.approx(1 + 2)
 
 
 def test_a_measured_curve_that_is_not_used_is_named():
