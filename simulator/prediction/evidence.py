@@ -14,9 +14,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
-from simulator.models.hardware import HOST_KERNELS
 from simulator.scenario.scenario import Scenario
-from simulator.units import count_of, show_bytes
 
 NORMAL_95 = 1.6449
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
@@ -130,68 +128,3 @@ def prediction_interval(times: Floats, evidence: Sequence[Evidence]) -> list[flo
     low, high = np.percentile(times, (5, 95)).tolist() if len(times) > 1 else (mean, mean)
     below, above = math.hypot(mean - low, NORMAL_95 * sigma), math.hypot(high - mean, NORMAL_95 * sigma)
     return [max(0.0, mean - below), mean + above]
-
-
-def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
-    """What a reader of the prediction should know: which of its times were extrapolated or estimated."""
-    network, gpu = scenario.cluster.network, scenario.cluster.gpu
-    warnings, estimated = list[str](), dict[str, float]()
-    for kernel, use in sorted(plan.work.kernels.items()):
-        curve = gpu.curve(kernel)
-        if curve is None:
-            if kernel not in HOST_KERNELS:  # the runtime gives these, whatever the GPU
-                estimated[kernel] = use.seconds
-        elif curve.range is not None and use.extrapolated:
-            asked, measured = (f"{low:,.0f} to {high:,.0f}" for low, high in ((use.smallest, use.largest), curve.range))
-            warnings.append(
-                f"{kernel} time extrapolated for {use.extrapolated} of {count_of(use.calls, 'call')} "
-                f"({asked} elements; measured from {measured} on {gpu.name})"
-            )
-    for name, (_, inside) in plan.prices.curves.items():
-        if not inside:
-            warnings.append(f"{name} on {network.name} was measured at other sizes only; the link law gives the rest")
-    if plan.live and plan.alone:
-        named = {primitive for primitive, _ in plan.prices.algorithms}
-        found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
-        unused = [item.id for item in found if item is not None]
-        if unused:
-            why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
-            warnings.append(f"{', '.join(unused)} on {network.name} is not used, since {why}; the link law is used")
-    foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
-    if foreign:
-        warnings.append(
-            f"{', '.join(foreign)} on {network.name} was measured at another bandwidth or latency; the link law is used"
-        )
-    warnings += _warnings_of_transport(scenario)
-    if estimated and not gpu.ideal:
-        share = f" ({100 * math.fsum(estimated.values()) / time:.0f} % of this iteration)" if time else ""
-        warnings.append(
-            f"not measured on {gpu.name}; estimated from memory bandwidth, which is usually too fast: "
-            f"{', '.join(estimated)}{share}"
-        )
-    return warnings
-
-
-def _warnings_of_transport(scenario: Scenario) -> list[str]:
-    """That a transport was not measured, or that a runtime was fitted over another one."""
-    network, runtime, warnings = scenario.cluster.network, scenario.cluster.runtime, list[str]()
-    if scenario.cluster.nodes == 1:
-        return warnings
-    if network.transport is not None and network.transport.prior_width is not None:
-        warnings.append(
-            f"the transport {network.transport.kind} was not measured on {network.name}; what it leaves of the NIC's "
-            f"rate is an estimate that may be wrong by a factor of {network.transport.prior_width:g} either way"
-        )
-    if runtime.fitted_for is not None and runtime.is_prior_over(network.transport_kind):
-        kind = network.transport_kind
-        where = f"{runtime.name} was fitted over {runtime.fitted_for.transport}, and this network is {kind}"
-        prior, bare = runtime.prior_over(kind), runtime.over(kind)
-        if runtime.endpoint_bandwidth != bare.endpoint_bandwidth:
-            instead = "only the network limits its endpoints"
-            if prior is not None and prior.endpoint_bandwidth is not None:
-                instead = f"{show_bytes(prior.endpoint_bandwidth)}/s per endpoint is estimated from the hardware"
-            warnings.append(f"{where}: {instead}, which may be wrong by a factor of {prior.width if prior else 2:g}")
-        else:
-            width = runtime.fitted_for.width
-            warnings.append(f"{where}: its costs may be wrong by a factor of {width:g} either way")
-    return warnings

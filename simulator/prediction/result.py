@@ -15,8 +15,9 @@ from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
-from simulator.prediction.evidence import Evidence, collect_warnings, prediction_interval
+from simulator.prediction.evidence import Evidence, prediction_interval
 from simulator.prediction.recorded_inputs import RecordedInputs
+from simulator.prediction.warnings import collect_warnings
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 

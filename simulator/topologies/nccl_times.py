@@ -61,13 +61,14 @@ class NcclTimes:
             now = replace(known, tables=tables_of(NEWEST))
             share = ring_rates(now, layout)[protocol] / known.ring
         elif algorithm == TREE:
-            # Chains of NVLink have no gaps between messages: the factors for networks do not hold inside a node.
-            gaps = 0.92 * 0.9 if layout.nodes == 1 else 1.0
-            share = tree_rates(known, layout)[protocol] / known.tree / gaps
+            share = tree_rates(known, layout)[protocol] / known.tree
+            if layout.nodes == 1:  # no gaps between messages inside a node: the factor for networks does not hold
+                share /= 0.92
         else:
             share = {NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0, NVLS_TREE: 0.92, COLLNET: 0.85, PAT: 0.75}[algorithm]
-        left: Floats = tree_left(nbytes)[protocol] if algorithm == TREE else np.ones(len(nbytes))
-        return float(share) * left
+        by_size = algorithm == TREE and layout.nodes > 1
+        left: Floats = tree_left(nbytes)[protocol] if by_size else np.ones(len(nbytes))
+        return np.minimum(1.0, float(share) * left)
 
     def start_up(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
         """Seconds (b,) beyond the bytes over the busiest link; 0 for no bytes."""

@@ -214,7 +214,7 @@ def test_intervals_that_overlap_are_said_where_times_differ():
     def facts(*overrides):
         return "Their 90 % intervals overlap." in lines_of("quickstart", "quickstart", *overrides)
 
-    assert facts("--set-b", "cluster.network.latency=100 us")
+    assert facts("--set-b", "cluster.network.latency=110 us")
     assert not facts("--set-b", "cluster.network.latency=1 ms")  # far apart
     assert not facts("--set-b", "cluster.network.bandwidth=9.5 Gbit/s")  # within 1 %
 
