@@ -75,7 +75,7 @@ def _run(
     links = _free_links(plan)
 
     def iterate() -> Process:
-        found = left = _memory(env, network, links)
+        found = left = _memory(plan, env, network, links)
         for number, each in enumerate(draws):
             # An iteration that finds what the same one before it found is the same again.
             if number and not (keep or other_jobs) and each is draws[number - 1] and np.allclose(found, left, _SAME, 0):
@@ -88,7 +88,7 @@ def _run(
             iteration = yield env.process(job.iterate(each))
             iteration.spans, iteration.spans_of = partial(slowest_spans, job), partial(worker_spans, job)
             made.append(iteration)
-            left = _memory(env, network, links)
+            left = _memory(plan, env, network, links)
 
     def iterate_for_ever(item: OtherJobPlan) -> Process:
         yield env.timeout(item.start)
@@ -116,7 +116,9 @@ def _free_links(plan: Plan) -> Floats:
     return np.zeros((1, len(plan.wiring.capacity)))
 
 
-def _memory(env: simpy.Environment, network: Network | None, links: Floats) -> Floats:
+def _memory(plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> Floats:
     """What the links remember now: bytes in token buckets, or seconds until links of a fold are free."""
+    if not plan.remembers:
+        return links
     kept = network.token_bucket_content() if network is not None else None
     return np.maximum(links - env.now, 0.0) if kept is None else kept
