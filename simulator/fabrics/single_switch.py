@@ -15,7 +15,8 @@ class SingleSwitch(Fabric, kind="single_switch"):
 
     `burst`: depth of the token bucket of every NIC, in bytes of payload, as `tc tbf` and cloud providers use them. The
     bucket fills at `bandwidth` while the NIC is not busy, and as many bytes as it holds pass at once: a message on an
-    idle NIC takes alpha + max(0, S - burst)/B.
+    idle NIC takes alpha + max(0, S - burst)/B. The bucket is full before the first iteration; each exchange finds what
+    those before it have left, so a bucket that lasts for many iterations needs as many of `warmup`.
     """
 
     burst: Bytes = 0.0

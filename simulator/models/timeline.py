@@ -39,16 +39,18 @@ def _forgotten(*_: object) -> Any:
 class Iteration:
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
-    `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `computed` (w,): when
-    each worker has finished its backward pass and selection; one number where all are alike. `spans`: those of the
-    slowest worker; `spans_of`: those of one worker, without a gap on its compute stream; both are made when they are
-    called. `link_use`: what each link carried over time, where exchanges shared links, on the clock on which the
+    `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
+    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `computed`
+    (w,): when each worker has finished its backward pass and selection; one number where all are alike. `spans`: those
+    of the slowest worker; `spans_of`: those of one worker, without a gap on its compute stream; both are made when they
+    are called. `link_use`: what each link carried over time, where exchanges shared links, on the clock on which the
     iteration began at `start`.
     """
 
     time: float
     breakdown: dict[str, float]
     communication_total: float
+    communication_added_up: float
     waiting: float
     computed: Callable[[], Floats]
     spans: Callable[[], list[Span]] = _forgotten

@@ -35,7 +35,8 @@ class Wiring:
     """A fabric for one cluster: the links between the nodes, then those inside the nodes.
 
     `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
-    (L,): bytes that each link lets through at once after it was idle; None where no link does.
+    (L,): bytes that each link lets through at once after it was idle; None where no link does. `connection`: bytes/s of
+    one message between nodes at most, where an exchange cannot fill a NIC by itself.
     """
 
     layout: Layout
@@ -47,6 +48,7 @@ class Wiring:
     offset: int
     incast: Floats | None = None
     burst: Floats | None = None
+    connection: float | None = None
 
     def arriving(self) -> Floats:
         """1 for links (L,) by which messages from other nodes arrive, else 0."""

@@ -22,27 +22,28 @@ _MANY_DRAWS, _TOGETHER = 2**21, 16
 """Draws that are made together, at least of so many iterations."""
 
 
-def draw_differences(scenario: Scenario, plan: Plan, other_jobs: bool) -> Iterable[Draws]:
+def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Iterable[Draws]:
     """One set of per-worker differences per counted iteration; a single one where it repeats itself.
 
-    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. With
-    `other_jobs`, those of the warm-up are kept, since the jobs shift against each other in time.
+    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Iterations
+    are `consecutive` where other jobs run, since the jobs shift against each other in time, and where links remember
+    what they carried; then those of the warm-up are kept.
 
     Raises an expected-error for more than can be followed.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
     random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
     count = scenario.warmup + scenario.iterations
-    if other_jobs or (random and p > 1):
+    if consecutive or (random and p > 1):
         _refuse(plan, p, count, random)
     if p == 1 or not (random or stragglers.slow):
-        return [ALIKE] * (count if other_jobs else 1)
+        return [ALIKE] * (count if consecutive else 1)
     fixed = np.ones(p)
     for item in stragglers.slow:
         fixed[item.worker] *= item.factor
     if not random:
-        return [Draws(fixed, np.zeros(p))] * (count if other_jobs else 1)
-    return islice(_drawn(scenario, fixed, count), 0 if other_jobs else scenario.warmup, None)
+        return [Draws(fixed, np.zeros(p))] * (count if consecutive else 1)
+    return islice(_drawn(scenario, fixed, count), 0 if consecutive else scenario.warmup, None)
 
 
 def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:

@@ -33,7 +33,10 @@ class IterationFigures:
     """
 
     def __init__(self) -> None:
-        self.of = {name: array("d") for name in ("time", "communication_total", "waiting", *BREAKDOWN)}
+        self.of = {
+            name: array("d")
+            for name in ("time", "communication_total", "communication_added_up", "waiting", *BREAKDOWN)
+        }
         self.last: Iteration
         self.kept: list[Iteration] = []
 
@@ -104,7 +107,14 @@ def result_document(
         ],
         "density_over_iterations": [dict(row) for row in recorded.rows],
         "waiting_s": figures.mean("waiting"),
+        **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
     }
+
+
+def _streams(plan: Plan, figures: IterationFigures) -> dict[str, float]:
+    """How many streams there are, and how many are busy on average while any is."""
+    total = figures.mean("communication_total")
+    return {"count": plan.streams, "busy": figures.mean("communication_added_up") / total if total else 0.0}
 
 
 def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
@@ -130,6 +140,11 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
         reason = "other jobs share the links"
     elif plan.live and plan.disturbances.changes:
         reason = "links change while exchanges are under way"
+    elif plan.live and plan.alone:
+        several = plan.streams > 1
+        reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
+        if plan.remembers:
+            reason += ", each of which finds the token buckets of its links as earlier ones left them"
     elif plan.live:
         reason = "many exchanges at once share the links"
         reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"

@@ -37,6 +37,8 @@ RESULT_KEYS: dict[str, ResultKey] = {
     **{f"breakdown_s.{term}": ResultKey("s", TERMS[term].meaning) for term in BREAKDOWN},
     **{f"idle_s.{term}": ResultKey("s", TERMS[term].meaning) for term in IDLE},
     "communication_total_s": ResultKey("s", "all communication of an iteration, exposed and hidden"),
+    "streams.count": ResultKey("1", "communication streams, where there are several"),
+    "streams.busy": ResultKey("1", "collectives under way, mean over the time in which any is"),
     "waiting_s": ResultKey("s", "time in which collectives wait for the slowest worker, exposed and hidden"),
     "traffic.sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration, mean over workers"),
     "traffic.sent_bytes_per_worker_max": ResultKey("B", "the same of the worker that sends most"),

@@ -70,8 +70,8 @@ def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
 
 def _simulate(scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep: bool) -> IterationFigures:
     """The figures of every counted iteration."""
-    figures = IterationFigures()
-    iterations = simulate_all(plan, draw_differences(scenario, plan, bool(other_plans)), other_plans, keep)
-    for iteration in islice(iterations, scenario.warmup if other_plans else 0, None):
+    figures, consecutive = IterationFigures(), bool(other_plans) or plan.remembers
+    iterations = simulate_all(plan, draw_differences(scenario, plan, consecutive), other_plans, keep)
+    for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
         figures.add(iteration, keep)
     return figures

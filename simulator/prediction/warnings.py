@@ -33,6 +33,7 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
     for name, (_, inside) in plan.prices.curves.items():
         if not inside:
             warnings.append(f"{name} on {network.name} was measured at other sizes only; the link law gives the rest")
+    warnings += _warnings_of_unused_curves(scenario, plan)
     foreign = [item.id for item in network.foreign_curves() if item.workers == scenario.cluster.workers]
     if foreign:
         warnings.append(
@@ -47,6 +48,17 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
             f"{', '.join(estimated)}{share}"
         )
     return warnings
+
+
+def _warnings_of_unused_curves(scenario: Scenario, plan: Plan) -> list[str]:
+    """That a measured curve is not used, since exchanges meet others, or their own past, on the links."""
+    if not (plan.live and plan.alone):
+        return []
+    network, named = scenario.cluster.network, {primitive for primitive, _ in plan.prices.algorithms}
+    found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
+    unused = [item.id for item in found if item is not None]
+    why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
+    return [f"{', '.join(unused)} on {network.name} is not used, since {why}; the link law is used"] if unused else []
 
 
 def _warnings_of_transport(scenario: Scenario) -> list[str]:

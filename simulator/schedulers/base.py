@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
@@ -49,6 +50,12 @@ class Scheduler(Component, family="scheduler"):
     - `decoupled`: the all-reduce at the end of an exchange is split into a reduce-scatter during the backward pass and
       an all-gather during the next forward pass.
     - `reads_costs`: `plan` uses the costs of buckets on this network.
+
+    The communication streams of a job, as users choose them:
+
+    - `streams`: exchanges that may be under way at once, sharing links fairly; each stream has a communicator of its
+      own, and exchanges are given to the streams in turn (as Horovod does with HOROVOD_NUM_NCCL_STREAMS). Parameter
+      servers work on all exchanges at once anyway.
     """
 
     overlap: ClassVar[bool] = True
@@ -56,6 +63,8 @@ class Scheduler(Component, family="scheduler"):
     by_priority: ClassVar[bool] = False
     decoupled: ClassVar[bool] = False
     reads_costs: ClassVar[bool] = False
+
+    streams: int = Field(default=1, ge=1, le=64)
 
     @property
     def in_flight(self) -> float | None:

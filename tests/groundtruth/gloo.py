@@ -14,6 +14,13 @@ import numpy as np
 PORT = 7078
 COLLECTIVES = ("gloo_all_reduce", "gloo_broadcast")
 """A ring, and a binomial tree whose senders serve all children at once (gloo/allreduce.cc, gloo/broadcast.cc)."""
+GATHER = "gloo_all_gather"
+"""A ring in halves (gloo/allgather.cc), in which rank 0 starts `LATE` seconds after the others.
+
+With a start at one time the order in which ranks make themselves ready would be left to chance, and with it the time.
+"""
+LATE = 0.01
+"""Seconds: more than the others take to make themselves ready."""
 
 
 def available() -> bool:
@@ -33,16 +40,23 @@ def main() -> None:
 
     def collective(name: str, elements: int, start: float, check: bool) -> tuple[float, float]:
         data = torch.full((elements,), 1.0 + me)
-        time.sleep(max(0.0, start - time.monotonic()))
-        begin = time.monotonic()
+        gathered = [torch.zeros(elements) for _ in range(workers)] if name == GATHER else []
+        late = LATE if name == GATHER else 0.0
+        time.sleep(max(0.0, start + late * (me == 0) - time.monotonic()))
+        # What the others wait for the late one is not the collective's.
+        begin = time.monotonic() + late * (me > 0)
         if name == "gloo_broadcast":
             distributed.broadcast(data, 0)
+        elif gathered:
+            distributed.all_gather(gathered, data)
         else:
             distributed.all_reduce(data)
         end = time.monotonic()
-        right = 1.0 if name == "gloo_broadcast" else workers * (workers + 1) / 2
-        if check and not bool((data == right).all()):
-            raise AssertionError(f"{name} came out wrong")
+        total = 1.0 if name == "gloo_broadcast" else workers * (workers + 1) / 2
+        right = [1.0 + rank for rank in range(workers)] if gathered else [total]
+        for part, value in zip(gathered or [data], right, strict=True):
+            if check and not bool((part == value).all()):
+                raise AssertionError(f"{name} came out wrong")
         return begin, end
 
     def ping(times: int) -> float:

@@ -60,6 +60,7 @@ def collectives(rate: float, workers: int) -> Iterator[dict[str, Any]]:
     if gloo.available():
         with Hosts(workers, Shaping(rate, BURST[rate])) as hosts, Team(hosts, workers, gloo.__name__) as team:
             yield from _measured(team, gloo.COLLECTIVES, rate, {2**20: SIZES[2**20]})
+            yield from _measured(team, [gloo.GATHER], rate, SIZES)
 
 
 def _measured(team: Team, names: Iterable[str], rate: float, sizes: Mapping[int, int]) -> Iterator[dict[str, Any]]:

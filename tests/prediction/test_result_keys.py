@@ -12,6 +12,7 @@ RUNS = {
     "compared": ("quickstart",),
     "replayed": ("replay_topk", "--set", "cluster.nodes=2"),
     "followed": ("failover",),
+    "several at once": ("ring_check", "--set", "scheduler.streams=2"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 LISTS = {key.partition("[]")[0] for key in RESULT_KEYS if "[]" in key}

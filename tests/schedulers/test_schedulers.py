@@ -22,6 +22,7 @@ from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
+from simulator.schedulers.asc_wfbp import SimultaneousMerged
 from simulator.schedulers.base import Costs, partition
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.decoupled import Decoupled
@@ -195,6 +196,54 @@ def test_greedy_merging_at_both_ends(items):
     assert grouped(huge, layers, affine(0, 0)) == [order]
     free = MergedGradient(rule="greedy", smallest=0, startup=0, per_byte=0)
     assert grouped(free, layers, affine(1, 1)) == [[layer] for layer in order]
+
+
+def last_end_at_once(groups, layers, costs, streams):
+    """When the last of these groups ends on several streams: start-ups at once, bytes one after the other."""
+    ready = np.cumsum([layer.backward for layer in reversed(layers)])
+    startup, ends = float(costs.exchange(1.0)), [0.0] * streams
+    for group in groups:
+        size = float(sum(layers[layer].numel for layer in group))
+        started = max(float(ready[len(layers) - 1 - group[-1]]), ends[-streams])
+        ends.append(max(ends[-1], started + startup) + max(0.0, float(costs.exchange(size)) - startup))
+    return ends[-1]
+
+
+@given(items=sizes, startup=st.floats(0, 1), slope=st.floats(0, 2e-6), streams=st.integers(1, 4))
+def test_simultaneous_merging_is_as_good_as_the_best_of_all_cuts(items, startup, slope, streams):
+    layers, costs = model(*items), affine(startup, slope)
+    best = min(last_end_at_once(groups, layers, costs, streams) for groups in every_grouping(len(layers)))
+    chosen = grouped(SimultaneousMerged(streams=streams), layers, costs)
+    assert last_end_at_once(chosen, layers, costs, streams) == pytest.approx(best, rel=1e-9)
+    if streams == 1:
+        merged = grouped(MergedGradient(), layers, costs)
+        assert last_end(chosen, layers, costs) == pytest.approx(last_end(merged, layers, costs), rel=1e-9)
+
+
+def test_simultaneous_merging_by_hand():
+    """The tensors of the example by hand above, on two streams: a start-up of 1 s, then n s.
+
+    One by one they end at 0.6 + 1 + 0.5 = 2.1, at max(2.1, 1.2 + 1) + 0.5 = 2.7 and, on the first one's stream, at
+    max(2.7, 2.1 + 1) + 0.5 = 3.6 s. Any merge is later: the first two 3.2 and the third 3.7 s; the last two 3.8 s.
+    """
+    layers = [(0.5, 1, 0.6)] * 3
+    at_once = simulated(layers, "asc_wfbp", latency=0.5)
+    assert [bucket.layers for bucket in at_once.plan.work.buckets] == [(2,), (1,), (0,)]
+    assert at_once.document["streams"]["count"] == 2
+    # Half of an exchange's bytes follow half of its start-up. They meet those of the exchange before, so that the first
+    # two end 0.1 s later than by the law, and the third, which starts when the first has ended, 0.2 s later.
+    assert at_once.document["iteration_time_s"] == pytest.approx(3 + 3.8, rel=1e-9)
+    assert took(layers, {"kind": "asc_wfbp", "streams": 1}, latency=0.5) == pytest.approx(3 + 4.1, rel=1e-9)
+
+
+def test_simultaneous_merging_keeps_few_ways_to_divide_many_tensors():
+    """Twelve streams and many tensors: the search ends, and is no worse than no merging or one bucket."""
+    layers, costs = model(*((1 + i * i % 97, 0.01 * (i % 7)) for i in range(150))), affine(1, 0.01)
+    order = list(reversed(range(len(layers))))
+    for streams in (2, 12):
+        chosen = last_end_at_once(grouped(SimultaneousMerged(streams=streams), layers, costs), layers, costs, streams)
+        assert chosen <= last_end_at_once([[layer] for layer in order], layers, costs, streams)
+        assert chosen <= last_end_at_once([order], layers, costs, streams)
 
 
 def test_greedy_merging_fills_small_buckets_first():

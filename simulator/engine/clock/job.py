@@ -41,10 +41,13 @@ EVERYONE = slice(None)
 
 
 class Job:
-    """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker."""
+    """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker.
 
-    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
-        self.plan, self.work, self.env, self.network = plan, plan.work, env, network
+    `links` (1, L): when each link is free, as earlier iterations left it, for exchanges that are folded.
+    """
+
+    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> None:
+        self.plan, self.work, self.env, self.network, self.links = plan, plan.work, env, network, links
         self.gaps: list[tuple[float, float]] = []
         self.drawn: Draws | None = None
 
@@ -62,7 +65,7 @@ class Job:
         # A collective starts when the slowest worker is ready.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
         if slowdown or self.plan.live:
-            live = LiveStream(self.plan, self.env, self.network)
+            live = LiveStream(self.plan, self.env, self.network, self.links)
             slowest = SlowedCompute(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
             yield from live.run(ready, slowest)
             self.done_at, self.busy = live.done_at, live.busy
@@ -230,7 +233,8 @@ class Job:
         at, self.time = self.segments, time
         busy = [(start, end) for start, end, _, _, collective in self.busy if collective]
         # Exchanges overlap only where several run at a time.
-        total = covered_time(busy, 0.0, time) if self.plan.concurrent else math.fsum(end - start for start, end in busy)
+        added_up = math.fsum(end - start for start, end in busy)
+        total = covered_time(busy, 0.0, time) if self.plan.streams > 1 else added_up
         ready = at[:, 2::2]
         waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
-        return Iteration(time, breakdown, total, waiting, computed=lambda: self.everyone[:, -1])
+        return Iteration(time, breakdown, total, added_up, waiting, computed=lambda: self.everyone[:, -1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -59,18 +59,18 @@ class SlowedCompute:
 class LiveStream:
     """The communication stream where durations are not known beforehand.
 
-    Exchanges share links with others, or slow down the compute.
+    Exchanges share links with others, find token buckets as earlier ones left them, or slow down the compute.
     """
 
-    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None) -> None:
-        self.plan, self.env, self.network, self.base = plan, env, network, env.now
+    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> None:
+        self.plan, self.env, self.network, self.links, self.base = plan, env, network, links, env.now
         count = len(plan.exchanges)
         self.done_at, self.busy = [0.0] * count, list[Busy]()
         self.software, self.credit = Software(plan), Credit(plan)
         self.waiting: list[tuple[int, int]] = []
         self.left, self.finished = count, env.event()
-        self.stream = simpy.Resource(env, capacity=count if plan.concurrent else 1)
-        self.links = np.zeros((1, len(plan.wiring.capacity)))
+        most = count if plan.concurrent else 1
+        self.streams = [simpy.Resource(env, capacity=most) for _ in range(plan.scheduler.streams)]
         self.slowed: SlowedCompute | None = None
         self.since: dict[int, float] = {}
         self.handing = False
@@ -86,11 +86,17 @@ class LiveStream:
         if self.plan.scheduler.decoupled:
             order = sorted(range(len(self.done_at)), key=lambda index: (self.plan.priority[index], index))
             reduced = self.env.now - self.base
-            for index in order:
-                if self.plan.second_halves[index]:
-                    start = self.software.start_of(reduced) if self.software.any else reduced
-                    yield self.env.timeout(max(0.0, self.base + start - self.env.now))
-                    yield from self._run_stages(index, self.plan.second_halves[index])
+            halves = [index for index in order if self.plan.second_halves[index]]
+            starts = {index: self.software.start_of(reduced) if self.software.any else reduced for index in halves}
+            count = len(self.streams)
+            parts = [{index: starts[index] for index in halves[number::count]} for number in range(count)]
+            yield self.env.all_of([self.env.process(self._run_second_halves(*part)) for part in enumerate(parts)])
+
+    def _run_second_halves(self, number: int, starts: Mapping[int, float]) -> Process:
+        """The second halves that stream `number` runs, one after the other, from their earliest starts on."""
+        for index, start in starts.items():
+            yield self.env.timeout(max(0.0, self.base + start - self.env.now))
+            yield from self._run_stages(index, self.plan.second_halves[index], number)
 
     def admit(self, index: int) -> None:
         """A bucket is ready on all workers."""
@@ -120,27 +126,28 @@ class LiveStream:
         while self.waiting and self.credit.allows(self.plan.nbytes[self.waiting[0][1]]):
             if in_turn and self.waiting[0][0] != self.next_turn:
                 return
+            number = self.next_turn % len(self.streams)
             self.next_turn += 1
             index = heappop(self.waiting)[1]
             self.credit.take(self.plan.nbytes[index])
             self.handed[index] = float(self.next_turn) if self.in_order else 0.0
-            self.env.process(self._exchange(index))
+            self.env.process(self._exchange(index, number))
 
-    def _exchange(self, index: int) -> Process:
+    def _exchange(self, index: int, number: int) -> Process:
         stages = self.plan.exchanges[index]
         since = self.env.now - self.base if self.plan.scheduler.by_priority else self.since[index]
         start = self.software.start_of(since) if stages and self.software.any else since
-        with self.stream.request() as turn:
+        with self.streams[number].request() as turn:
             yield turn
             yield self.env.timeout(max(0.0, self.base + start - self.env.now))
-            yield from self._run_stages(index, stages)
+            yield from self._run_stages(index, stages, number)
         self.credit.give_back(self.plan.nbytes[index])
         self._hand_over()
         self.left -= 1
         if not self.left:
             self.finished.succeed()
 
-    def _run_stages(self, index: int, stages: Sequence[Stage]) -> Process:
+    def _run_stages(self, index: int, stages: Sequence[Stage], number: int) -> Process:
         for stage in stages:
             if self.slowed is not None:
                 self.slowed.toggle(1)
@@ -148,7 +155,7 @@ class LiveStream:
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
             if stage.shape and self.network is not None:
-                yield self.network.start(stage.shape, turn=self.handed[index]).done
+                yield self.network.start(stage.shape, turn=self.handed[index], stream=number).done
             elif stage.rounds:
                 yield self.env.timeout(self._fold_stage(stage))
             if self.slowed is not None:

@@ -13,7 +13,7 @@ from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.seating import Seating
 from simulator.engine.plan.setup import OtherJobSetup, Setup
-from simulator.engine.plan.stages import Stage, fixed_stages, live_stages
+from simulator.engine.plan.stages import Stage, can_be_folded, fixed_stages, live_stages
 from simulator.engine.plan.traffic_matrix import traffic_between
 from simulator.engine.plan.work.division import Division, divide
 from simulator.engine.plan.work.mixed_gpus import prepare_all
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
 class Plan:
     """One iteration: the work, and its exchanges on a network.
 
-    `live`: exchanges share links with others and are timed by the clock; `flowing`: as flows; `concurrent`: many at the
-    same time. `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row
-    where all are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is
-    that of buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of
-    its gradients.
+    `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
+    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
+    `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row where all
+    are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is that of
+    buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of its
+    gradients.
     """
 
     work: Work
@@ -51,6 +52,7 @@ class Plan:
     second_halves: list[list[Stage]]
     live: bool
     flowing: bool
+    alone: bool
     concurrent: bool
     pace: Floats
     selection: Floats
@@ -69,6 +71,16 @@ class Plan:
         return self.scheduler.overlap
 
     @property
+    def remembers(self) -> bool:
+        """Whether links have token buckets: an exchange depends on those before it, of earlier iterations, too."""
+        return self.live and self.wiring.burst is not None
+
+    @property
+    def streams(self) -> int:
+        """Exchanges of this job that may be under way at once."""
+        return len(self.exchanges) if self.concurrent else self.scheduler.streams
+
+    @property
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU, without exchange or selection."""
         work = self.work
@@ -76,7 +88,7 @@ class Plan:
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.uses, self.network, self.live)
+        return traffic_between(self.work.steps, self.uses, self.network, not self.alone)
 
     def structures(self) -> set[Structure]:
         """What the network needs to find alike messages; stages of one structure share it."""
@@ -127,22 +139,29 @@ def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
 
 def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> Plan:
     workload, topology, runtime, wiring = setup.workload, setup.topology, setup.runtime, network.wiring
+    if topology.concurrent and setup.scheduler.streams > 1:
+        got = f"{setup.scheduler.streams} streams with topology {topology.kind}"
+        raise expected("a scheduler with `streams: 1`", got, "all pushes and pulls are under way at once already")
     workers = wiring.layout.workers
     division = divide(setup, network)
     work, (pace, selection, spread) = prepare_all(setup, workers, division)
-    live = topology.concurrent or shared
+    alone = not (topology.concurrent or shared)
+    live = not alone or setup.scheduler.streams > 1 or _has_memory(network)
     slots = topology.slots(work.buckets, [layer.name for layer in workload.layers])
     uses = [(slots[bucket], step) for bucket, step in work.uses]
     if live:
         exchanges, halves = (
-            live_stages(chains, work.steps, network, runtime, slots=slots, seats=seats)
+            live_stages(chains, work.steps, network, runtime, slots=slots, seats=seats, alone=alone)
             for chains in (work.chains, work.halves)
         )
-    prices = price_steps(work.steps, uses if seats is None else (), network, live)
+    prices = price_steps(work.steps, uses if seats is None else (), network, live, protocol=not alone)
     if not live:
         exchanges, halves = (
             fixed_stages(chains, work.steps, prices.seconds, runtime) for chains in (work.chains, work.halves)
         )
+    flowing = live and setup.fidelity != "fold"
+    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1:
+        flowing = not can_be_folded([*exchanges, *halves], network)
     return Plan(
         work=work,
         scheduler=setup.scheduler,
@@ -152,7 +171,8 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         exchanges=exchanges,
         second_halves=halves,
         live=live and workers > 1,
-        flowing=live and setup.fidelity != "fold",
+        flowing=flowing,
+        alone=alone,
         concurrent=topology.concurrent,
         pace=pace,
         selection=selection,
@@ -165,6 +185,11 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         network=network,
         prices=prices,
     )
+
+
+def _has_memory(network: NetworkSetup) -> bool:
+    """Whether exchanges between nodes find token buckets as earlier ones left them."""
+    return network.wiring.burst is not None and network.wiring.layout.nodes > 1
 
 
 def _order(setup: Setup, buckets: int) -> list[int]:

@@ -59,18 +59,24 @@ class Prices:
 
 
 def price_steps(
-    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], network: NetworkSetup, live: bool = False
+    steps: Sequence[Communication],
+    uses: Sequence[tuple[int, int]],
+    network: NetworkSetup,
+    live: bool = False,
+    *,
+    protocol: bool = True,
 ) -> Prices:
     """Price each of `steps`; `uses`, pairs (number of the bucket, index into `steps`), say how often each occurs.
 
     All payloads of one primitive are folded together, every worker being ready at time 0. `live`: exchanges share links
-    with others and are timed by the clock; only their traffic is counted here.
+    with others and are timed by the clock; only their traffic is counted here, with or without the bytes that a
+    `protocol` adds.
     """
     layout = network.wiring.layout
     prices = Prices(np.zeros(len(steps)), Traffic(np.zeros(layout.places), np.zeros(len(network.wiring.capacity))))
     if live:
         for slot, place in uses:
-            for phase in phases_of(steps[place], slot, network, prices.algorithms):
+            for phase in phases_of(steps[place], slot, network, prices.algorithms, protocol):
                 if phase:
                     _count_traffic(prices.traffic, phase, network.wiring, np.ones(1))
         return prices

@@ -30,7 +30,7 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     """Lay the fabric out for all places of all jobs. Raises an expected-error for links or nodes that do not exist."""
     seats, placement = _place_jobs(setup.layout, other_jobs)
     endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
-    wiring = setup.conditions.slowed(_free_servers(setup, setup.fabric.lay(setup.layout, placement, endpoint)))
+    wiring = setup.conditions.slowed(_free_servers(setup, _lay(setup, placement, endpoint)))
     disturbances = setup.conditions.disturbances(wiring)
     network = NetworkSetup(
         setup.topology,
@@ -60,6 +60,17 @@ def _free_servers(setup: Setup, wiring: Wiring) -> Wiring:
     capacity[wiring.across(servers, worker).first] = rate
     capacity[wiring.across(worker, servers).last] = rate
     return replace(wiring, capacity=capacity)
+
+
+def _lay(setup: Setup, placement: Placement, endpoint: float | None) -> Wiring:
+    """The fabric's links; every communication stream brings connections of its own, which may fill a NIC together."""
+    fabric, streams = setup.fabric, setup.scheduler.streams
+    transport = fabric.transport
+    if streams == 1 or transport is None or transport.stream_bandwidth is None:
+        return fabric.lay(setup.layout, placement, endpoint)
+    together = transport.model_copy(update={"streams": streams * transport.streams})
+    wiring = fabric.model_copy(update={"transport": together}).lay(setup.layout, placement, endpoint)
+    return replace(wiring, connection=fabric.carried(placement.nodes))
 
 
 def _place_jobs(layout: Layout, other_jobs: Sequence[OtherJobSetup]) -> tuple[list[Ints], Placement]:

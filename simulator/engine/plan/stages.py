@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.phases import payload_bytes, phases_of
 from simulator.engine.plan.work.costs import software_time
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.work import Chain
-from simulator.engine.rounds.equivalence_classes import Shape
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.equivalence_classes import Shape, structure
+from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Ints, Round
+from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round
 from simulator.models.hardware import Runtime
 from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds
@@ -22,13 +27,15 @@ from simulator.topologies.base import Rounds
 class Stage:
     """One part of a bucket's exchange: a fixed time of a collective or kernel, then rounds that share links.
 
-    `shape`: what the rounds are to the network, where rounds of the same shape are laid out once.
+    `beside`: the part of the fixed time that a collective takes beside its links (the rest is software). `shape`: what
+    the rounds are to the network, where rounds of the same shape are laid out once.
     """
 
     label: str
     seconds: float = 0.0
     rounds: Rounds | None = None
     collective: bool = True
+    beside: float = 0.0
     shape: Shape | None = None
 
 
@@ -57,16 +64,19 @@ def live_stages(
     *,
     slots: Sequence[int],
     seats: Ints | None = None,
+    alone: bool = False,
 ) -> list[list[Stage]]:
     """Exchanges that share links with others, as rounds; `slots` as in `Topology.slots`.
 
-    `seats`: numbers of the job's places among all places.
+    `seats`: numbers of the job's places among all places. `alone`: all others are collectives of this job; then what a
+    collective takes beside its links is counted.
 
     Raises an expected-error where there are more messages than can be held.
     """
     made, messages = list[list[Stage]](), 0
+    call = partial(_stages_of_call, steps, network=network, runtime=runtime, alone=alone)
     for slot, chain in zip(slots, chains, strict=True):
-        made.append(_live_exchange(chain, slot, steps, network, runtime))
+        made.append(_live_exchange(chain, partial(call, slot)))
         messages += sum(len(item.src) for stage in made[-1] for item in stage.rounds or [])
         refuse_messages(messages)
     if seats is not None:
@@ -75,18 +85,40 @@ def live_stages(
     return made
 
 
-def _live_exchange(
-    chain: Chain, slot: int, steps: Sequence[Communication], network: NetworkSetup, runtime: Runtime
-) -> list[Stage]:
-    """One exchange, phase by phase; the runtime's cost comes before the first phase of each call."""
+def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -> bool:
+    """Whether the fold is exact for exchanges that follow each other, with the network to themselves."""
+    if network.disturbances is not NO_DISTURBANCES:
+        return False
+    wiring = network.wiring
+    alike = {structure(stage.rounds)[0]: stage.rounds for stages in exchanges for stage in stages if stage.rounds}
+    for rounds in alike.values():
+        src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
+        if reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)):
+            return False
+    return True
+
+
+def _live_exchange(chain: Chain, call: Callable[[int], list[Stage]]) -> list[Stage]:
+    """One exchange; `call` gives the stages of one of its steps."""
     stages: list[Stage] = []
     for item in chain:
-        if isinstance(item, Kernel):
-            stages.append(Stage(item.label, item.seconds, collective=False))
-            continue
-        step, label = steps[item], type(steps[item]).__name__
-        made = phases_of(step, slot, network)
-        phases = [phase for phase in made if phase]
-        software = software_time(step, runtime) + made.start_up
-        stages.extend(Stage(label, software if i == 0 else 0.0, rounds=phase) for i, phase in enumerate(phases))
+        stages += [Stage(item.label, item.seconds, collective=False)] if isinstance(item, Kernel) else call(item)
+    return stages
+
+
+def _stages_of_call(
+    steps: Sequence[Communication], slot: int, place: int, *, network: NetworkSetup, runtime: Runtime, alone: bool
+) -> list[Stage]:
+    """One communication step, phase by phase; what the call takes itself comes before its first phase."""
+    step = steps[place]
+    made = phases_of(step, slot, network)
+    phases = [phase for phase in made if phase]
+    software, beside = software_time(step, runtime) + made.start_up, 0.0
+    if alone:
+        if phases and not isinstance(step, PushPull | Messages):
+            beside = float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])
+        phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
+    stages = [Stage(type(step).__name__, rounds=phase) for phase in phases]
+    if stages:
+        stages[0].seconds, stages[0].beside = software + beside, beside
     return stages

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def traffic_between(
-    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], network: NetworkSetup, live: bool
+    steps: Sequence[Communication], uses: Sequence[tuple[int, int]], network: NetworkSetup, shared: bool
 ) -> csr_array:
     """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration.
 
-    `uses` are pairs (slot of the bucket, place in `steps`) and `live` is as for `price`: its traffic, by sender, is
-    what the rows of this matrix sum to.
+    `uses` are pairs (slot of the bucket, place in `steps`). `shared`: exchanges meet more on the links than the job's
+    own collectives; then all bytes of the protocol count. The prices' traffic, by sender, is what the rows sum to.
     """
     from scipy.sparse import coo_array, csr_array  # heavy, and only for who asks
 
     places = network.wiring.layout.places
     matrix = csr_array((places, places))
-    # Only where exchanges meet on the links do a bucket's messages depend on its slot.
-    counts = Counter(uses if live else [(0, place) for _, place in uses])
+    # Only where exchanges meet others on the links do a bucket's messages depend on its slot.
+    counts = Counter(uses if shared else [(0, place) for _, place in uses])
     for (slot, place), times in counts.items():
-        rounds = [item for phase in phases_of(steps[place], slot, network, protocol=live) for item in phase]
+        rounds = [item for phase in phases_of(steps[place], slot, network, protocol=shared) for item in phase]
         if rounds:
             source, destination = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
             nbytes = np.concatenate([times * item.repeat * item.nbytes[0] for item in rounds])

@@ -33,8 +33,10 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
             return reason
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
-    if wiring.burst is not None and len(np.unique(wiring.capacity[np.concatenate([route.first, route.last])])) > 1:
-        return "links with token buckets differ in bandwidth"
+    if wiring.burst is not None:
+        both = (each[route.first] != each[route.last] for each in (wiring.capacity, wiring.burst))
+        if any(unlike.any() for unlike in both):
+            return "the links of a message differ in bandwidth or token bucket"
     return _find_narrow_link(rounds, wiring, src, route)
 
 

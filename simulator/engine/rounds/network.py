@@ -3,8 +3,8 @@
 It reads the same messages as `fold`, with the same rules for who waits for whom. A message starts when three things
 hold: its sender has the data, what earlier rounds put on the same link has passed at both ends, and the connection
 between the two is free (messages of exchanges that are under way at the same time queue there: by turn, and then first
-in, first out). While it is under way it uses all links of its route at once, at the rate that fair sharing gives it. It
-has arrived `latency` after its last byte has left.
+in, first out; each communication stream has connections of its own). While it is under way it uses all links of its
+route at once, at the rate that fair sharing gives it. It has arrived `latency` after its last byte has left.
 
 Messages that are alike are one flow (`equivalence_classes.py`). Flows over the same links share one count of bytes
 served, and rates are worked out once per instant and set of active flows. So the cost depends on how many messages
@@ -36,6 +36,8 @@ _NOTHING = 1e-15
 """Bytes: as few as this are a rounding error, whatever the rate."""
 _NEVER = 1e30
 """Bytes: more than any message has."""
+_PAIRS = 2**40
+"""Pairs of sender and receiver: more than there are."""
 _MOST = 2_000_000
 """Messages of one exchange, alike ones counted once: they take about a gigabyte of memory."""
 
@@ -101,10 +103,13 @@ class Network:
         """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
         return self.start(structure(rounds, row), ready)
 
-    def start(self, shape: Shape, ready: Floats | None = None, turn: float = 0.0) -> Transfer:
-        """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn."""
+    def start(self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0) -> Transfer:
+        """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
+
+        Each `stream` has connections of its own, on which no message waits for those of other streams.
+        """
         self._catch_up()
-        exchange = self._new_transfer(shape, ready, turn)
+        exchange = self._new_transfer(shape, ready, turn, stream)
         if exchange.left:
             self._settle()
         else:
@@ -123,6 +128,13 @@ class Network:
         names = [int(np.flatnonzero(self.classes.of_link == link)[0]) for link in dead if crossed[link] > 0]
         return [self.wiring.names[name] for name in names]
 
+    def token_bucket_content(self) -> Floats | None:
+        """Bytes that the token buckets of each class of links hold now; None where links have none."""
+        if self.buckets is None:
+            return None
+        self._catch_up()
+        return self.buckets.content.copy()
+
     def link_use(self) -> LinkUse:
         """Bytes/s that every link carried, from each change of the flows on."""
         rates = np.zeros((len(self.history), len(self.rates.capacity)))
@@ -136,7 +148,7 @@ class Network:
         np.minimum.at(slowest, self.classes.type_of, self.rates.capacity[self.classes.link_of])
         return slowest
 
-    def _new_transfer(self, shape: Shape, ready: Floats | None, turn: float) -> Transfer:
+    def _new_transfer(self, shape: Shape, ready: Floats | None, turn: float, stream: int) -> Transfer:
         programme, scales = self.classes.programmes[shape[0]], shape[1]
         number = sum(len(classes) * repeat for classes, repeat in programme.rounds)
         if number > _MOST:
@@ -145,15 +157,16 @@ class Network:
         begin = [self.env.now] * len(one) if ready is None else ready[one].tolist()
         have = dict(enumerate(begin))
         exchange = Transfer(have, number, self.env.event(), [], turn)
-        for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange)):
+        for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange, stream * _PAIRS)):
             if not flow.waits:
                 heappush(self.timers, (flow.not_before, next(self.order), flow))
         return exchange
 
-    def _flow(self, exchange: Transfer, item: MessageClass, scale: float) -> Flow:
+    def _flow(self, exchange: Transfer, first_pair: int, item: MessageClass, scale: float) -> Flow:
         # A message's overhead occupies its links for as long as this many bytes would.
         nbytes = item.size * scale + self.overhead * float(self.narrowest[item.type])
-        return Flow(exchange, item.type, nbytes, item.latency, item.into[0], item.pair, exchange.have[item.out[0]])
+        pair, have = first_pair + item.pair, exchange.have[item.out[0]]
+        return Flow(exchange, item.type, nbytes, item.latency, item.into[0], pair, have)
 
     def _catch_up(self) -> None:
         """Bring the flows to the clock's time. What is due at this very instant follows in `_settle`."""

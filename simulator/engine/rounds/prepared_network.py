@@ -51,6 +51,8 @@ def prepare_network(
     classes = classes.with_types(ways)
     steady = list(range(classes.types - len(ways), classes.types))
     limit = np.full(classes.types, np.inf)
+    if wiring.connection is not None:
+        limit[classes.type_of[one_link[classes.link_of] < wiring.offset]] = wiring.connection
     limit[steady] = [item.rate for item in disturbances.steady]
     rates = MaxMinRates(
         capacity[one_link].copy(),

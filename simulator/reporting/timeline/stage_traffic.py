@@ -29,7 +29,7 @@ class StageTraffic:
 
     def bytes_of(self, bucket: int, place: int) -> tuple[float, Floats]:
         """Bytes that are sent in the `place`-th stage of a bucket's exchange, and those over each of the links (k,)."""
-        if not self.plan.live:
+        if self.plan.alone:
             item = self._chains[bucket][place]
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
         if (bucket, place) not in self._known:

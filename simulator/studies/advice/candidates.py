@@ -24,6 +24,7 @@ _SIZED: dict[str, list[dict[str, Any]]] = {
     "wfbp": [{}, {"partition": "4 MB"}],
     "sequential": [{}],
     "lags": [],
+    "asc_wfbp": [],
 }
 _BASES: dict[str, type[Component]] = {"sparsifier": Sparsifier, "scheduler": Scheduler, "topology": Topology}
 
@@ -104,6 +105,7 @@ def candidates(scenario: Scenario, density: float) -> Grid:
     topologies, foreign = _topologies(scenario)
     left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
     left_out.append("scheduler lags: it changes the density")
+    left_out.append("scheduler asc_wfbp, topology gloo: they take long to simulate")
     if foreign:
         style = "push and pull" if scenario.topology.style == "collective" else "collectives"
         left_out.append(f"{', '.join(foreign)}: the scenario's runtime does not state the software costs of {style}")
@@ -139,7 +141,7 @@ def _topologies(scenario: Scenario) -> tuple[list[Change], list[str]]:
             continue
         if member.style != own.style:
             foreign.append(kind)
-        elif kind == own.kind:
+        elif kind in (own.kind, "gloo"):
             continue
         elif kind != "hierarchical" or scenario.cluster.gpus_per_node > 1:
             made.append({"kind": kind})

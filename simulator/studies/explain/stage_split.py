@@ -79,7 +79,8 @@ class StageSplitter:
         whole = self._fold(stage, self.plan.wiring, overhead)
         bare = self._fold(stage, self.plan.wiring, 0.0) if overhead else whole
         bytes_only = self._fold(stage, self.instant, 0.0)
-        return _split(start_up=bare - bytes_only, transfer=bytes_only, software=stage.seconds + whole - bare)
+        software = stage.seconds - stage.beside + whole - bare
+        return _split(start_up=bare - bytes_only, transfer=bytes_only + stage.beside, software=software)
 
     @staticmethod
     def _fold(stage: Stage, wiring: Wiring, overhead: float) -> float:

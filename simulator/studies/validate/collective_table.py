@@ -27,6 +27,7 @@ from simulator.models.exchange import (
     Round,
 )
 from simulator.topologies.base import Rounds, Topology
+from simulator.topologies.gloo import Gloo
 from simulator.topologies.mpi import Mpi
 from simulator.topologies.mpi_algorithms import ALGORITHMS as MPI_ALGORITHMS
 from simulator.topologies.mpi_algorithms import binomial_reduce
@@ -52,6 +53,7 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
     "broadcast_at_once": (Tree(children="at_once"), Broadcast),
     "gloo_all_reduce": (Ring(), AllReduce),
     "gloo_broadcast": (Tree(children="at_once"), Broadcast),
+    "gloo_all_gather": (Gloo(start="one_late"), AllGather),
 }
 """Topology and step of each name in the column `collective`; the step is a function of the bytes."""
 
@@ -184,7 +186,7 @@ def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     """The price of a row's exchange without any fit; its links; whether flows were used where the fold is not exact."""
     topology, exchange = exchange_of(row)
     layout = topology.layout(row.workers, 1)
-    both_ways = all(
+    both_ways = isinstance(topology, Gloo) or all(
         set(item.src.tolist()) == set(item.dst.tolist())
         for phase in topology.rounds(exchange, layout)
         for item in phase

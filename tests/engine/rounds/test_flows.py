@@ -483,7 +483,7 @@ def test_buckets_before_links_of_two_bandwidths_are_not_folded():
     capacity = wiring.capacity.copy()
     capacity[wiring.names.index("node 1 NIC in")] = B / 2
     slower = replace(wiring, capacity=capacity)
-    assert why_not(message(0, 1, S), slower) == "links with token buckets differ in bandwidth"
+    assert why_not(message(0, 1, S), slower) == "the links of a message differ in bandwidth or token bucket"
     assert why_not(message(0, 2, S), slower) == ""
 
 

@@ -76,8 +76,8 @@ def test_pages_hold_all_that_there_is():
 
 
 def test_columns_of_a_sweep_are_those_described():
-    table = sweep({"base": "ring_check", "vary": {"cluster.nodes": [2]}}, workers=1)
+    table = sweep({"base": "ring_check", "vary": {"scheduler.streams": [1, 2]}}, workers=1)
     said = results().partition("## Columns of a sweep")[2]
-    columns = set(table.columns) - {"cluster.nodes", "error"}
+    columns = set(table.columns) - {"scheduler.streams", "error"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)

@@ -98,12 +98,34 @@ def test_the_fold_is_exact_over_buckets_that_are_alike(kind):
     assert why_not(rounds_of(kind, "all_reduce", 1e6, wiring.layout), wiring) == ""
 
 
-def test_the_shape_of_a_bucket_matters_where_links_differ():
+def test_the_shape_of_a_bucket_matters_where_the_links_of_a_message_differ():
     wiring = SingleSwitch(bandwidth=B, burst=BURST, intra_node={"bandwidth": 10 * B}).wire(Layout(2, 2))
     assert wiring.burst is not None
     assert set(wiring.burst[: wiring.offset]) == {BURST}
     assert not wiring.burst[wiring.offset :].any()
-    assert "differ" in why_not(rounds_of("ring", "all_reduce", 1e6, wiring.layout), wiring)
+    rounds = rounds_of("ring", "all_reduce", 1e6, wiring.layout)
+    assert why_not(rounds, wiring) == ""
+    wiring.capacity[0] *= 0.5
+    assert "differ" in why_not(rounds, wiring)
+
+
+@given(
+    pair=st.sampled_from([("ring", "all_reduce"), ("ring", "all_gather"), ("tree", "all_reduce")]),
+    shape=st.tuples(st.integers(2, 4), st.integers(2, 3)),
+    nbytes=st.floats(1, 1e7),
+    burst=st.floats(1, 1e6),
+    inside=st.tuples(st.floats(0.03, 30), st.floats(0, 1e-2)),
+)
+def test_the_fold_equals_flows_over_links_of_two_kinds(pair, shape, nbytes, burst, inside):
+    """Buckets between the nodes and none inside them."""
+    intra = {"bandwidth": inside[0] * B, "latency": inside[1]}
+    wiring = SingleSwitch(bandwidth=B, latency=ALPHA, burst=burst, intra_node=intra).wire(Layout(*shape))
+    rounds = rounds_of(*pair, nbytes, wiring.layout)
+    assert why_not(rounds, wiring) == ""
+    ready = np.zeros(wiring.layout.workers)
+    rounding = np.finfo(float).eps * nbytes / B
+    law = fold(rounds, wiring, ready)
+    np.testing.assert_allclose(follow_flows(rounds, wiring, ready), law, rtol=1e-9, atol=rounding)
 
 
 def test_the_bucket_that_one_exchange_leaves_is_what_the_next_one_finds():

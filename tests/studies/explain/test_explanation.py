@@ -72,6 +72,12 @@ MANY = {
     "decoupled, slowed": {"scheduler": "decoupled", "runtime": {"compute_slowdown": 0.3}},
     "data": {"workload": {"input_time": 5e-3}},
     "data, gated": {"workload": {"input_time": 5e-3}, "scheduler": "priority"},
+    "streams": {"scheduler": {"kind": "wfbp", "streams": 3}, "network": {"collective_start_up": 1e-3}},
+    "streams, sparse": {"scheduler": {"kind": "wfbp", "streams": 2}, "sparsifier": TOPK, "runtime": SOFTWARE},
+    "streams, decoupled": {"scheduler": {"kind": "decoupled", "bucket_size": 1e6, "streams": 2}},
+    "streams, merged": {"scheduler": "asc_wfbp"},
+    "token buckets": {"network": {"burst": 1e5}, "sparsifier": TOPK, "runtime": SOFTWARE},
+    "token buckets, gated": {"network": {"burst": 1e5}, "scheduler": "priority", "sparsifier": TOPK},
     "servers": {"topology": SERVERS},
     "servers, sparse": {"topology": SERVERS, "sparsifier": TOPK, "runtime": {"message_overhead": 1e-5}},
     "servers, priority": {"topology": SERVERS, "scheduler": {"kind": "priority", "partition": 5e5, "credit": 1e6}},
@@ -126,7 +132,9 @@ def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
     found = exposure(spec, prediction.plan, prediction.iteration)
     waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.kernels
     exposed = prediction.document["breakdown_s"]["communication_exposed"]
-    if prediction.plan.concurrent:  # exchanges side by side: kernels of any of them count as inside
+    if (
+        prediction.plan.concurrent or prediction.plan.streams > 1
+    ):  # exchanges side by side: kernels of any of them count as inside
         assert waited == pytest.approx(exposed, rel=0.05, abs=1e-6)
     else:
         assert waited == pytest.approx(exposed, rel=1e-6, abs=1e-9)
@@ -241,6 +249,17 @@ def test_an_infinite_network_has_no_hops_and_no_uplinks():
     world = counterfactuals(prediction)[0]
     assert world["iteration_time_s"] == pytest.approx(prediction.plan.single_gpu_time, rel=1e-6)
     assert world["saving_s"] > 2e-3
+
+
+def test_several_streams_hide_start_ups_and_cost_sharing():
+    """What one after the other is start-up is hidden; what is beside the links counts as transfer, as in a price."""
+    tiny = [{"name": f"tensor {i}", "numel": 4, "backward": 1e-6} for i in range(2)]
+    parts = {"layers": tiny, "gpu": IDEAL, "network": {"latency": 1e-2, "collective_start_up": 1e-3}}
+    for streams, start_up in ((1, 12), (2, 6)):
+        made = terms(scenario(scheduler={"kind": "sequential", "bucket_size": 1, "streams": streams}, **parts))
+        whole = math.fsum(made[name] for name in ("queueing", "start_up", "transfer", "software"))
+        assert whole == pytest.approx(start_up * 1e-2 + start_up / 6 * 1e-3, rel=1e-3)
+        assert made["software"] == pytest.approx(0, abs=1e-9)
 
 
 def test_a_world_that_does_not_fit_the_scenario_is_left_out():

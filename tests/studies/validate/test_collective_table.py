@@ -43,7 +43,7 @@ def test_closed_forms(name):
 
 
 def assert_closed_form(name, p):
-    both_ways = "ring" in name or "doubling" in name or name == "gloo_all_reduce"
+    both_ways = "ring" in name or "doubling" in name or "gloo_all" in name
     wire, steps = S / goodput(RATE, MTU, both_ways), np.log2(p)
     expected = {
         "ring_all_reduce": 2 * (p - 1) * (ALPHA + wire / p),
@@ -53,11 +53,12 @@ def assert_closed_form(name, p):
         "ring_all_gather": (p - 1) * (ALPHA + wire),
         "tree_broadcast": steps * (ALPHA + wire),
         "broadcast_at_once": steps * ALPHA + steps * (steps + 1) / 2 * wire,
-    }[name.replace("gloo_all", "ring_all").replace("gloo_broadcast", "broadcast_at_once")]
+        "gloo_all_gather": (p - 1) * wire + (p + 1) * ALPHA + (wire / 2 if p == 2 else wire * 2**17 / S),
+    }[name.replace("gloo_all_reduce", "ring_all_reduce").replace("gloo_broadcast", "broadcast_at_once")]
     prices, _, flowed = predict(row(name, p))
     assert prices.seconds[0] == pytest.approx(expected, rel=1e-9)
     bucket = predict(row(name, p, burst_bytes=10_000))[0].seconds[0]
-    saved = 8e-4 * {"tree_all_reduce": 2, "parameter_server": 2}.get(name, 1)
+    saved = 8e-4 * {"tree_all_reduce": 2, "parameter_server": 2, "gloo_all_gather": 2}.get(name, 1)
     assert 0 < expected - bucket <= saved * steps + 2 * p * ALPHA
     assert flowed == (
         name in ("broadcast_at_once", "gloo_broadcast") and p > 2
