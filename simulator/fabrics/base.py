@@ -38,7 +38,7 @@ class Fabric(Component, family="fabric"):
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
 
     A collective also takes time that no link explains, whatever the number of workers. It is not counted for exchanges
-    that share links with others:
+    that share links with other jobs:
 
     - `collective_start_up`: seconds of every collective, once.
     - `copy_bandwidth`: at which the payload passes through the GPU's own memory.
