@@ -156,7 +156,10 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
         reason = "one exchange at a time, and no message waits for another worker's on a link"
     names = sorted({label for _, label in prices.algorithms})
     reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
-    if scenario.cluster.network.protocols and any(primitive in _PRIMITIVES for primitive, _ in prices.algorithms):
+    by_payload = any(
+        primitive in _PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms
+    )
+    if scenario.cluster.network.protocols and by_payload:
         reason += ", protocol by payload: " + ", ".join(
             f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
         )

@@ -15,16 +15,17 @@ from simulator.prediction.evidence import DEVIATION, NORMAL_95, ModelError
 _HEAD = """# Written by `sparsim validate --model-error`, checked by a test. Mean absolute relative error of whole
 # iterations beyond the stated errors of curves, laws and terms: from all set-ups, and from all but one.
 """
-ONE_DEVIATION = 0.6827
-"""Share of a normal distribution within one standard deviation."""
+INSIDE = 0.90
+"""Share of measured iterations that the intervals are to hold."""
 
 
 def fit_model_error(rows: Sequence[Mapping[str, Any]]) -> ModelError:
-    """The error that puts 68.27 % of measured iterations within one standard deviation of their prediction.
+    """The error that puts 90 % of measured iterations into their 90 % intervals.
 
     `rows`: rows of `validate` that no constant was fitted to, with `stated_interval`, the interval from stated errors
-    alone, from two set-ups (`group`) or more. All set-ups have the same weight, however many rows they have. A 90 %
-    quantile is not used because a few outliers would determine it.
+    alone, from two set-ups (`group`) or more. All set-ups have the same weight, however many rows they have. Errors
+    have more outliers than a normal distribution, so that an error from the middle of the rows would make the intervals
+    too narrow.
     """
     needed: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -46,17 +47,17 @@ def model_error_yaml(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _needed(row: Mapping[str, Any]) -> float:
-    """The error at which the measured value is one standard deviation off; 0 where the stated errors are enough."""
+    """The error at which the measured value is at the end of the interval; 0 where the stated errors are enough."""
     predicted, (low, high) = float(row["predicted"]), row["stated_interval"]
     off = float(row["measured"]) - predicted
-    stated = (high - predicted if off > 0 else predicted - low) / NORMAL_95
-    return math.sqrt(max(0.0, off**2 - stated**2)) / (DEVIATION * predicted)
+    stated = high - predicted if off > 0 else predicted - low
+    return math.sqrt(max(0.0, off**2 - stated**2)) / (NORMAL_95 * DEVIATION * predicted)
 
 
 def _scale(needed: Mapping[str, Sequence[float]]) -> float:
-    """Smallest error that is enough for ONE_DEVIATION of the rows; the rows of a set-up share one weight."""
+    """Smallest error that is enough for INSIDE of the rows; the rows of a set-up share one weight."""
     values = np.array([value for each in needed.values() for value in each])
     weights = np.array([1 / (len(each) * len(needed)) for each in needed.values() for _ in each])
     order = np.argsort(values, kind="stable")
-    enough = np.cumsum(weights[order]) >= ONE_DEVIATION - 1e-12
+    enough = np.cumsum(weights[order]) >= INSIDE - 1e-12
     return float(values[order][np.argmax(enough)])
