@@ -10,7 +10,7 @@ from importlib.metadata import version
 from simulator.calibration.fits.accuracy import Errors
 from simulator.calibration.fits.families import piecewise_points
 from simulator.calibration.kernels import KernelFit
-from simulator.calibration.network import NetworkFit
+from simulator.calibration.network_fit import NetworkFit
 from simulator.calibration.yaml_text import (
     bytes_text,
     flow_text,

@@ -90,13 +90,15 @@ def _with_terms_of_nccl(fabric: Fabric, **terms: Any) -> Fabric:
 def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") -> NcclLaw:
     """Fit what NCCL's collectives show of a network, for any mixture of sizes, worker counts and nodes.
 
-    First the rate of the NICs, from the largest payloads between nodes; then the time of one step of a ring beyond its
-    bytes at that rate, by the bytes of the step, since transports treat messages of each size in their own way; then
-    the start-up of a hop for each protocol and the efficiency of the other algorithms, with NCCL's constants as priors.
+    First the rates of the links inside nodes, from series of one node, and of the NICs, from the largest payloads; then
+    the time of one step of a ring beyond its bytes at that rate, by the bytes of the step, since transports treat
+    messages of each size in their own way; then the start-up of a hop for each protocol and the efficiency of the other
+    algorithms, with NCCL's constants as priors.
     """
     base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
     across = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
-    fabric = _with_rate(across, base, device)
+    inside = {key: item for key, item in series.items() if key not in across}
+    fabric = _with_rate(across, _with_rate(inside, base, device), device)
     fabric = _with_steps(across, fabric, device)
     return NcclLaw(_with_hops(series, fabric, device), device)
 

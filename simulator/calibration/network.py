@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import Key, Measured
-from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_dict
 from simulator.calibration.fits.families import transfer_families
-from simulator.calibration.fits.selection import CurveFit, Repeats, fit_curve
+from simulator.calibration.fits.selection import Repeats, fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
 from simulator.calibration.nccl_law import (
     NcclLaw,
@@ -23,146 +19,18 @@ from simulator.calibration.nccl_law import (
     summed_in_switch,
     with_sums_in_switch,
 )
-from simulator.calibration.terms import CALL_TERMS, FREE, term_of
+from simulator.calibration.network_fit import LARGE, Fit, LawFit, NetworkFit
+from simulator.calibration.terms import CALL_TERMS, FREE
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 
-LARGE = float(2**20)
 _LEAST_SIZES = 3
 _UPPER = 0.75
 NCCL = "nccl"
 _ORDER = (NCCL, "ring")
-POOR = 0.2
-"""Mean relative error on its own measurements above which a law is warned about."""
 USELESS = 1.0
 """The same error above which no config is written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """One law fitted to all series of an algorithm, and its errors on measurements left out of the fit.
-
-    `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
-    `nodes_left_out`: the same for numbers of nodes; `beyond`: errors in the upper quarter of the sizes (log axis) of
-    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors at
-    every second size of the law fitted to the others.
-    """
-
-    law: LinkLaw | NcclLaw
-    free: tuple[str, ...]
-    left_out: Mapping[int, Floats]
-    nodes_left_out: Mapping[int, Floats]
-    beyond: Floats
-    fitted: Floats
-    between: Floats | None = None
-
-    @property
-    def worker_errors(self) -> Floats:
-        """Errors at all worker counts, each left out in turn."""
-        return np.concatenate([np.zeros(0), *self.left_out.values()])
-
-    @property
-    def held(self) -> Floats:
-        """Errors at numbers of nodes or workers left out, or where there are none, at sizes left out.
-
-        These are every second size for NCCL, whose steps change with the size, and sizes beyond those fitted otherwise.
-        """
-        if self.nodes_left_out:
-            return np.concatenate(list(self.nodes_left_out.values()))
-        if self.left_out:
-            return self.worker_errors
-        return self.between if self.between is not None else self.beyond
-
-
-@dataclass(frozen=True, slots=True)
-class LawFit:
-    """The link law of one algorithm: `links` has terms of the links only, `beside` also the cost of a call.
-
-    One worker count cannot separate these, so `beside` needs several; it is chosen where it has the smaller error at
-    worker counts left out.
-    """
-
-    algorithm: str
-    series: Mapping[Key, Repeats]
-    links: Fit
-    beside: Fit | None
-
-    @property
-    def chosen(self) -> Fit:
-        """The law that goes into the config."""
-        if self.beside is None or not (self.beside.left_out and self.links.left_out):
-            return self.links
-        closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
-        return self.beside if closer else self.links
-
-    def with_fabric(self, fabric: Fabric) -> LawFit:
-        """The same with further terms in the fabric of the chosen law."""
-        chosen = replace(self.chosen, law=replace(self.chosen.law, fabric=fabric))
-        return replace(self, links=chosen) if self.chosen is self.links else replace(self, beside=chosen)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkFit:
-    """The result of `calibrate network`: curves by key, and a law per algorithm, of which the config gets the first."""
-
-    base: Fabric
-    measured: Measured
-    curves: Mapping[Key, CurveFit]
-    laws: tuple[LawFit, ...]
-
-    @property
-    def fabric(self) -> Fabric:
-        """The base fabric with the fitted terms."""
-        return self.laws[0].chosen.law.fabric
-
-    @property
-    def law_mape(self) -> float | None:
-        """Held-out error of the law in the config."""
-        errors = Errors.of(self.laws[0].chosen.held)
-        return errors.mape if errors else None
-
-    @property
-    def lines(self) -> list[FittedLine]:
-        """A line of the figure for each curve."""
-        return [
-            FittedLine(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
-            for key, fit in self.curves.items()
-        ]
-
-    @property
-    def warnings(self) -> list[str]:
-        """Laws that do not describe the measurements they were fitted to, in words."""
-        made = []
-        for law in self.laws:
-            error = float(np.abs(law.chosen.fitted).mean())
-            if error > POOR:
-                made.append(
-                    f"the law of {law.algorithm} misses its own measurements by {100 * error:.0f} % on average: for "
-                    "other sizes and numbers of workers it is a guess; give the links of the machine with --fabric, "
-                    "or fit fewer series together (--where)"
-                )
-        return made
-
-    def as_dict(self) -> dict[str, Any]:
-        """The result document: laws, curves, pooled errors, and what could not be read."""
-        held = np.concatenate([fit.held_errors for fit in self.curves.values()])
-        sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
-        return {
-            "laws": [_law_as_dict(law) for law in self.laws],
-            "curves": [_curve_as_dict(key, fit) for key, fit in self.curves.items()],
-            "interpolation": errors_as_dict(held),
-            "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
-            "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
-            "worker_extrapolation": errors_as_dict(np.concatenate([law.chosen.worker_errors for law in self.laws])),
-            "node_extrapolation": errors_as_dict(
-                np.concatenate([np.zeros(0), *(e for law in self.laws for e in law.chosen.nodes_left_out.values())])
-            ),
-            "warnings": self.warnings,
-            "problems": [str(problem) for problem in self.measured.problems],
-            "notes": self.measured.notes,
-            "digests": self.measured.digests,
-        }
 
 
 def calibrate_network(
@@ -195,36 +63,45 @@ def calibrate_network(
         chosen = NCCL if across and not free else "ring"
         name = (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
         groups.setdefault(name, {})[key] = item
-    laws = []
-    in_switch: dict[Key, Repeats] = {}
-    free_given, device, free = bool(free), " ".join(measured.devices), tuple(free) or FREE[:2]
+    laws, device = [], " ".join(measured.devices)
     for name, members in sorted(groups.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else 9):
-        used = members if name == NCCL else _select_large_sizes(_prefer_forced(members), law_from)
-        if used and name == NCCL:
-            _check_feasible(used, NcclLaw(base, device))
+        if name == NCCL:
+            _check_feasible(members, NcclLaw(base, device))
             described = describe_library(base, measured.settings, hardware)
-            laws.append(LawFit(name, used, _fit_nccl(used, described, device), None))
-        elif used:
-            if name == "ring" and not (algorithms or free_given):
-                in_switch = summed_in_switch(used, base, device)
-                used = {key: item for key, item in used.items() if key not in in_switch} or used
-            _check_feasible(used, LinkLaw(base, name))
-            several = len({key.workers for key in used}) > 1
-            beside = _fit(used, base, name, tuple(dict.fromkeys((*free, *CALL_TERMS)))) if several else None
-            terms, start = free, base
-            if not (several or free_given) and all(key.topology == NCCL for key in used):
-                # One worker count does not separate steps from calls; NCCL's constant for a step inside a node does.
-                terms = ("bandwidth", "collective_start_up")
-                start = base.model_copy(update={"latency": base.latency or step_inside()})
-            laws.append(LawFit(name, used, _fit(used, start, name, tuple(terms)), beside))
+            laws.append(LawFit(name, members, _fit_nccl(members, described, device), None))
+        elif used := _select_large_sizes(_prefer_forced(members), law_from):
+            guided = name == "ring" and not (algorithms or free)
+            laws.append(_fit_inside(used, base, device) if guided else _fit_links(used, base, name, free))
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
-    if in_switch and laws[0].algorithm == "ring":
-        laws[0] = laws[0].with_fabric(with_sums_in_switch(in_switch, laws[0].chosen.law.fabric, device))
     made = NetworkFit(base, measured, curves, tuple(laws))
     _refuse_poor(made)
     return made
+
+
+def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Sequence[str]) -> LawFit:
+    """The link law of an algorithm; with other costs of a call, too, where several worker counts can show them."""
+    _check_feasible(series, LinkLaw(base, name))
+    terms = tuple(free) or FREE[:2]
+    several = len({key.workers for key in series}) > 1
+    beside = _fit(series, base, name, tuple(dict.fromkeys((*terms, *CALL_TERMS)))) if several else None
+    return LawFit(name, series, _fit(series, base, name, terms), beside)
+
+
+def _fit_inside(series: Mapping[Key, Repeats], base: Fabric, device: str) -> LawFit:
+    """The link law of NCCL's rings inside a node, and the share of the rate that sums in the switch reach."""
+    in_switch = summed_in_switch(series, base, device)
+    rings = {key: item for key, item in series.items() if key not in in_switch} or dict(series)
+    if len({key.workers for key in rings}) > 1 or any(key.topology != NCCL for key in rings):
+        made = _fit_links(rings, base, "ring", ())
+    else:
+        # One worker count does not separate steps from calls; NCCL's constant for a step inside a node does.
+        start = base.model_copy(update={"latency": base.latency or step_inside()})
+        made = _fit_links(rings, start, "ring", ("bandwidth", "collective_start_up"))
+    if not in_switch:
+        return made
+    return made.with_fabric(with_sums_in_switch(in_switch, made.chosen.law.fabric, device))
 
 
 def _refuse_poor(fit: NetworkFit) -> None:
@@ -317,41 +194,3 @@ def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[
         if large.sum() >= _LEAST_SIZES:
             made[key] = Repeats(item.sizes[large], item.seconds[large], item.spread)
     return made
-
-
-def _law_as_dict(law: LawFit) -> dict[str, Any]:
-    return {
-        "algorithm": law.algorithm,
-        "series": [key.text for key in law.series],
-        "chosen": "links" if law.chosen is law.links else "beside",
-        "links": _fit_as_dict(law.links),
-        "beside": _fit_as_dict(law.beside) if law.beside else None,
-    }
-
-
-def _fit_as_dict(fit: Fit) -> dict[str, Any]:
-    terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
-    return {
-        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
-        "unseen": list(fit.law.unseen),
-        "fitted": errors_as_dict(fit.fitted),
-        "size_interpolation": errors_as_dict(fit.between) if fit.between is not None else None,
-        "size_extrapolation": errors_as_dict(fit.beyond),
-        "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.left_out.items()},
-        "node_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.nodes_left_out.items()},
-        "nccl": fit.law.fabric.nccl.model_dump(exclude_defaults=True),
-    }
-
-
-def _curve_as_dict(key: Key, fit: CurveFit) -> dict[str, Any]:
-    sizes = fit.measured.sizes
-    return {
-        "id": key.text,
-        "sizes": len(sizes),
-        "range": [float(sizes[0]), float(sizes[-1])],
-        "family": fit.chosen.family,
-        "interpolation": errors_as_dict(fit.held_errors),
-        "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
-        "fitted": fit.fitted.as_dict() if fit.fitted else None,
-        "repeat_spread": fit.measured.spread,
-    }

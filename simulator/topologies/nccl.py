@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from simulator.component import expected
 from simulator.errors import suggest_nearest
@@ -20,10 +20,10 @@ from simulator.topologies.nccl_tuner import TunerRow, rows_of
 from simulator.topologies.nccl_tuning import Knowledge, NcclTuning
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree
-from simulator.units import Bytes
+from simulator.units import Bytes, show_time
 
 
-def _names_of(known: tuple[str, ...], text: str | None) -> str | None:
+def _check_names(known: tuple[str, ...], text: str | None) -> str | None:
     """A list as NCCL takes it, such as `ring,tree` or `^LL128`, checked."""
     if text is not None:
         for name in text.removeprefix("^").split(","):
@@ -64,15 +64,10 @@ class Nccl(Topology, kind="nccl"):
     protocol: str | None = None
     max_channels: int | None = Field(default=None, ge=1, le=64)
 
-    @field_validator("algorithm")
+    @field_validator("algorithm", "protocol")
     @classmethod
-    def _known_algorithm(cls, value: str | None) -> str | None:
-        return _names_of(ALGORITHMS, value)
-
-    @field_validator("protocol")
-    @classmethod
-    def _known_protocol(cls, value: str | None) -> str | None:
-        return _names_of(PROTOCOLS, value)
+    def _known_names(cls, value: str | None, info: ValidationInfo) -> str | None:
+        return _check_names(ALGORITHMS if info.field_name == "algorithm" else PROTOCOLS, value)
 
     @field_validator("tuning", mode="before")
     @classmethod
@@ -93,16 +88,14 @@ class Nccl(Topology, kind="nccl"):
         for number in np.unique(chosen).tolist():
             mask = chosen == number
             algorithm, protocol = divmod(number, len(PROTOCOLS))
-            label = f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}"
-            why = self._reason(expected_time[..., mask], number, bool(by_row[mask].any()))
             made.append(
                 Choice(
                     Channels(ALGORITHMS[algorithm], machine),
                     mask,
-                    label,
+                    _label(number),
                     times.efficiency(algorithm, protocol, nbytes),
                     times.start_up(algorithm, protocol, nbytes),
-                    why,
+                    self._reason(expected_time[..., mask], number, bool(by_row[mask].any())),
                 )
             )
         return made
@@ -132,16 +125,15 @@ class Nccl(Topology, kind="nccl"):
         """Why a pair was chosen, with NCCL's estimates for the largest payload that it carries."""
         if by_row:
             return "a row of the tuner asks for it"
-        last = time.reshape(-1, time.shape[-1])[:, -1]
-        others = np.argsort(np.where(np.arange(len(last)) == number, np.inf, last))
-        if self.algorithm or self.protocol:
-            asked = [f"algorithm: {self.algorithm}" if self.algorithm else "", f"protocol: {self.protocol}"]
-            return f"asked for by {' and '.join(text for text in asked if text and 'None' not in text)}"
-        second = divmod(int(others[0]), len(PROTOCOLS))
-        own = f"NCCL's model expects {last[number] * 1e6:.4g} us of it"
-        if not np.isfinite(last[others[0]]):
-            return own
-        return f"{own}, and {last[others[0]] * 1e6:.4g} us of {ALGORITHMS[second[0]]} {PROTOCOLS[second[1]]}"
+        if asked := [f"{key}: {text}" for key in ("algorithm", "protocol") if (text := getattr(self, key))]:
+            return f"asked for by {' and '.join(asked)}"
+        last = time.reshape(-1, time.shape[-1])[:, -1].copy()
+        own, last[number] = last[number], np.inf
+        next_best = int(last.argmin())
+        reason = f"NCCL's model expects {show_time(own)} of it"
+        if np.isfinite(last[next_best]):
+            reason += f", and {show_time(last[next_best])} of {_label(next_best)}"
+        return reason
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """The rounds of the algorithm that carries the largest payload."""
@@ -165,6 +157,12 @@ class Nccl(Topology, kind="nccl"):
         carrier = next(choice.topology for choice in chosen if choice.mask.all())
         rounds: Rounds = getattr(carrier, primitive)(nbytes, layout)
         return rounds
+
+
+def _label(number: int) -> str:
+    """Algorithm and protocol of a pair."""
+    algorithm, protocol = divmod(number, len(PROTOCOLS))
+    return f"{ALGORITHMS[algorithm]} {PROTOCOLS[protocol]}"
 
 
 def _allowed(known: tuple[str, ...], text: str | None) -> np.ndarray:

@@ -9,7 +9,8 @@ from click.testing import CliRunner
 from simulator.calibration.collectives import Key, Measured, Reading, Sample, read_collectives
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.nccl_law import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
-from simulator.calibration.network import POOR, calibrate_network
+from simulator.calibration.network import calibrate_network
+from simulator.calibration.network_fit import POOR
 from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError

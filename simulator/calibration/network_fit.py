@@ -1,0 +1,187 @@
+"""The result of `calibrate network`: laws with their errors, curves, and the document that states them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from simulator.calibration.collectives import Key, Measured
+from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_dict
+from simulator.calibration.fits.selection import CurveFit, Repeats
+from simulator.calibration.link_law import LinkLaw
+from simulator.calibration.nccl_law import NcclLaw
+from simulator.calibration.terms import term_of
+from simulator.fabrics.base import Fabric
+from simulator.models.curves import Floats
+
+LARGE = float(2**20)
+POOR = 0.2
+"""Mean relative error on its own measurements above which a law is warned about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """One law fitted to all series of an algorithm, and its errors on measurements left out of the fit.
+
+    `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
+    `nodes_left_out`: the same for numbers of nodes; `beyond`: errors in the upper quarter of the sizes (log axis) of
+    the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors at
+    every second size of the law fitted to the others.
+    """
+
+    law: LinkLaw | NcclLaw
+    free: tuple[str, ...]
+    left_out: Mapping[int, Floats]
+    nodes_left_out: Mapping[int, Floats]
+    beyond: Floats
+    fitted: Floats
+    between: Floats | None = None
+
+    @property
+    def worker_errors(self) -> Floats:
+        """Errors at all worker counts, each left out in turn."""
+        return np.concatenate([np.zeros(0), *self.left_out.values()])
+
+    @property
+    def held(self) -> Floats:
+        """Errors at numbers of nodes or workers left out, or where there are none, at sizes left out.
+
+        These are every second size for NCCL, whose steps change with the size, and sizes beyond those fitted otherwise.
+        """
+        if self.nodes_left_out:
+            return np.concatenate(list(self.nodes_left_out.values()))
+        if self.left_out:
+            return self.worker_errors
+        return self.between if self.between is not None else self.beyond
+
+
+@dataclass(frozen=True, slots=True)
+class LawFit:
+    """The link law of one algorithm: `links` has terms of the links only, `beside` also the cost of a call.
+
+    One worker count cannot separate these, so `beside` needs several; it is chosen where it has the smaller error at
+    worker counts left out.
+    """
+
+    algorithm: str
+    series: Mapping[Key, Repeats]
+    links: Fit
+    beside: Fit | None
+
+    @property
+    def chosen(self) -> Fit:
+        """The law that goes into the config."""
+        if self.beside is None or not (self.beside.left_out and self.links.left_out):
+            return self.links
+        closer = np.abs(self.beside.worker_errors).mean() < np.abs(self.links.worker_errors).mean()
+        return self.beside if closer else self.links
+
+    def with_fabric(self, fabric: Fabric) -> LawFit:
+        """The same with further terms in the fabric of the chosen law."""
+        chosen = replace(self.chosen, law=replace(self.chosen.law, fabric=fabric))
+        return replace(self, links=chosen) if self.chosen is self.links else replace(self, beside=chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFit:
+    """The result of `calibrate network`: curves by key, and a law per algorithm, of which the config gets the first."""
+
+    base: Fabric
+    measured: Measured
+    curves: Mapping[Key, CurveFit]
+    laws: tuple[LawFit, ...]
+
+    @property
+    def fabric(self) -> Fabric:
+        """The base fabric with the fitted terms."""
+        return self.laws[0].chosen.law.fabric
+
+    @property
+    def law_mape(self) -> float | None:
+        """Held-out error of the law in the config."""
+        errors = Errors.of(self.laws[0].chosen.held)
+        return errors.mape if errors else None
+
+    @property
+    def lines(self) -> list[FittedLine]:
+        """A line of the figure for each curve."""
+        return [
+            FittedLine(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
+            for key, fit in self.curves.items()
+        ]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Laws that do not describe the measurements they were fitted to, in words."""
+        made = []
+        for law in self.laws:
+            error = float(np.abs(law.chosen.fitted).mean())
+            if error > POOR:
+                made.append(
+                    f"the law of {law.algorithm} misses its own measurements by {100 * error:.0f} % on average: for "
+                    "other sizes and numbers of workers it is a guess; give the links of the machine with --fabric, "
+                    "or fit fewer series together (--where)"
+                )
+        return made
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result document: laws, curves, pooled errors, and what could not be read."""
+        held = np.concatenate([fit.held_errors for fit in self.curves.values()])
+        sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
+        return {
+            "laws": [_law_as_dict(law) for law in self.laws],
+            "curves": [_curve_as_dict(key, fit) for key, fit in self.curves.items()],
+            "interpolation": errors_as_dict(held),
+            "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
+            "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
+            "worker_extrapolation": errors_as_dict(np.concatenate([law.chosen.worker_errors for law in self.laws])),
+            "node_extrapolation": errors_as_dict(
+                np.concatenate([np.zeros(0), *(e for law in self.laws for e in law.chosen.nodes_left_out.values())])
+            ),
+            "warnings": self.warnings,
+            "problems": [str(problem) for problem in self.measured.problems],
+            "notes": self.measured.notes,
+            "digests": self.measured.digests,
+        }
+
+
+def _law_as_dict(law: LawFit) -> dict[str, Any]:
+    return {
+        "algorithm": law.algorithm,
+        "series": [key.text for key in law.series],
+        "chosen": "links" if law.chosen is law.links else "beside",
+        "links": _fit_as_dict(law.links),
+        "beside": _fit_as_dict(law.beside) if law.beside else None,
+    }
+
+
+def _fit_as_dict(fit: Fit) -> dict[str, Any]:
+    terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
+    return {
+        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
+        "unseen": list(fit.law.unseen),
+        "fitted": errors_as_dict(fit.fitted),
+        "size_interpolation": errors_as_dict(fit.between) if fit.between is not None else None,
+        "size_extrapolation": errors_as_dict(fit.beyond),
+        "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.left_out.items()},
+        "node_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.nodes_left_out.items()},
+        "nccl": fit.law.fabric.nccl.model_dump(exclude_defaults=True),
+    }
+
+
+def _curve_as_dict(key: Key, fit: CurveFit) -> dict[str, Any]:
+    sizes = fit.measured.sizes
+    return {
+        "id": key.text,
+        "sizes": len(sizes),
+        "range": [float(sizes[0]), float(sizes[-1])],
+        "family": fit.chosen.family,
+        "interpolation": errors_as_dict(fit.held_errors),
+        "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
+        "fitted": fit.fitted.as_dict() if fit.fitted else None,
+        "repeat_spread": fit.measured.spread,
+    }
