@@ -83,6 +83,14 @@ def test_the_slower_part_of_the_way_is_fitted():
     assert law.fabric.intra_node.bandwidth == pytest.approx(5e9, rel=0.05)
 
 
+def test_series_of_one_node_show_the_links_inside_it():
+    """A mixture: the ports of the GPUs from one node, the NICs from two."""
+    start = network(intra_node={"bandwidth": 100e9, "latency": 3e-6})
+    law = fit_nccl_law(series(1, ("all_gather",)) | series(2), start, DEVICE)
+    assert law.fabric.intra_node.bandwidth == pytest.approx(235e9, rel=0.05)
+    assert law.fabric.bandwidth == pytest.approx(18e9, rel=0.05)
+
+
 def test_sums_in_the_switch_are_told_from_rings():
     switch = build(Fabric, {"kind": "nvswitch", "bandwidth": 370e9})
     item = Repeats(SIZES, SIZES / 1e11, None)
