@@ -129,15 +129,16 @@ class Fabric(Component, family="fabric"):
     def machine(self, layout: Layout, device: str = "") -> Machine:
         """The hardware as a collective library sees it, on nodes with GPUs of this name."""
         inside = self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
+        seen = inside.seen_by_library(layout.gpus_per_node)
         return Machine(
-            generation=generation_of(device),
+            generation=generation_of(device, seen["port"] if seen["switched"] else 0.0),
             nics=min(self.nics_per_node, layout.gpus_per_node),
             nic=self.carried(layout.nodes),
             reported=self.nccl.reported_bandwidth or self.bandwidth,
             latency=self.latency,
             terms=self.nccl,
             start_up_measured=self.collective_start_up > 0,
-            **inside.seen_by_library(layout.gpus_per_node),
+            **seen,
         )
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:

@@ -10,7 +10,7 @@ from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.intra_node import IntraNode
 from simulator.models.exchange import Layout, Placement
-from simulator.models.machine import Machine
+from simulator.models.machine import Machine, generation_of
 from simulator.models.wiring import Links
 
 
@@ -48,4 +48,5 @@ class NvSwitch(OneNode, kind="nvswitch"):
 
     def machine(self, layout: Layout, device: str = "") -> Machine:
         """The switch as a collective library sees it: NVLink at a GPU's full rate between any pair."""
-        return replace(super().machine(layout, device), inside="nvlink", switched=True)
+        generation = generation_of(device, self.bandwidth)
+        return replace(super().machine(layout, device), generation=generation, inside="nvlink", switched=True)

@@ -25,14 +25,23 @@ _GENERATIONS: tuple[tuple[Generation, tuple[str, ...]], ...] = (
     ("blackwell", ("B100", "B200", "B300", "GB200", "GB300", "RTX 50")),
     ("hopper", ("H100", "H200", "H800", "H20", "GH200")),
     ("ampere", ("A100", "A800", "A10", "A30", "A40", "A6000", "RTX 30", "RTX30", "RTX 40", "RTX40", "L4", "L40")),
+    ("volta", ("V100", "P100", "P102", "T4", "K80", "M40", "RTX 20", "RTX20", "GTX", "TITAN")),
 )
 """Part of a device's name by generation, as NCCL groups compute capabilities: 10.0, 9.0 and 8.0 upwards; then volta."""
+_BY_LINKS: tuple[tuple[float, Generation], ...] = ((6e11, "blackwell"), (3.1e11, "hopper"), (1.6e11, "ampere"))
+"""Rates above which the NVLinks of one GPU are of a generation: 120, 240, 370 and 720 GB/s in NCCL's units."""
 
 
-def generation_of(device: str) -> Generation:
-    """The generation of a GPU by its name, as NCCL's tuning groups them; older and unknown ones are `volta`."""
+def generation_of(device: str, links: float = 0.0) -> Generation:
+    """The generation of a GPU by its name, as NCCL's tuning groups them; older ones are `volta`.
+
+    Where the name says nothing, the rate of its NVLinks does (`links`, bytes/s; 0 if there are none).
+    """
     name = device.upper().replace("_", " ")
-    return next((made for made, parts in _GENERATIONS if any(part in name for part in parts)), "volta")
+    for made, parts in _GENERATIONS:
+        if any(part in name for part in parts):
+            return made
+    return next((made for least, made in _BY_LINKS if links > least), "volta")
 
 
 class LibraryTerms(Spec):

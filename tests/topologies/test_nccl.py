@@ -221,6 +221,18 @@ def test_the_choice_and_its_reason_stand_with_the_price():
 )  # fmt: skip
 def test_generations_as_nccl_groups_them(device, generation):
     assert generation_of(device) == generation
+    assert generation_of(device, 37e10) == (generation if device else "hopper")
+
+
+@pytest.mark.parametrize(
+    ("links", "generation"),
+    [(720e9, "blackwell"), (370e9, "hopper"), (240e9, "ampere"), (130e9, "volta"), (0, "volta")],
+)
+def test_a_gpu_without_a_name_is_known_by_its_nvlinks(links, generation):
+    assert generation_of("ideal", links) == generation
+    if links:
+        assert fabric("nvswitch", links).machine(Layout(1, 8), "ideal").generation == generation
+        assert cluster(8, 24e9, links).machine(Layout(2, 8), "ideal").generation == generation
 
 
 # What was measured of NCCL on a network.
