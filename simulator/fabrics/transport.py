@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
@@ -9,6 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
+from simulator.models.curves import map_each
 from simulator.models.hardware import TransportKind
 from simulator.units import BytesPerSecond, Density
 
@@ -73,8 +75,9 @@ class Transport(Spec):
         """The share of the rate that is left when so many nodes exchange at the same time."""
         if not self.crowding:
             return 1.0
-        known, left = np.log(np.array(self.crowding)).T
-        return float(np.exp(np.interp(np.log(nodes), known, left)))
+        # Of the standard library, whose last digit does not depend on the processor.
+        known, left = map_each(math.log, np.array(self.crowding)).T
+        return math.exp(float(np.interp(math.log(nodes), known, left)))
 
 
 PRIORS: dict[str, Transport] = {

@@ -21,7 +21,7 @@ _MOST = 709.0
 """Just below the natural logarithm of the largest float."""
 
 
-def _each(function: Callable[[float], float], values: Floats) -> Floats:
+def map_each(function: Callable[[float], float], values: Floats) -> Floats:
     """A function of the C library on every value: numpy's own logarithms differ between its versions."""
     return np.array([function(value) for value in values.ravel().tolist()]).reshape(values.shape)
 
@@ -81,7 +81,7 @@ class NLogN(Evidence):
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
         n = np.asarray(sizes, dtype=float)
-        seconds: Floats = self.intercept + self.coefficient * n * _each(math.log2, np.maximum(n, 1.0))
+        seconds: Floats = self.intercept + self.coefficient * n * map_each(math.log2, np.maximum(n, 1.0))
         return seconds
 
 
@@ -117,17 +117,17 @@ class Piecewise(Evidence):
 
     @cached_property
     def _logs(self) -> tuple[Floats, Floats, Floats]:
-        x, y = (_each(math.log, np.array(axis, dtype=float)) for axis in zip(*self.points, strict=True))
+        x, y = (map_each(math.log, np.array(axis, dtype=float)) for axis in zip(*self.points, strict=True))
         return x, y, np.diff(y) / np.diff(x)
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape; 0 for size 0."""
         x, y, slopes = self._logs
         n = np.asarray(sizes, dtype=float)
-        logs = _each(math.log, np.maximum(n, 1e-300))
+        logs = map_each(math.log, np.maximum(n, 1e-300))
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
         made = y[segment] + slopes[segment] * (logs - x[segment])
-        return np.where(n > 0, _each(_power, made), 0.0)
+        return np.where(n > 0, map_each(_power, made), 0.0)
 
     def covers(self, sizes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each size lies between the first and the last point, same shape."""

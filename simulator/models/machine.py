@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from simulator.component import Spec, expected
-from simulator.models.curves import Floats
+from simulator.models.curves import Floats, map_each
 from simulator.models.wiring import Rings
 from simulator.units import BytesPerSecond, Density, PositiveBytes, Seconds
 
@@ -80,7 +81,7 @@ class LibraryTerms(Spec):
     def overhead_of_step(self, nbytes: Floats) -> Floats:
         """Seconds (b,) beyond the bytes of steps (b,), straight over the logarithm of the bytes, level outside."""
         sizes, seconds = np.array(self.step_overhead).T
-        made: Floats = np.interp(np.log(np.maximum(nbytes, 1.0)), np.log(sizes), seconds)
+        made: Floats = np.interp(map_each(math.log, np.maximum(nbytes, 1.0)), map_each(math.log, sizes), seconds)
         return made
 
 

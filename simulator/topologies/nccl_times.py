@@ -141,6 +141,7 @@ class NcclTimes:
         """
         depth = self.layout.gpus_per_node - 1 + self.layout.nodes.bit_length() - 1
         wanted = np.maximum(nbytes, 1.0) / (8 * depth * self.known.channels)
-        each = np.clip(2.0 ** np.floor(np.log2(wanted)), _LEAST_CHUNK, _MOST_CHUNK)
+        powers = np.ldexp(1.0, np.frexp(wanted)[1] - 1)  # the largest powers of two that are not above
+        each = np.clip(powers, _LEAST_CHUNK, _MOST_CHUNK)
         made: Floats = self.known.channels * each
         return made
