@@ -10,7 +10,8 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.machine import Machine
-from simulator.models.small_cache import cache_small_results
+from simulator.models.small_cache import MOST, LatestResults
+from simulator.models.wiring import Rings
 from simulator.topologies.base import Rounds
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, NVLS_TREE_EFFICIENCY
@@ -79,8 +80,8 @@ class Channels:
         """Sums go up and come down again over every step of all trees."""
         if layout.workers < 2:
             return []
-        edges = trees(self.machine, layout)
-        both = _merged([(edges.src, edges.dst, edges.share), (edges.dst, edges.src, edges.share)], layout.workers)
+        key = ("both", *_decisive(self.machine), layout)
+        both = _KNOWN.get(key, lambda: _both_ways(trees(self.machine, layout), layout))
         return [Round(both.src, both.dst, both.share * nbytes[:, None])]
 
     def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -106,12 +107,33 @@ class Channels:
         return [Round(edges.src, edges.dst, edges.share * nbytes[:, None])]
 
 
-@cache_small_results
+_KNOWN: LatestResults[Edges] = LatestResults(64, lambda edges: len(edges.src) <= MOST)
+"""Edges by what decides them, since a sweep asks for the same channels at many rates."""
+
+
 def rings(machine: Machine, layout: Layout) -> Edges:
     """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
 
     Inside a node it visits the GPUs in turn, or along the rings that direct links form.
     """
+    return _KNOWN.get(("rings", *_decisive(machine), layout), lambda: _find_rings(machine, layout))
+
+
+def trees(machine: Machine, layout: Layout) -> Edges:
+    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
+
+    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
+    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
+    """
+    return _KNOWN.get(("trees", *_decisive(machine), layout), lambda: _find_trees(machine, layout))
+
+
+def _decisive(machine: Machine) -> tuple[int, Rings, Rings]:
+    """What decides the way of channels."""
+    return machine.nics, machine.cycles, machine.chains
+
+
+def _find_rings(machine: Machine, layout: Layout) -> Edges:
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = []
     if nodes == 1:
@@ -137,13 +159,7 @@ def _visit(machine: Machine, g: int, nic: int) -> list[int]:
     return [gpu for gpu in between if gpu != last] + [last] if last != nic else between
 
 
-@cache_small_results
-def trees(machine: Machine, layout: Layout) -> Edges:
-    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
-
-    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
-    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
-    """
+def _find_trees(machine: Machine, layout: Layout) -> Edges:
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = [_across(machine, layout)] if nodes > 1 else []
     if g > 1:
@@ -162,7 +178,6 @@ def trees(machine: Machine, layout: Layout) -> Edges:
     return _merged(parts, layout.workers)
 
 
-@cache_small_results
 def _across(machine: Machine, layout: Layout) -> Edges:
     """From children to parents between nodes: half of each NIC's share in either tree."""
     g, parts = layout.gpus_per_node, []
@@ -172,6 +187,11 @@ def _across(machine: Machine, layout: Layout) -> Edges:
             share = np.full(int(inner.sum()), 0.5 / machine.nics)
             parts.append(Edges(tree.node[inner] * g + nic, tree.parent[inner] * g + nic, share))
     return _merged(parts, layout.workers)
+
+
+def _both_ways(edges: Edges, layout: Layout) -> Edges:
+    """The edges, and the same backwards."""
+    return _merged([edges, Edges(edges.dst, edges.src, edges.share)], layout.workers)
 
 
 def _neighbours(layout: Layout) -> tuple[Ints, Ints]:

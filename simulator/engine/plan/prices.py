@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -206,7 +206,7 @@ def _time_rounds(
     some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
     factor = None if factor is None else factor[rest]
     if start_up is not None:
-        made[rest] = start_up[rest] + _time_pipelined(some, replace(network, wiring=wiring.instant()), prices, factor)
+        made[rest] = start_up[rest] + _time_pipelined(some, route, network, prices, factor)
         return made
     ready = np.zeros(len(wiring.node))
     why = "" if network.fidelity == "flows" else reason_against_fold(some, wiring, src, dst, route)
@@ -223,25 +223,26 @@ def _time_rounds(
     return made
 
 
-def _time_pipelined(rounds: list[Round], network: NetworkSetup, prices: Prices, factor: Floats | None) -> Floats:
+def _time_pipelined(
+    rounds: list[Round], route: Route, network: NetworkSetup, prices: Prices, factor: Floats | None
+) -> Floats:
     """Seconds (b,) of messages that all flow at once: those of the busiest link, where links are the job's own."""
     wiring, alone = network.wiring, network.disturbances is NO_DISTURBANCES
-    routes = [wiring.route(item.src, item.dst) for item in rounds]
-    meeting = any(senders_meet(wiring, item.src, route) for item, route in zip(rounds, routes, strict=True))
+    meeting = senders_meet(wiring, np.concatenate([item.src for item in rounds]), route)
     if network.fidelity == "flows" or not alone or meeting or wiring.burst is not None:
         if not alone:
             prices.obstacles.append("other traffic uses the same links")
         prices.flowed += len(rounds[0].nbytes)
         ready = np.zeros(len(wiring.node))
-        times = follow_flows(rounds, wiring, ready, factor=factor, disturbances=network.disturbances)
+        times = follow_flows(rounds, wiring.instant(), ready, factor=factor, disturbances=network.disturbances)
         slowest: Floats = times.max(axis=1)
         return slowest
-    load = np.zeros((len(wiring.capacity), len(rounds[0].nbytes)))
-    for item, route in zip(rounds, routes, strict=True):
-        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
-            on = links >= 0
-            np.add.at(load, links[on], item.repeat * item.nbytes.T[on])
-    prices.folded += len(rounds[0].nbytes)
+    nbytes = np.concatenate([item.repeat * item.nbytes for item in rounds], axis=1).T
+    load = np.zeros((len(wiring.capacity), nbytes.shape[1]))
+    for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+        on = links >= 0
+        np.add.at(load, links[on], nbytes[on])
+    prices.folded += nbytes.shape[1]
     busiest: Floats = (load / wiring.capacity[:, None]).max(axis=0)
     return busiest if factor is None else busiest * factor
 
