@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
@@ -53,6 +53,8 @@ class Nccl(Topology, kind="nccl"):
     - `tree_up_to`: instead of NCCL's model, a binomial tree for all-reduces of up to so many bytes and one ring above,
       whose steps follow each other.
     """
+
+    by_machine: ClassVar[bool] = True
 
     tree_up_to: Bytes | None = None
     tuning: NcclTuning = NcclTuning()

@@ -31,6 +31,6 @@ class NetworkSetup:
     device: str = ""
 
     @property
-    def machine(self) -> Machine:
-        """The hardware as a collective library sees it."""
-        return self.fabric.machine(self.wiring.layout, self.device)
+    def machine(self) -> Machine | None:
+        """The hardware as a collective library sees it, for a topology that chooses by it."""
+        return self.fabric.machine(self.wiring.layout, self.device) if self.topology.by_machine else None
