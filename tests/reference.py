@@ -80,3 +80,13 @@ def interpret(rounds: Sequence[Round], wiring: Wiring, ready: Sequence[float], o
         env.process(place(index))
     env.run()
     return np.array(finished)
+
+
+def walked(rounds, holds):
+    """Who holds whose contribution, (places, workers), after the rounds; messages of a round move together."""
+    for item in rounds:
+        for _ in range(item.repeat):
+            after = holds.copy()
+            np.logical_or.at(after, item.dst, holds[item.src])
+            holds = after
+    return holds

@@ -100,7 +100,7 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     inside = {key: item for key, item in series.items() if key not in across}
     fabric = _with_rate(across, _with_rate(inside, base, device), device)
     fabric = _with_steps(across, fabric, device)
-    return NcclLaw(_with_hops(series, fabric, device), device)
+    return NcclLaw(_with_hops(across, fabric, device), device)
 
 
 def step_inside() -> float:
@@ -185,14 +185,12 @@ def _needed(points: list[tuple[float, float]]) -> tuple[tuple[float, float], ...
 def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fabric:
     """The fabric with start-ups of hops by protocol, and efficiencies of the algorithms that steps do not explain."""
     law = NcclLaw(fabric, device)
-    used = {label for key, item in series.items() for label in law.labels(key, item.sizes)}
-    between = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
-    labels = {label for key, item in between.items() for label in law.labels(key, item.sizes)}
+    labels = {label for key, item in series.items() for label in law.labels(key, item.sizes)}
     by_steps = bool(fabric.nccl.step_overhead)
     hops = sorted({label.split()[1] for label in labels if not (by_steps and label.startswith("ring"))})
     pairs = sorted(
         label
-        for label in labels & used
+        for label in labels
         if label in ("tree LL", "nvls_tree Simple") or (not by_steps and label.startswith(("ring", "tree")))
     )
     if not hops and not pairs:
@@ -212,7 +210,7 @@ def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fa
 
     def residuals(parameters: Floats) -> Floats:
         now = NcclLaw(made(parameters), device)
-        rows = [np.log(now.time(key, item.sizes)) - np.log(item.seconds) for key, item in between.items()]
+        rows = [np.log(now.time(key, item.sizes)) - np.log(item.seconds) for key, item in series.items()]
         return np.concatenate([*rows, prior * (parameters - start)])
 
     return made(robust_log_fit(residuals, start))

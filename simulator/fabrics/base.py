@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
@@ -97,7 +98,11 @@ class Fabric(Component, family="fabric"):
 
     def inside(self, placement: Placement) -> Links:
         """Links inside the nodes: `intra_node`, or one port per GPU with the NIC's bandwidth and latency."""
-        return (self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)).links(placement)
+        return self.node_links(np.unique(placement.rank).tolist()).links(placement)
+
+    def node_links(self, ranks: Sequence[int]) -> IntraNode:
+        """What joins the places of these ranks of a node."""
+        return self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
 
     def nics(self, placement: Placement, nic: float) -> Links:
         """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn."""
@@ -128,8 +133,7 @@ class Fabric(Component, family="fabric"):
 
     def machine(self, layout: Layout, device: str = "") -> Machine:
         """The hardware as a collective library sees it, on nodes with GPUs of this name."""
-        inside = self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
-        seen = inside.seen_by_library(layout.gpus_per_node)
+        seen = self.node_links(range(layout.gpus_per_node)).seen_by_library(layout.gpus_per_node)
         return Machine(
             generation=generation_of(device, seen["port"] if seen["switched"] else 0.0),
             nics=min(self.nics_per_node, layout.gpus_per_node),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import combinations
 
 from simulator.fabrics.intra_node import IntraNode, Mesh
 from simulator.fabrics.nvswitch import OneNode
 from simulator.fabrics.ring_packing import pack_rings
-from simulator.models.exchange import Layout, Placement
-from simulator.models.machine import Machine
-from simulator.models.wiring import Links, Rings
+from simulator.models.exchange import Layout
+from simulator.models.wiring import Rings
 from simulator.units import BytesPerSecond
 
 
@@ -31,16 +30,10 @@ class NvlinkMesh(OneNode, kind="nvlink_mesh"):
     links: Mesh = ()
     host: BytesPerSecond | None = None
 
-    def inside(self, placement: Placement) -> Links:
-        """The ports to the host, then the direct links of every pair."""
-        mesh = self.links or tuple((a, b, 1) for a, b in combinations(sorted(placement.rank.tolist()), 2))
-        return IntraNode(bandwidth=self.bandwidth, latency=self.latency, mesh=mesh, host=self.host).links(placement)
-
-    def machine(self, layout: Layout, device: str = "") -> Machine:
-        """The node's links as a collective library sees them: those given, or one between every pair."""
-        mesh = self.links or tuple((a, b, 1) for a, b in combinations(range(layout.gpus_per_node), 2))
-        node = IntraNode(bandwidth=self.bandwidth, latency=self.latency, mesh=mesh, host=self.host)
-        return replace(super().machine(layout, device), **node.seen_by_library(layout.gpus_per_node))
+    def node_links(self, ranks: Sequence[int]) -> IntraNode:
+        """The links given, or one between every pair, and the ports to the host."""
+        mesh = self.links or tuple((a, b, 1) for a, b in combinations(ranks, 2))
+        return IntraNode(bandwidth=self.bandwidth, latency=self.latency, mesh=mesh, host=self.host)
 
     def rings(self, layout: Layout) -> Rings:
         """The rings over the given links; none if no ring closes over them alone."""

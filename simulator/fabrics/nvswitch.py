@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 from pydantic import field_validator
 
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.intra_node import IntraNode
-from simulator.models.exchange import Layout, Placement
-from simulator.models.machine import Machine, generation_of
+from simulator.models.exchange import Placement
 from simulator.models.wiring import Links
 
 
@@ -46,7 +45,6 @@ class NvSwitch(OneNode, kind="nvswitch"):
     servers have ports of their own. More than one node is an expected-error.
     """
 
-    def machine(self, layout: Layout, device: str = "") -> Machine:
-        """The switch as a collective library sees it: NVLink at a GPU's full rate between any pair."""
-        generation = generation_of(device, self.bandwidth)
-        return replace(super().machine(layout, device), generation=generation, inside="nvlink", switched=True)
+    def node_links(self, ranks: Sequence[int]) -> IntraNode:
+        """NVLink at a GPU's full rate between any pair."""
+        return IntraNode(bandwidth=self.bandwidth, latency=self.latency, link="nvlink")

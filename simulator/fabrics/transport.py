@@ -80,6 +80,14 @@ class Transport(Spec):
         return math.exp(float(np.interp(math.log(nodes), known, left)))
 
 
+_MPI = Transport(
+    kind="mpi",
+    staging=1 / 0.747e-9,
+    store_and_forward=True,
+    prior_width=2,
+    source="copies from and to the GPU and sums on the CPU, 0.747 ns per byte (scenarios/validation/8xv100-grace)",
+)
+
 PRIORS: dict[str, Transport] = {
     "tcp": Transport(
         kind="tcp",
@@ -92,19 +100,9 @@ PRIORS: dict[str, Transport] = {
         prior_width=1.5,
         source="the NIC reads the GPU's memory itself, and its slot carries what it does",
     ),
-    "mpi": Transport(
-        kind="mpi",
-        staging=1 / 0.747e-9,
-        store_and_forward=True,
-        prior_width=2,
-        source="copies from and to the GPU and sums on the CPU, 0.747 ns per byte (scenarios/validation/8xv100-grace)",
-    ),
-    "gloo": Transport(
-        kind="gloo",
-        staging=1 / 0.747e-9,
-        store_and_forward=True,
-        prior_width=2,
-        source="not measured: taken as MPI, whose way through host memory it shares",
+    "mpi": _MPI,
+    "gloo": _MPI.model_copy(
+        update={"kind": "gloo", "source": "not measured: taken as MPI, whose way through host memory it shares"}
     ),
 }
 """What each kind of transport leaves of a NIC where nobody has measured it: figures of one machine, with a width."""

@@ -211,6 +211,13 @@ class Runtime(Spec):
             return None
         return next((item for item in self.priors if item.transport == transport), None)
 
+    def width_over(self, transport: TransportKind | None) -> float:
+        """Factor by which the costs may be wrong over this transport, either way; 1 where they were fitted for it."""
+        if self.fitted_for is None or not self.is_prior_over(transport):
+            return 1.0
+        prior = self.prior_over(transport)
+        return prior.width if prior else self.fitted_for.width
+
     def over(self, transport: TransportKind | None) -> Runtime:
         """The runtime as it is over this transport: an endpoint that was fitted over another one does not limit it.
 

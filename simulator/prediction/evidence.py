@@ -108,9 +108,8 @@ def _priors(scenario: Scenario, exposed: float) -> list[Evidence]:
     widths = dict[str, float]()
     if network.transport is not None and network.transport.prior_width is not None:
         widths[f"{network.name} over {network.transport.kind}"] = network.transport.prior_width
-    if runtime.fitted_for is not None and runtime.is_prior_over(network.transport_kind):
-        prior = runtime.prior_over(network.transport_kind)
-        widths[f"{runtime.name} over {network.transport_kind}"] = prior.width if prior else runtime.fitted_for.width
+    if runtime.is_prior_over(network.transport_kind):
+        widths[f"{runtime.name} over {network.transport_kind}"] = runtime.width_over(network.transport_kind)
     return [
         Evidence("prior", name, math.log(width) / NORMAL_95 / DEVIATION, False, exposed)
         for name, width in widths.items()

@@ -74,14 +74,13 @@ def _warnings_of_transport(scenario: Scenario) -> list[str]:
     if runtime.fitted_for is not None and runtime.is_prior_over(network.transport_kind):
         kind = network.transport_kind
         where = f"{runtime.name} was fitted over {runtime.fitted_for.transport}, and this network is {kind}"
-        prior, bare = runtime.prior_over(kind), runtime.over(kind)
+        prior, bare, width = runtime.prior_over(kind), runtime.over(kind), runtime.width_over(kind)
         if runtime.endpoint_bandwidth != bare.endpoint_bandwidth:
             instead = "only the network limits its endpoints"
             if prior is not None and prior.endpoint_bandwidth is not None:
                 instead = f"{show_bytes(prior.endpoint_bandwidth)}/s per endpoint is estimated from the hardware"
-            warnings.append(f"{where}: {instead}, which may be wrong by a factor of {prior.width if prior else 2:g}")
+            warnings.append(f"{where}: {instead}, which may be wrong by a factor of {width:g}")
         else:
-            width = runtime.fitted_for.width
             warnings.append(f"{where}: its costs may be wrong by a factor of {width:g} either way")
     return warnings
 

@@ -14,7 +14,7 @@ from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Rings
 from simulator.topologies.base import Rounds
 from simulator.topologies.double_binary_tree import two_trees
-from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, NVLS_TREE_EFFICIENCY
+from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
 
 
 class Edges(NamedTuple):
@@ -94,7 +94,7 @@ class Channels:
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
         src, dst = _neighbours(layout)
         # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
-        weight = NVLS_TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or NVLS_TREE_EFFICIENCY)
+        weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or TREE_EFFICIENCY)
         inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
         if self.algorithm == "collnet":
             heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : self.machine.nics]

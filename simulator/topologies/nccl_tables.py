@@ -17,14 +17,14 @@ LL, LL128, SIMPLE = range(len(PROTOCOLS))
 class Tables(NamedTuple):
     """Seconds by algorithm and protocol (6, 3): start-up of a call, and of a step over each kind of link.
 
-    `ring_ll`: share of a ring's bandwidth that LL reaches, for an all-reduce inside a node and otherwise. `steps`: how
-    many steps between nodes an all-reduce by ring over two nodes is counted with, for every node but the first.
+    `ring_ll`: share of a ring's bandwidth that LL reaches. `every_node`: whether an all-reduce by ring is counted with
+    two steps between nodes for every node, or for every node but one. `algorithms`: those that the version has.
     """
 
     base: Floats
     hop: dict[str, Floats]
     ring_ll: float
-    inter_steps: str
+    every_node: bool
     algorithms: tuple[str, ...]
 
 
@@ -46,7 +46,7 @@ BY_VERSION = {
             "net": _microseconds(f"5.0 7.5 50|.9 2.5 6.6|{_NONE}"),
         },
         0.25,
-        "both",
+        True,
         ("tree", "ring"),
     ),
     (2, 12): Tables(
@@ -57,7 +57,7 @@ BY_VERSION = {
             "net": _microseconds("5.0 8.5 28|2.7 4.0 14.0|0 0 31|0 0 18|0 0 14|0 0 14"),
         },
         0.25,
-        "both",
+        True,
         ("tree", "ring", "collnet", "nvls", "nvls_tree"),
     ),
     (2, 22): Tables(
@@ -68,7 +68,7 @@ BY_VERSION = {
             "net": _microseconds("5.0 8.5 14|2.7 4.0 14.0|0 0 31|0 0 18|0 0 20.9|0 0 14"),
         },
         0.5,
-        "one less",
+        False,
         ALGORITHMS,
     ),
 }
@@ -95,8 +95,8 @@ TREE_MOST = {
 }
 NVLS_EFFICIENCY = {"volta": 0.0, "ampere": 0.0, "hopper": 0.85, "blackwell": 0.74}
 """Share of the NVLink rate that sums in the switch reach; 0: the switch cannot add."""
-NVLS_TREE_EFFICIENCY = 0.92
-"""Share of the NICs' rate that trees over such nodes reach, as for other trees."""
+TREE_EFFICIENCY, LINES_EFFICIENCY, COLLNET_EFFICIENCY, PAT_EFFICIENCY = 0.92, 0.92, 0.85, 0.75
+"""Shares of the links' rate that trees, rings by LL128, CollNet on Hopper and PAT reach."""
 
 # Share of a tree's bandwidth that is left at 64 B, 128 B, ..., 512 MiB, by protocol.
 TREE_LEFT = np.array(

@@ -13,16 +13,18 @@ from simulator.models.machine import PROTOCOLS, Machine
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,
+    COLLNET_EFFICIENCY,
     LL,
     NEWEST,
     NVLS,
     NVLS_EFFICIENCY,
     NVLS_TREE,
-    NVLS_TREE_EFFICIENCY,
     PAT,
+    PAT_EFFICIENCY,
     RING,
     SIMPLE,
     TREE,
+    TREE_EFFICIENCY,
     tables_of,
     tree_left,
 )
@@ -64,13 +66,13 @@ class NcclTimes:
         elif algorithm == TREE:
             share = tree_rates(known, layout)[protocol] / known.tree
             if layout.nodes == 1:  # no gaps between messages inside a node: the factor for networks does not hold
-                share /= 0.92
+                share /= TREE_EFFICIENCY
         else:
             share = {
                 NVLS: NVLS_EFFICIENCY[known.gpu] or 1.0,
-                NVLS_TREE: NVLS_TREE_EFFICIENCY,
-                COLLNET: 0.85,
-                PAT: 0.75,
+                NVLS_TREE: TREE_EFFICIENCY,
+                COLLNET: COLLNET_EFFICIENCY,
+                PAT: PAT_EFFICIENCY,
             }[algorithm]
         by_size = algorithm == TREE and layout.nodes > 1
         left: Floats = tree_left(nbytes)[protocol] if by_size else np.ones(len(nbytes))

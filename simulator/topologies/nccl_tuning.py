@@ -16,6 +16,8 @@ from simulator.models.machine import PROTOCOLS, Generation, Machine
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,
+    COLLNET_EFFICIENCY,
+    LINES_EFFICIENCY,
     LL128,
     LL_MOST_ACROSS,
     LL_MOST_INSIDE,
@@ -24,11 +26,13 @@ from simulator.topologies.nccl_tables import (
     NVLS_EFFICIENCY,
     NVLS_TREE,
     PAT,
+    PAT_EFFICIENCY,
     POST,
     RING,
     RING_LL128,
     SIMPLE,
     TREE,
+    TREE_EFFICIENCY,
     TREE_LL128,
     TREE_MOST,
     Tables,
@@ -39,7 +43,6 @@ from simulator.units import BytesPerSecond, Seconds
 
 _LINK = 20e9  # rate that NCCL gives one channel over NVLink (src/graph/topo.h: 20 GB/s for a link of V100 and A100)
 _TWO_CHANNELS = 20e9
-PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 
 
 class NcclTuning(Spec):
@@ -182,7 +185,7 @@ class Knowledge:
         # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
         net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
         net = net + self.net_latency * np.array([1, 1, 2])
-        if self.tables.inter_steps == "both" and primitive == "all_reduce" and nodes > 1:
+        if self.tables.every_node and primitive == "all_reduce" and nodes > 1:
             across = 2 * nodes
         else:
             across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
@@ -202,10 +205,10 @@ class Knowledge:
         made[TREE] = tree_rates(self, layout) / 2
         switch = NVLS_EFFICIENCY[gpu] * self.port
         made[NVLS, SIMPLE] = 5 / 6 * switch
-        whole = min(0.92 * self.tree, channels * TREE_MOST[gpu][scale])
+        whole = min(TREE_EFFICIENCY * self.tree, channels * TREE_MOST[gpu][scale])
         made[NVLS_TREE, SIMPLE] = min(5 / 6 * switch, whole / 2 if nodes > 2 else 5 / 6 * self.tree)
-        made[COLLNET, SIMPLE] = 0.85 * self.tree
-        made[PAT, SIMPLE] = 0.75 * self.ring * ranks / max(1, passes)
+        made[COLLNET, SIMPLE] = COLLNET_EFFICIENCY * self.tree
+        made[PAT, SIMPLE] = PAT_EFFICIENCY * self.ring * ranks / max(1, passes)
         return made
 
 
@@ -213,7 +216,7 @@ def ring_rates(known: Knowledge, layout: Layout) -> Floats:
     """Bytes per second (3,) that the rings carry by each protocol."""
     scale, bus = min(layout.nodes, 3) - 1, known.ring
     most = LL_MOST_ACROSS[known.cpu][scale - 1] if scale else LL_MOST_INSIDE[known.gpu]
-    lines = min(0.92 * bus, known.channels * RING_LL128[known.gpu])
+    lines = min(LINES_EFFICIENCY * bus, known.channels * RING_LL128[known.gpu])
     return np.array([min(most, known.tables.ring_ll * bus), lines, bus])
 
 
@@ -221,7 +224,7 @@ def tree_rates(known: Knowledge, layout: Layout) -> Floats:
     """Bytes per second (3,) that the trees carry by each protocol, twice the payload's."""
     scale, gpu, channels = min(layout.nodes, 3) - 1, known.gpu, known.channels
     most = LL_MOST_ACROSS[known.cpu][scale - 1] if scale else LL_MOST_INSIDE[gpu]
-    whole = min(0.92 * known.tree, channels * TREE_MOST[gpu][scale])
+    whole = min(TREE_EFFICIENCY * known.tree, channels * TREE_MOST[gpu][scale])
     lines = min(whole * (120 / 128 if scale else 7 / 9), channels * TREE_LL128[gpu][scale])
     return np.array([min(whole / 3.8, most), lines, whole]) * (0.85 if layout.gpus_per_node == 1 else 1.0)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
+from reference import walked
 
 from examples import PRIMITIVES, example, mapping, supported
 from simulator.component import build, discover
@@ -102,16 +103,6 @@ def test_a_scheduler_sends_every_element_once_in_backward_order(kind, layers, op
     for bucket in plan:
         following = [other.ready_layer for other in plan[bucket.index + 1 :] if other.ready_layer < bucket.ready_layer]
         assert not following or bucket.numel <= sum(layer.numel for layer in model[max(following) + 1 :])
-
-
-def walked(rounds, holds):
-    """Who holds whose contribution, (places, workers), after the rounds; messages of a round move together."""
-    for item in rounds:
-        for _ in range(item.repeat):
-            after = holds.copy()
-            np.logical_or.at(after, item.dst, holds[item.src])
-            holds = after
-    return holds
 
 
 def got(phases, places):

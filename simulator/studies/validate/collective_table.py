@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import Prices, price_alone
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
@@ -23,7 +24,6 @@ from simulator.models.exchange import (
     Layout,
     Messages,
     PushPull,
-    ReduceScatter,
     Round,
 )
 from simulator.topologies.base import Rounds, Topology
@@ -76,12 +76,7 @@ MESSAGES: dict[str, Callable[[Floats, Layout], Rounds]] = {
 }
 """Rounds of what is not a step of its own: a reduce to worker 0, one message, and two-way messages of pairs."""
 
-PRIMITIVES: dict[str, Callable[[float], Communication]] = {
-    "all_reduce": AllReduce,
-    "all_gather": AllGather,
-    "reduce_scatter": ReduceScatter,
-    "broadcast": Broadcast,
-}
+PRIMITIVES: dict[str, Callable[[float], Communication]] = {name: step for step, name in PRIMITIVE.items()}
 """Steps of the names that stand for an MPI library's own choice, or for the algorithm in the row."""
 
 
