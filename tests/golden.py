@@ -22,10 +22,11 @@ from pydantic_core import PydanticCustomError
 from examples import PRIMITIVES, example
 from simulator.component import discover
 from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.machine import Machine
+from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.gradients import Block
-from simulator.models.hardware import Gpu, Runtime
-from simulator.models.machine import Machine
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier

@@ -20,8 +20,8 @@ from simulator.calibration.yaml_text import (
     scalar_text,
     time_text,
 )
+from simulator.hardware.machine import LibraryTerms
 from simulator.models.curves import Affine
-from simulator.models.machine import LibraryTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simulator.calibration.tables import Row, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.models.hardware import KERNEL_TRAFFIC
+from simulator.hardware.kernels import KERNEL_TRAFFIC
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
 KERNEL = ("kernel", "operation", "op")

@@ -12,10 +12,10 @@ from simulator.component import Component
 from simulator.fabrics.collectives import MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
+from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
+from simulator.hardware.runtime import TransportKind
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
-from simulator.models.hardware import TransportKind
-from simulator.models.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds

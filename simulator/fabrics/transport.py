@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
+from simulator.hardware.runtime import TransportKind
 from simulator.models.curves import map_each
-from simulator.models.hardware import TransportKind
 from simulator.units import BytesPerSecond, Density
 
 

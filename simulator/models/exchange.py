@@ -21,7 +21,8 @@ class Bucket:
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
     ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
-    if given, is used instead of the sparsifier's.
+    if given, is used instead of the sparsifier's. `value_bytes` and `index_bytes` are those of an element and of an
+    index as they travel.
     """
 
     index: int
@@ -30,6 +31,8 @@ class Bucket:
     layers: tuple[int, ...] = ()
     offset: int = 0
     density: float | None = None
+    value_bytes: int = 4
+    index_bytes: int = 4
 
     @property
     def numel(self) -> int:
@@ -117,13 +120,17 @@ def alike(workers: int, value: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over."""
+    """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over.
+
+    `reads`: values of the GPU that the host waits for before it goes on, in all.
+    """
 
     kernel: str
     elements: tuple[float, ...]
     calls: int
     phase: Phase
     times: int = 1
+    reads: int = 0
 
 
 @dataclass(frozen=True, slots=True)

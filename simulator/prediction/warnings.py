@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
-from simulator.models.hardware import HOST_KERNELS
+from simulator.hardware.kernels import HOST_KERNELS
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_bytes, show_time

@@ -9,7 +9,8 @@ from pydantic.fields import FieldInfo
 
 from simulator.component import Component, MemberOf, discover
 from simulator.fabrics.base import Fabric
-from simulator.models.hardware import Gpu, Runtime
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

@@ -11,7 +11,8 @@ from pydantic import (
 
 from simulator.component import MemberOf, Spec, expected
 from simulator.fabrics.base import Fabric
-from simulator.models.hardware import Gpu, Runtime
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.scenario.named_parts import Named
 from simulator.units import BytesPerSecond, Ratio, Seconds
 

@@ -19,11 +19,12 @@ from pydantic_core import PydanticCustomError, core_schema
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
-from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import MAX_BATCH, Layer, Workload
 from simulator.units import Ratio, Seconds
 

@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from simulator.component import MemberOf, Spec, expected
-from simulator.models.hardware import Runtime
+from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.scenario.cluster import Cluster

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.component import Component, expected
+from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -23,7 +24,6 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
-from simulator.models.machine import Machine
 
 Rounds = list[Round]
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import Field
 
+from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
-from simulator.models.machine import Machine
 from simulator.topologies.base import Choice, Rounds, Topology
 from simulator.units import PositiveBytes
 

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from simulator.component import expected
 from simulator.errors import suggest_nearest
+from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
-from simulator.models.machine import Machine
 from simulator.topologies.base import Choice, Rounds, Topology
 from simulator.topologies.mpi_algorithms import ALGORITHMS
 from simulator.topologies.mpi_decisions import Library, choose

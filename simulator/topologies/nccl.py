@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from simulator.component import expected
 from simulator.errors import suggest_nearest
+from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
-from simulator.models.machine import PROTOCOLS, Machine
 from simulator.topologies.base import Choice, Rounds, Topology
 from simulator.topologies.nccl_channels import Channels
 from simulator.topologies.nccl_tables import ALGORITHMS

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
-from simulator.models.machine import Machine
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Rings
 from simulator.topologies.base import Rounds

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.hardware.machine import PROTOCOLS
 from simulator.models.curves import Floats
-from simulator.models.machine import PROTOCOLS
 
 ALGORITHMS = ("tree", "ring", "collnet", "nvls", "nvls_tree", "pat")
 TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT = range(len(ALGORITHMS))

@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
+from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
-from simulator.models.machine import PROTOCOLS, Machine
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,

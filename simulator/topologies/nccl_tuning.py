@@ -10,9 +10,9 @@ import numpy.typing as npt
 from pydantic import Field
 
 from simulator.component import Spec
+from simulator.hardware.machine import PROTOCOLS, Generation, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
-from simulator.models.machine import PROTOCOLS, Generation, Machine
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,

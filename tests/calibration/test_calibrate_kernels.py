@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from synthetic_logs import write
 
 from simulator.cli import main
+from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import read_document
-from simulator.models.hardware import Gpu
 
 SIZES = [2**i for i in range(10, 29)]
 RECORDED = (

@@ -11,9 +11,10 @@ from pydantic_core import PydanticCustomError
 from examples import example
 from simulator.component import discover
 from simulator.errors import SparsimError
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.exchange import AllGather, Bucket, Compute, Layout, Messages, PushPull
 from simulator.models.gradients import Block, Choice
-from simulator.models.hardware import KERNEL_TRAFFIC, Gpu
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.base import Sparsifier
 

@@ -12,10 +12,12 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
-from simulator.models.hardware import KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.small_cache import cache_small_results

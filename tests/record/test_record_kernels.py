@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.models.hardware import KERNEL_TRAFFIC
+from simulator.hardware.kernels import KERNEL_TRAFFIC
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")]
 

@@ -17,8 +17,9 @@ from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.costs import costs_of
 from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Bucket, Layout
-from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import VALUE_BYTES, Layer, Workload
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario

@@ -6,10 +6,10 @@ from common import sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.models.exchange import Bucket, PushPull
 from simulator.models.gradients import Block
-from simulator.models.hardware import Gpu
 from simulator.sparsifiers.zen import Zen, owners
 
 

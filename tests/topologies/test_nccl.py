@@ -11,8 +11,8 @@ from simulator.component import build
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
+from simulator.hardware.machine import Machine, generation_of
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter
-from simulator.models.machine import Machine, generation_of
 from simulator.topologies.base import Topology
 from simulator.topologies.nccl_channels import Channels, rings, trees
 from simulator.topologies.nccl_tuning import NcclTuning

@@ -12,9 +12,9 @@ from examples import example, switch
 from simulator.component import build
 from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
+from simulator.hardware.machine import Machine
 from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout, ReduceScatter
-from simulator.models.machine import Machine
 from simulator.scenario.reading import scenario_of
 from simulator.topologies.base import Topology
 from simulator.topologies.double_binary_tree import two_trees

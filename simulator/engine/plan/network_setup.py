@@ -7,7 +7,7 @@ from typing import Literal
 
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.fabrics.base import Fabric
-from simulator.models.machine import Machine
+from simulator.hardware.machine import Machine
 from simulator.models.wiring import Wiring
 from simulator.topologies.base import Topology
 

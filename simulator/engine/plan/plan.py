@@ -20,9 +20,9 @@ from simulator.engine.plan.work.mixed_gpus import prepare_all
 from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.hardware import Runtime
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from simulator.engine.plan.conditions import IDLE, Conditions
 from simulator.engine.plan.network_setup import Fidelity
 from simulator.fabrics.base import Fabric
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import (
     Layout,
     Selection,
 )
-from simulator.models.hardware import Gpu, Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
 from simulator.schedulers.base import Scheduler

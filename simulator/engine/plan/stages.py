@@ -16,9 +16,9 @@ from simulator.engine.plan.work.work import Chain
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.fold_validity import reason_against_fold
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round
-from simulator.models.hardware import Runtime
 from simulator.models.limits import refuse_messages
 from simulator.topologies.base import Rounds
 

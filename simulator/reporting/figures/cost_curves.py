@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic import Field
 
 from simulator.calibration.timings import COUNTED
+from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Curve, Floats, Piecewise
-from simulator.models.hardware import Gpu
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import (

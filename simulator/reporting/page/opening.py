@@ -13,10 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
+from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file
 from simulator.loading.problems import problems_of
-from simulator.models.hardware import Runtime
 from simulator.reporting.figures.data.sources import Source, open_source
 
 _NETWORK: Any = Annotated[Fabric, MemberOf(Fabric)]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.models.hardware import RUNTIME_COSTS
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.reporting.terminal.printing import (
     add_rows,
     bar,

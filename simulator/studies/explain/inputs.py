@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine
-from simulator.models.hardware import RUNTIME_COSTS
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import scale_compute, scale_curve, value_at, with_value

@@ -10,9 +10,11 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.kernels import add_host_work, runtime_after_exchange, update_kernel
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Compute
-from simulator.models.hardware import HOST_KERNELS, KERNEL_TRAFFIC, Gpu, Runtime
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
@@ -60,7 +62,8 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
         worked = item.times * float(sizes.sum()) * per_element
         on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
-    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True))
+    waited = runtime.host_read * sum(item.reads for item in group)
+    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
     return {
@@ -70,7 +73,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         "elements": math.fsum(item.times * math.fsum(item.elements) for item in group),
         "seconds": seconds,
         "per_call_s": seconds / runs,
-        "bound_by": "host" if math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
+        "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull, ReduceScatter
-from simulator.models.hardware import RUNTIME_COSTS
 from simulator.models.terms import BREAKDOWN, TERMS, Term
 from simulator.prediction.run import Prediction
 from simulator.scenario.scenario import Scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.models.hardware import RUNTIME_COSTS
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 

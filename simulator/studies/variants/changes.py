@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from simulator.component import Spec
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.hardware import RUNTIME_COSTS, Gpu
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of

@@ -28,8 +28,9 @@ from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.flows import follow_flows
 from simulator.errors import InputError
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
-from simulator.models.hardware import Gpu, Runtime
 from simulator.prediction.draws import factors
 from simulator.prediction.run import plans_of, run
 from simulator.scenario.cluster import Stragglers

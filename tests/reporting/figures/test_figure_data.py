@@ -13,8 +13,8 @@ from figure_results import ROOT, TIMED, base, replayed, run_folder, scenario, sw
 
 import simulator
 from simulator.errors import InputError
+from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
-from simulator.models.hardware import Gpu
 from simulator.prediction.run import run
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels

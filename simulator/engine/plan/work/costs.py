@@ -13,6 +13,7 @@ from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
 from simulator.engine.rounds.fold import fold
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -20,7 +21,6 @@ from simulator.models.exchange import (
     Communication,
     PushPull,
 )
-from simulator.models.hardware import Runtime
 from simulator.models.layers import Workload
 from simulator.schedulers.base import Costs
 

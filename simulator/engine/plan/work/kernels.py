@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     Bucket,
@@ -15,7 +18,6 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
-from simulator.models.hardware import HOST_KERNELS, Gpu, Runtime
 from simulator.models.layers import Workload
 
 
@@ -60,7 +62,10 @@ class KernelPrices:
         self._known: dict[Compute, KernelUse] = {}
 
     def cost(self, item: Compute) -> float:
-        """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two."""
+        """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two.
+
+        Reads of GPU values come on top, since the host waits for the GPU and the GPU then waits for the host.
+        """
         if not item.elements:
             return 0.0
         if item not in self._known:
@@ -79,9 +84,8 @@ class KernelPrices:
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
             return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-        return max(
-            item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum()), self.runtime.kernel_launch * item.calls
-        )
+        on_gpu = item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum())
+        return max(on_gpu, self.runtime.kernel_launch * item.calls) + self.runtime.host_read * item.reads
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""

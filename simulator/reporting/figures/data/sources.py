@@ -13,10 +13,10 @@ import pandas as pd
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
-from simulator.models.hardware import Gpu
 
 KINDS = {
     "run": "a run (`sparsim run --out DIR` or `--json`)",

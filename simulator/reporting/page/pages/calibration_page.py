@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 
 from simulator.fabrics.base import Fabric
-from simulator.models.hardware import Gpu, Runtime
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.drawings.curves import collective_curves

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.models.hardware import FittedFor, Runtime, RuntimePrior
+from simulator.hardware.runtime import FittedFor, Runtime, RuntimePrior
 
 TCP = {"fitted_for": FittedFor(transport="tcp"), "endpoint_bandwidth": 7e8, "negotiation": 1e-4}
 RDMA = RuntimePrior(transport="rdma", endpoint_bandwidth=5e9, width=3)

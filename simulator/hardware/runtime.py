@@ -1,96 +1,13 @@
-"""The GPU and its software: the time of a kernel, and the time that the training framework adds."""
+"""The training framework: the time that it adds to kernels and communication."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from simulator.component import Spec
-from simulator.models.curves import Affine, Curve, Floats
 from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
-
-KERNEL_TRAFFIC = {
-    "elementwise": 12.0,  # two fp32 reads, one write
-    "copy": 8.0,  # one read, one write
-    "residual_add": 12.0,
-    "residual_clear": 8.0,
-    "threshold_scan": 16.0,  # read, absolute value and compare to a mask, compaction of the mask
-    "random_indices": 8.0,
-    "gather": 16.0,  # index, value, scattered read, write
-    "scatter_add": 24.0,  # index, value, scattered read and write in 32-byte sectors shared by neighbours
-    "unique": 64.0,  # radix sort of int64 keys: four passes of one read and one write
-    "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
-    "topk": 16.0,
-    "sort": 64.0,
-    "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says
-    "host_exchange": 0.0,  # on the host
-    "norm": 4.0,
-    "statistics": 8.0,  # mean and standard deviation: two reductions
-    "quantise": 5.0,  # one fp32 read, one byte written
-    "dequantise": 9.0,  # one byte read, fp32 read and written
-    "matmul": 12.0,
-    "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
-}
-"""Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""
-
-HOST_KERNELS = {"host_merge": "host_element", "host_exchange": "exchange_element"}
-"""Work of the host, not of the GPU: the field of `Runtime` that gives the seconds of each element."""
-
-
-class Gpu(Spec):
-    """A GPU with its software version: measured curves of kernels; other kernels are estimated from memory traffic.
-
-    A kernel without a curve takes the start-up of the measured `elementwise` kernel, plus its bytes (`KERNEL_TRAFFIC`)
-    at the memory bandwidth that `elementwise` reaches (or that of the data sheet, if `elementwise` is not measured
-    either). With `ideal`, all kernels take no time.
-
-    - `name`: what results call it.
-    - `device`: model of the GPU.
-    - `software`: the version whose kernels were measured.
-    - `source`: where the curves come from.
-    - `memory_bandwidth`: of the data sheet, for kernels without a curve.
-    - `kernels`: curves from elements to seconds, by kernel.
-    """
-
-    name: str
-    device: str = ""
-    software: str = ""
-    source: str = ""
-    memory_bandwidth: BytesPerSecond | None = None
-    ideal: bool = False
-    kernels: dict[str, Curve] = Field(default_factory=dict)
-
-    def curve(self, kernel: str) -> Curve | None:
-        """The measured curve of a kernel, or None."""
-        return None if self.ideal else self.kernels.get(kernel)
-
-    def kernel_time(self, kernel: str, elements: npt.ArrayLike) -> Floats:
-        """Seconds of one call of `kernel` for each number of elements, same shape; 0 for no elements."""
-        sizes = np.asarray(elements, dtype=float)
-        if self.ideal:
-            return np.zeros_like(sizes)
-        curve = self.kernels.get(kernel) or self.floor[kernel]
-        return np.where(sizes > 0, curve.time(sizes), 0.0)
-
-    def spread(self, kernel: str) -> float:
-        """Relative standard deviation of the kernel's time from worker to worker."""
-        curve = self.curve(kernel)
-        return curve.spread if curve is not None else 0.0
-
-    @cached_property
-    def floor(self) -> dict[str, Affine]:
-        """The time of each kernel as estimated from the bytes that it moves."""
-        base = self.kernels.get("elementwise")
-        if isinstance(base, Affine):
-            start, per_byte = base.intercept, base.slope / KERNEL_TRAFFIC["elementwise"]
-        else:
-            start, per_byte = 0.0, 1 / self.memory_bandwidth if self.memory_bandwidth else 0.0
-        return {name: Affine(intercept=start, slope=per_byte * nbytes) for name, nbytes in KERNEL_TRAFFIC.items()}
-
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
 """How messages between nodes travel (`simulator.fabrics.transport`)."""
@@ -107,6 +24,7 @@ class RuntimeCost(NamedTuple):
 
 RUNTIME_COSTS = {
     "kernel_launch": RuntimeCost("s", "launch time of a kernel"),
+    "host_read": RuntimeCost("s", "time of a read of a GPU value by the host", per_call=True),
     "negotiation": RuntimeCost("s", "negotiation time", per_call=True),
     "cycle_time": RuntimeCost("s", "cycle time", per_call=True),
     "collective_launch": RuntimeCost("s", "launch time of a collective", per_call=True),
@@ -153,6 +71,7 @@ class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
     - `kernel_launch`: host seconds per kernel call of the framework's own loops (selection, packing, combine, update).
+    - `host_read`: host seconds until a value of the GPU has been read, during which no kernel is launched.
     - `negotiation`: seconds per collective until the workers have agreed on it; the communication stream waits.
     - `cycle_time`: seconds between two checks for tensors that are ready (Horovod).
     - `collective_launch`: host seconds to issue one collective; overlaps with the collective before it.
@@ -186,6 +105,7 @@ class Runtime(Spec):
     fitted_for: FittedFor | None = None
     priors: tuple[RuntimePrior, ...] = ()
     kernel_launch: Seconds = 0.0
+    host_read: Seconds = 0.0
     negotiation: Seconds = 0.0
     cycle_time: Seconds = 0.0
     collective_launch: Seconds = 0.0

@@ -1,0 +1,1 @@
+"""What runs a job: GPUs and their kernels, the training framework, and the machine that a library sees."""
