@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.random import Generator
 from pydantic import Field
@@ -11,6 +13,7 @@ from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 _AT_ONCE = 2048
 
@@ -27,6 +30,8 @@ class QSGD(Compressor, kind="qsgd"):
 
     - `seed`: of the random rounding.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=15, decode=3, arrays=2)}
 
     levels: int = Field(default=127, ge=1, le=127)
     bucket_size: int = Field(default=128, ge=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -10,6 +12,7 @@ from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class RandomK(LocalSelection, kind="randomk"):
@@ -20,6 +23,8 @@ class RandomK(LocalSelection, kind="randomk"):
 
     - `seed`: of the draws.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=10, after=3, summed=True)}
 
     shared_seed: bool = True
     seed: int = Field(default=0, ge=0)

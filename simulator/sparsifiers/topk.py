@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import field_validator
@@ -12,6 +12,7 @@ from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Sel
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.layers import VALUE_BYTES
 from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class TopK(LocalSelection, kind="topk"):
@@ -24,6 +25,10 @@ class TopK(LocalSelection, kind="topk"):
 
     - `exchange_by`: how selected elements are exchanged.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=9, decode=4, own=1, kernels=("topk",))
+    }
 
     exchange_by: Literal["all_gather", "union_all_reduce"] = "all_gather"
 

@@ -35,8 +35,8 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         if workers == 1:
             break
         method = scenario.sparsifier.at_density(bucket.density)
-        used["selection"] += method.compute(selection, bucket, workers)
-        steps = method.exchange(selection, bucket, workers, scenario.topology.style)
+        chosen, steps = method.carry_out(selection, bucket, workers, scenario.topology.style)
+        used["selection"] += chosen
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]

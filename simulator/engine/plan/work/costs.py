@@ -38,8 +38,8 @@ def costs_of(setup: Setup, workload: Workload, workers: int, network: NetworkSet
     for numel in sizes:
         bucket = Bucket(0, (int(numel),), 0, (0,))
         selection = setup.sparsifier.expect(bucket, workers, setup.concentration)
-        select.append(math.fsum(pricing.cost(item) for item in setup.sparsifier.compute(selection, bucket, workers)))
-        exchange = setup.sparsifier.exchange(selection, bucket, workers, setup.topology.style)
+        chosen, exchange = setup.sparsifier.carry_out(selection, bucket, workers, setup.topology.style)
+        select.append(math.fsum(pricing.cost(item) for item in chosen))
         exchange = add_host_work(exchange, bucket, setup.runtime)
         chains.append(chain_steps(exchange, pricing, steps)[0])
     every = tuple(steps)

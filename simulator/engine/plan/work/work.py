@@ -141,10 +141,9 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
             for item in asked[same]:
                 pricing.cost(item)
             continue
-        chosen = methods[i].compute(selection, bucket, workers)
+        chosen, exchange = methods[i].carry_out(selection, bucket, workers, setup.topology.style)
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
         exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
