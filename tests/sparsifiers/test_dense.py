@@ -57,7 +57,7 @@ def test_an_iteration_takes_the_bytes_of_the_rows():
     for slices, nbytes in ((True, rows), (False, dense)):
         document = scenario(slices)
         assert document["traffic"]["sent_bytes_per_worker"] == pytest.approx(nbytes)
-        assert document["iteration_time"] == pytest.approx(nbytes / 1e9)
+        assert document["iteration_time_s"] == pytest.approx(nbytes / 1e9)
     fused = scenario(True, kind="bucketed", bucket_size="100 MB")
     assert fused["traffic"]["sent_bytes_per_worker"] == pytest.approx(rows)
 
