@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.models.curves import Floats
+from simulator.models.rows import Rows
 
 Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
@@ -22,7 +23,8 @@ class Bucket:
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
     ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
     if given, is used instead of the sparsifier's. `value_bytes` and `index_bytes` are those of an element and of an
-    index as they travel.
+    index as they travel. `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense
+    piece, and empty if all pieces are dense.
     """
 
     index: int
@@ -33,6 +35,7 @@ class Bucket:
     density: float | None = None
     value_bytes: int = 4
     index_bytes: int = 4
+    rows: tuple[Rows | None, ...] = ()
 
     @property
     def numel(self) -> int:

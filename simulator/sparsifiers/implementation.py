@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
-from simulator.sparsifiers.steps import LONG_INDEX_BYTES, Style
+from simulator.sparsifiers.steps import LONG_INDEX_BYTES, Style, rows_gathered
 
 if TYPE_CHECKING:
     from simulator.sparsifiers.base import Sparsifier
@@ -92,9 +92,10 @@ class GraphImplementation(Implementation):
     """A method as a graph of TensorFlow operations, tensor by tensor, as GRACE runs it.
 
     Every operation is a kernel over the whole tensor with a start of its own (kernel `elementwise`). Each tensor
-    gathers its own arrays. What arrives from a worker is cut out, array by array, and decoded by `decode` operations;
-    the decoded tensors are then added up, which is one of `after`. Cutting takes `CUT` operations on a few numbers for
-    each array, and `CUT_SIZED` where its length is known only at run time.
+    gathers its own arrays; embeddings whose gradients are rows pass the method by, and their rows are gathered. What
+    arrives from a worker is cut out, array by array, and decoded by `decode` operations; the decoded tensors are then
+    added up, which is one of `after`. Cutting takes `CUT` operations on a few numbers for each array, and `CUT_SIZED`
+    where its length is known only at run time.
 
     - `before`: operations per tensor before the exchange.
     - `decode`: operations per payload; `own` times more for the error feedback, which decodes the worker's own.
@@ -130,13 +131,15 @@ class GraphImplementation(Implementation):
 
     def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The operations of every tensor, with the bytes of the member's own exchange."""
-        sizes, few = tuple(float(n) for n in bucket.pieces), (1.0,) * len(bucket.pieces)
+        rows = bucket.rows or (None,) * len(bucket.pieces)
+        pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
+        sizes, few = tuple(float(n) for n in pieces), (1.0,) * len(pieces)
         payloads = 1 if self.summed else workers
         cut = 0 if self.summed else payloads * self.arrays * (self.CUT_SIZED if self.sized else self.CUT)
         chosen = [
             *_operations(sizes, self.before + self.own * self.decode, reads=self.reads),
-            *(Compute(kernel, sizes, len(sizes), "selection") for kernel in self.kernels),
-            *(item for n in bucket.pieces for item in self._loop(member, n)),
+            *(item for kernel in self.kernels for item in _operations(sizes, 1, kernel)),
+            *(item for n in pieces for item in self._loop(member, n)),
             *_operations(sizes, self.host + self.own * self.host_decode, "host_op"),
         ]
         combined = [
@@ -144,9 +147,11 @@ class GraphImplementation(Implementation):
             *_operations(few, cut),
             *_operations(sizes, payloads * self.host_decode, "host_op"),
         ]
-        sent = [step for step in member.exchange(selection, bucket, workers, style) if not isinstance(step, Compute)]
-        if not self.summed:
-            sent = [step for n in bucket.pieces for step in self._arrays(sent, n / bucket.numel, workers)]
+        steps = member.exchange(selection, bucket, workers, style)
+        shares = [sum(sizes) / bucket.numel] if self.summed else [n / bucket.numel for n in pieces]
+        sent: list[Step] = [step for own in rows if own is not None for step in rows_gathered(own, bucket, workers)]
+        for share in filter(None, shares):
+            sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
         return chosen, [*sent, *(replace(item, phase="combine") for item in combined)]
 
     def _loop(self, member: Sparsifier, numel: int) -> list[Compute]:
@@ -166,16 +171,15 @@ class GraphImplementation(Implementation):
 
 def _operations(sizes: tuple[float, ...], times: int, kernel: str = "elementwise", reads: int = 0) -> list[Compute]:
     """`times` operations on every tensor, and `reads` reads of the host for each."""
-    return [Compute(kernel, sizes, times * len(sizes), "selection", times, reads * len(sizes))] if times else []
+    return (
+        [Compute(kernel, sizes, times * len(sizes), "selection", times, reads * len(sizes))] if times and sizes else []
+    )
 
 
 def _scaled(step: S, share: float) -> S:
     """A share of the bytes of a step."""
-    changed = {
-        item.name: _times(getattr(step, item.name), share)
-        for item in fields(step)
-        if item.name in ("nbytes", "push_nbytes", "pull_nbytes")
-    }
+    named = [item.name for item in fields(step) if item.name in ("nbytes", "push_nbytes", "pull_nbytes")]
+    changed: dict[str, Any] = {name: _times(getattr(step, name), share) for name in named}
     return replace(step, **changed)
 
 

@@ -85,7 +85,8 @@ class Inceptionn(Compressor, kind="inceptionn"):
         if style == "push_pull":
             return [PushPull(sum(values) + tags, self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         lengths = float(SIZE_BYTES * (len(CLASSES) + 1) * len(units))
-        gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths) if nbytes]
+        # An array without elements is gathered, too: its length is known only after the lengths have travelled.
+        gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths)]
         return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
 
     def _shares(self, selection: Selection, bucket: Bucket) -> list[float]:

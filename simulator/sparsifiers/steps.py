@@ -8,6 +8,7 @@ from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
 from simulator.models.layers import VALUE_BYTES
+from simulator.models.rows import Rows
 
 INDEX_BYTES = 4
 """Bytes of an int32 index."""
@@ -70,3 +71,15 @@ def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
 def refuse(method: str, what: str, hint: str) -> Exception:
     """The error for an exchange that a method cannot use."""
     return expected(f"an exchange that {method} can use", what, hint)
+
+
+def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
+    """The gradient of an embedding as rows: their values and indices are gathered, averaged, and equal rows added."""
+    elements = rows.count * rows.width
+    return [
+        AllGather(bucket.value_bytes * elements),
+        AllGather(LONG_INDEX_BYTES * rows.count),
+        per_call("elementwise", (workers * elements,), 1, "combine"),
+        per_call("unique", (workers * rows.count,), 1, "combine"),
+        per_call("scatter_add", (workers * elements,), 1, "combine"),
+    ]
