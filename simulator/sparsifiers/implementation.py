@@ -106,6 +106,7 @@ class GraphImplementation(Implementation):
       `host_op`), before the exchange and per payload: those on int32 numbers, among others.
     - `reads`, `reads_decode`: values of the GPU that the host waits for, before the exchange and per payload.
     - `kernels`: further kernels over the tensor, by the names of `simulator.hardware.kernels`.
+    - `ahead`: kernels that need no gradient and run on the host from the start of the iteration on.
     - `rounds`: of a loop with `LOOP` operations and `LOOP_READS` reads each: a function of the member and the elements
       of a tensor.
     """
@@ -127,6 +128,7 @@ class GraphImplementation(Implementation):
     reads: int = 0
     reads_decode: int = 0
     kernels: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
     rounds: Callable[[Any, int], float] | None = None
 
     def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
@@ -139,6 +141,7 @@ class GraphImplementation(Implementation):
         chosen = [
             *_operations(sizes, self.before + self.own * self.decode, reads=self.reads),
             *(item for kernel in self.kernels for item in _operations(sizes, 1, kernel)),
+            *(replace(item, ahead=True) for kernel in self.ahead for item in _operations(sizes, 1, kernel)),
             *(item for n in pieces for item in self._loop(member, n)),
             *_operations(sizes, self.host + self.own * self.host_decode, "host_op"),
         ]

@@ -24,7 +24,9 @@ class RandomK(LocalSelection, kind="randomk"):
     - `seed`: of the draws.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=10, after=3, summed=True)}
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=10, after=3, summed=True, ahead=("shuffle",))
+    }
 
     shared_seed: bool = True
     seed: int = Field(default=0, ge=0)

@@ -36,7 +36,7 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
             break
         method = scenario.sparsifier.at_density(bucket.density)
         chosen, steps = method.carry_out(selection, bucket, workers, scenario.topology.style)
-        used["selection"] += chosen
+        used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]

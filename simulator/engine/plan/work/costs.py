@@ -39,7 +39,7 @@ def costs_of(setup: Setup, workload: Workload, workers: int, network: NetworkSet
         bucket = Bucket(0, (int(numel),), 0, (0,))
         selection = setup.sparsifier.expect(bucket, workers, setup.concentration)
         chosen, exchange = setup.sparsifier.carry_out(selection, bucket, workers, setup.topology.style)
-        select.append(math.fsum(pricing.cost(item) for item in chosen))
+        select.append(math.fsum(pricing.cost(item) for item in chosen if not item.ahead))
         exchange = add_host_work(exchange, bucket, setup.runtime)
         chains.append(chain_steps(exchange, pricing, steps)[0])
     every = tuple(steps)

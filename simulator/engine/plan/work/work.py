@@ -129,6 +129,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
     first: dict[object, int] = {}
+    ahead = 0.0
     asked: list[list[Compute]] = []
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
@@ -142,6 +143,8 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
                 pricing.cost(item)
             continue
         chosen, exchange = methods[i].carry_out(selection, bucket, workers, setup.topology.style)
+        ahead = max([ahead, *(pricing.cost(item) for item in chosen if item.ahead)])
+        chosen = [item for item in chosen if not item.ahead]
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
         exchange = add_host_work(exchange, bucket, setup.runtime)
@@ -151,6 +154,8 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         chains[i], combine[i] = chain_steps(exchange, pricing, steps)
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
+    backward = _backward_times(workload, buckets)
+    select[-1] += max(0.0, ahead - workload.input_time - workload.forward_time - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
@@ -160,7 +165,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         update_alone=alone,
         buckets=buckets,
         selections=selections,
-        backward=_backward_times(workload, buckets),
+        backward=backward,
         selection=select,
         selection_spread=spread,
         combine=combine,
