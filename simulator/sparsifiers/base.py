@@ -80,8 +80,9 @@ class Sparsifier(Component, family="sparsifier"):
 
     @classmethod
     def known_implementations(cls) -> dict[str, Implementation]:
-        """What `implementation` may name."""
-        return {RELEASED: RELEASED_CODE, GOOD: GOOD_CODE, **cls.__dict__.get("implementations", {})}
+        """What `implementation` may name; a method that is derived from another one has its own."""
+        member = cls.registry.get(cls.kind, cls)
+        return {RELEASED: RELEASED_CODE, GOOD: GOOD_CODE, **member.__dict__.get("implementations", {})}
 
     def carry_out(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The kernels of the selection, and the exchange, as the chosen implementation carries them out."""

@@ -24,9 +24,9 @@ GRACE_ROUNDS = 20
 def _graph_rounds(member: Dgc, numel: int) -> float:
     """Rounds of GRACE's loop: none where the sample gave 0.8 to 1.25 of k, otherwise nearly always the most.
 
-    Each round multiplies the threshold by 0.9 or 1.25, which changes the count by more than the window is wide. The
-    threshold is that of the top s in 1 % of the elements, s = max(1, density n / 100), so that the count is normal
-    around k with a relative deviation of 1/sqrt(s).
+    A round multiplies the threshold by 0.9 or 1.25. Since what is above it is sent, the values that are left crowd just
+    below, and a round changes the count by more than the window is wide. The threshold is that of the top s in 1 % of
+    the elements, s = max(1, density n / 100), so that the count is normal around k with a deviation of k/sqrt(s).
     """
     above = math.sqrt(max(1.0, 0.01 * member.density * numel))
     inside = NormalDist().cdf(0.25 * above) - NormalDist().cdf(-0.2 * above)
