@@ -39,7 +39,8 @@ class Exclusive(Selective):
 
         Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
         coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
-        disjoint, so that indices are unique. Raises an expected-error for `push_pull`.
+        disjoint, so that indices are unique. The released code asks the GPU for every worker's count three times: for
+        the largest, whether it is 0, and to cut off the padding. Raises an expected-error for `push_pull`.
         """
         if style == "push_pull":
             hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
@@ -48,7 +49,7 @@ class Exclusive(Selective):
         return [
             AllGather(float(LONG_INDEX_BYTES)),
             AllGather(LONG_INDEX_BYTES * indices),
-            Compute("copy", union, workers + 1, "combine"),
+            Compute("copy", union, workers + 1, "combine", reads=3 * workers + 1),
             per_call("gather", union, 1, "combine"),
             AllReduce(VALUE_BYTES * selection.aggregated),
             per_call("scatter_add", union, 3, "combine"),
