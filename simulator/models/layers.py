@@ -14,8 +14,6 @@ from simulator.models.curves import Floats
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
-VALUE_BYTES = 4
-"""Bytes of one fp32 gradient element."""
 
 
 class Layer(Spec):

@@ -6,13 +6,12 @@ import numpy as np
 
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, sum_step
 
 
 class Dense(Sparsifier, kind="dense"):
-    """No sparsification: all gradients are summed in fp32.
+    """No sparsification: all gradients are summed as they travel.
 
     Several tensors of one bucket are copied into a buffer and back, with one framework call per tensor.
     """
@@ -32,7 +31,7 @@ class Dense(Sparsifier, kind="dense"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One all-reduce, or one push and pull; packed and unpacked if the bucket has several tensors."""
-        nbytes = float(VALUE_BYTES * bucket.numel)
+        nbytes = float(bucket.value_bytes * bucket.numel)
         travel = sum_step(nbytes, style)
         if len(bucket.pieces) == 1:
             return [travel]

@@ -23,7 +23,6 @@ from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler
 
@@ -179,7 +178,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         selection_spread=spread,
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
-        nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
+        nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in work.buckets],
         uses=uses,
         disturbances=network.disturbances,
         network=network,
