@@ -26,6 +26,11 @@ class Compressor(Sparsifier):
 
     error_feedback: bool = False
 
+    @property
+    def has_residual(self) -> bool:
+        """Whether rounding errors are kept."""
+        return self.error_feedback
+
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
         return super().accumulate(state, block) if self.error_feedback else block.values
