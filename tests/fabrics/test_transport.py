@@ -93,5 +93,5 @@ def test_mpi_through_the_host_is_wire_and_transport(rate, before):
     network = load(ROOT / "scenarios" / "validation" / "8xv100-grace" / f"dense-8-{rate}gbe.yaml").cluster.network
     assert isinstance(network, Fabric)
     assert network.carried(2) == pytest.approx(before, rel=5e-4)
-    assert network.carried(2) == pytest.approx(1 / (1 / (rate * 1.1743e8) + 0.747e-9), rel=1e-3)
+    assert network.carried(2) == pytest.approx(1 / (1 / (rate * 1.1743e8) + 0.684e-9), rel=1e-3)
     assert math.isclose(network.bandwidth, rate * 1.1743e8, rel_tol=1e-4)
