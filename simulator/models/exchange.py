@@ -22,7 +22,7 @@ class Bucket:
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
     ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
     if given, is used instead of the sparsifier's. `value_bytes` and `index_bytes` are those of an element and of an
-    index as they travel.
+    index as they travel. `filled`: the runtime has copied the tensors to one place, and copies them back.
     """
 
     index: int
@@ -33,6 +33,12 @@ class Bucket:
     density: float | None = None
     value_bytes: int = 4
     index_bytes: int = 4
+    filled: bool = False
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether its gradients lie one after the other in memory, so that nothing has to pack them."""
+        return self.filled or len(self.pieces) == 1
 
     @property
     def numel(self) -> int:
