@@ -33,7 +33,7 @@ class Dense(Sparsifier, kind="dense"):
         """One all-reduce, or one push and pull; packed and unpacked if the bucket has several tensors."""
         nbytes = float(bucket.value_bytes * bucket.numel)
         travel = sum_step(nbytes, style)
-        if len(bucket.pieces) == 1:
+        if bucket.in_one_piece:
             return [travel]
         pack = Compute("copy", (float(bucket.numel),), 1, "combine")
         unpack = Compute("copy", (float(bucket.numel),), len(bucket.pieces), "combine")
