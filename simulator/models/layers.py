@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
@@ -43,6 +44,9 @@ class Workload(Spec):
     call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
     collective is running, where it was measured for this model; none: the runtime's.
 
+    The times are those of the precision that they were measured in, `measured_precision`; `precision` is that of the
+    training.
+
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
     - `device`: GPU on which the times were measured.
@@ -59,6 +63,8 @@ class Workload(Spec):
     update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
     gradients: str = ""
+    precision: PrecisionField = FP32
+    measured_precision: NumberFormat = "fp32"
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),

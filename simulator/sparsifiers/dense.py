@@ -16,6 +16,11 @@ class Dense(Sparsifier, kind="dense"):
     Several tensors of one bucket are copied into a buffer and back, with one framework call per tensor.
     """
 
+    @property
+    def has_residual(self) -> bool:
+        """None: everything is sent."""
+        return False
+
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements on every worker."""
         d = float(bucket.numel)
