@@ -30,14 +30,15 @@ class Inceptionn(Compressor, kind="inceptionn"):
     tensor sends its values of 32, 16 and 8 bits, floor(n/4) + 1 bytes of tags, and the lengths of these four arrays.
 
     How many elements are in each class depends on the gradients. A replay counts them (mean of the workers). The closed
-    form assumes a Laplace law with standard deviation `deviation`, which has no source: give that of your gradients.
-    Times are those of fused kernels, with as many calls and reads of the host as GRACE's TensorFlow code.
+    form assumes a Laplace law of standard deviation `deviation`; without it, that every element takes 16 bits, which is
+    the most while gradients are below 1. Times are those of fused kernels, with as many calls and reads of the host as
+    GRACE's TensorFlow code.
 
-    - `deviation`: of the gradients, for the closed form.
+    - `deviation`: standard deviation of a worker's gradients, for the closed form; none: not known.
     """
 
     bound_exponent: int = Field(default=10, ge=1, le=28)
-    deviation: float = Field(default=1e-3, gt=0)
+    deviation: float | None = Field(default=None, gt=0)
 
     decode_calls: ClassVar[int] = 50
 
@@ -55,8 +56,10 @@ class Inceptionn(Compressor, kind="inceptionn"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements; those of each class by the Laplace law, P(|u| >= t) = exp(-sqrt(2) t / deviation)."""
         d = float(bucket.numel)
-        above = [d * math.exp(-math.sqrt(2) * border / self.deviation) for border in self.borders()]
-        counts = [above[0] - above[1], above[1] - above[2], above[2]]
+        counts = [0.0, d, 0.0]
+        if self.deviation is not None:
+            above = [d * math.exp(-math.sqrt(2) * border / self.deviation) for border in self.borders()]
+            counts = [above[0] - above[1], above[1] - above[2], above[2]]
         return Selection(alike(workers, d), d, d, d, detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
