@@ -89,6 +89,10 @@ class Runtime(Spec):
       which a gated scheduler waits for the parameters of that module; the host runs ahead of the GPU.
     - `update_launch`: host seconds per call of the optimiser after an exchange; for workloads with `update_calls`.
     - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
+    - `fills_buckets`: whether the framework copies every gradient to its bucket as soon as it is ready, divides the
+      bucket by the number of workers, and copies every gradient back at the end (PyTorch DDP before
+      `gradient_as_bucket_view`; src of torch/csrc/distributed/c10d/reducer.cpp, v1.4, 2020). One worker pays for this,
+      too, and a method finds the bucket in one piece.
 
     `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
     fitted to whole iterations.
@@ -119,6 +123,7 @@ class Runtime(Spec):
     forward_hook: Seconds = 0.0
     update_launch: Seconds = 0.0
     update_calls: int = Field(default=4, ge=0, le=1000)
+    fills_buckets: bool = False
     held_out_mape: Fraction | None = None
 
     def is_prior_over(self, transport: TransportKind | None) -> bool:

@@ -15,8 +15,6 @@ from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
-VALUE_BYTES = 4
-"""Bytes of one fp32 gradient element."""
 
 
 class Layer(Spec):

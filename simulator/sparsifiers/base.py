@@ -15,8 +15,8 @@ from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.steps import (
-    INDEX_BYTES,
-    LONG_INDEX_BYTES,
+    COUNT_BYTES,
+    SIZE_BYTES,
     Style,
     each_sends,
     pairs_gathered,
@@ -28,8 +28,8 @@ from simulator.sparsifiers.steps import (
 from simulator.units import Density
 
 __all__ = [
-    "INDEX_BYTES",
-    "LONG_INDEX_BYTES",
+    "COUNT_BYTES",
+    "SIZE_BYTES",
     "LocalSelection",
     "Selective",
     "Sparsifier",

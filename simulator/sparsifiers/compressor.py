@@ -9,12 +9,13 @@ import numpy as np
 
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, per_call
 
 SCALE_BYTES = 4
-"""Bytes of a norm or scale, fp32."""
+"""Bytes of a norm or scale: fp32, whatever the precision of the gradients."""
+SUM_BYTES = 4
+"""Bytes of an element that servers summed: fp32, since payloads of different scales are decoded before."""
 
 
 class Compressor(Sparsifier):
@@ -46,8 +47,8 @@ class Compressor(Sparsifier):
         raise NotImplementedError
 
     def pulled(self, pieces: tuple[int, ...]) -> float:
-        """Bytes that a worker pulls from servers: fp32, since payloads of different scales were summed."""
-        return float(VALUE_BYTES * sum(pieces))
+        """Bytes that a worker pulls from servers: fp32 in any precision, as the server adds up decoded values."""
+        return float(SUM_BYTES * sum(pieces))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements on every worker."""

@@ -8,11 +8,11 @@ from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Ste
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.rows import Rows
-from simulator.sparsifiers.base import LONG_INDEX_BYTES, Sparsifier, Style, per_call, sum_step
+from simulator.sparsifiers.base import Sparsifier, Style, per_call, sum_step
 
 
 class Dense(Sparsifier, kind="dense"):
-    """No sparsification: all gradients are summed in fp32.
+    """No sparsification: all gradients are summed as they travel.
 
     Several tensors of one bucket are copied into a buffer and back, with one framework call per tensor.
 
@@ -48,7 +48,7 @@ class Dense(Sparsifier, kind="dense"):
         if not summed:
             return steps
         travel = sum_step(float(bucket.value_bytes * sum(summed)), style)
-        if len(summed) == 1:
+        if bucket.filled or len(summed) == 1:
             return [*steps, travel]
         pack = Compute("copy", (float(sum(summed)),), 1, "combine")
         unpack = Compute("copy", (float(sum(summed)),), len(summed), "combine")
@@ -59,7 +59,7 @@ def _rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
     elements = rows.count * rows.width
     return [
         AllGather(bucket.value_bytes * elements),
-        AllGather(LONG_INDEX_BYTES * rows.count),
+        AllGather(bucket.long_index_bytes * rows.count),
         per_call("elementwise", (workers * elements,), 1, "combine"),
         per_call("unique", (workers * rows.count,), 1, "combine"),
         per_call("scatter_add", (workers * elements,), 1, "combine"),

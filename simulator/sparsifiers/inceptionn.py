@@ -11,13 +11,11 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import Style, per_call
+from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
 
 CLASSES = (8, 16, 32)
 """Bits of an element that is not dropped."""
-SIZE_BYTES = 4
-"""Bytes of a length that is gathered before arrays of unequal lengths."""
 
 
 class Inceptionn(Compressor, kind="inceptionn"):

@@ -18,8 +18,9 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
-from simulator.models.layers import VALUE_BYTES, Layer, Workload
+from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
+from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
 from simulator.models.timeline import Span, covered_time
@@ -142,7 +143,7 @@ def test_ddp_buckets_of_resnet50():
     buckets = Bucketed().plan(workload.layers)
     assert [bucket.numel for bucket in buckets] == [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
     for bucket, limit in zip(buckets[:-1], (2**20, *[25 * 2**20] * 3), strict=True):
-        assert VALUE_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= VALUE_BYTES * bucket.numel
+        assert FP32_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= FP32_BYTES * bucket.numel
 
 
 def test_a_workload_is_stretched_to_its_measured_step():

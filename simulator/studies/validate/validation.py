@@ -160,7 +160,7 @@ def trivial_sum(prediction: Prediction) -> float:
     plan, document = prediction.plan, prediction.document
     link = document["traffic"]["busiest_link"]
     rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
-    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"]
+    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.layers import VALUE_BYTES
+from simulator.models.precision import FP32_BYTES
 from simulator.traces.readers.kineto_events import (
     ACCUMULATE,
     COMMUNICATION,
@@ -201,7 +201,7 @@ class _Index:
             if item.sequence >= 0 and not item.backward and (known is None or item.start < known.start):
                 self.first[item.sequence] = item
         self.copies = sorted(
-            (item.start, int(rows[0, 0]) // VALUE_BYTES)
+            (item.start, int(rows[0, 0]) // FP32_BYTES)
             for item in events.operations
             if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
         )

@@ -115,6 +115,16 @@ def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
     return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
 
 
+def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:
+    """What a runtime that fills buckets does to one: copies to it, with the division by the workers, and copies back.
+
+    One kernel and one call per tensor and way; the division is one more pass over the bucket.
+    """
+    pieces = tuple(float(numel) for numel in bucket.pieces)
+    there = Compute("copy", (*pieces, float(bucket.numel)), len(pieces) + 1, "combine")
+    return there, Compute("copy", pieces, len(pieces), "combine")
+
+
 def add_host_work(exchange: list[Step], bucket: Bucket, runtime: Runtime) -> list[Step]:
     """The exchange; before it comes what the host does to the whole gradient, where the runtime states its cost."""
     if not runtime.exchange_element or all(isinstance(step, Compute) for step in exchange):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from simulator.engine.plan.work.kernels import (
     KernelUse,
     add_host_work,
     chain_steps,
+    filling_kernels,
     runtime_after_exchange,
     update_time,
 )
@@ -44,7 +45,8 @@ Chain = tuple[Kernel | int, ...]
 class Work:
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
-    `update` is the optimiser's step after an exchange, `update_alone` that of one GPU by itself.
+    `update` is the optimiser's step after an exchange, `update_alone` that of one GPU by itself. `backward` holds the
+    runtime's copies to buckets, and `combine` those back, which take `emptying` seconds in all.
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
@@ -63,6 +65,7 @@ class Work:
     selection: Floats
     selection_spread: Floats
     combine: Floats
+    emptying: float
     steps: tuple[Communication, ...]
     chains: tuple[Chain, ...]
     halves: tuple[Chain, ...]
@@ -125,6 +128,13 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
     pricing = KernelPrices(setup.gpu, setup.runtime)
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
+    backward = _backward_times(workload, buckets)
+    if setup.runtime.fills_buckets:
+        buckets = tuple(replace(bucket, filled=True) for bucket in buckets)
+        for i, (there, back) in enumerate(map(filling_kernels, buckets)):
+            backward[i] += pricing.cost(there)
+            combine[i] = pricing.cost(back)
+    emptying = math.fsum(combine)
     chains: list[Chain] = [()] * len(buckets)
     halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
@@ -149,7 +159,8 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         second: list[Step] = []
         if setup.scheduler.decoupled:
             exchange, second = _decouple(exchange, workers)
-        chains[i], combine[i] = chain_steps(exchange, pricing, steps)
+        chains[i], last = chain_steps(exchange, pricing, steps)
+        combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
@@ -161,10 +172,11 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         update_alone=alone,
         buckets=buckets,
         selections=selections,
-        backward=_backward_times(workload, buckets),
+        backward=backward,
         selection=select,
         selection_spread=spread,
         combine=combine,
+        emptying=emptying,
         steps=tuple(steps),
         chains=tuple(chains),
         halves=tuple(halves),
