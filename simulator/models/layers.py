@@ -7,11 +7,12 @@ from functools import cached_property
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
+from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
@@ -24,12 +25,22 @@ class Layer(Spec):
     - `numel`: elements.
     - `forward`: seconds of its share of the forward pass.
     - `backward`: seconds from the gradient that was ready before it to its own.
+    - `rows`: of an embedding, what its gradient consists of; none: the gradient is dense. `dense` sends rows with
+      `indexed_slices: true`.
     """
 
     name: str
     numel: int = Field(ge=1, le=10**12)
     forward: Seconds = 0.0
     backward: Seconds = 0.0
+    rows: Rows | None = None
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.rows is not None and self.numel % self.rows.width:
+            hint = f"an embedding of {self.numel} elements has whole rows"
+            raise expected(f"a width that divides {self.numel}", self.rows.width, hint)
+        return self
 
 
 class Workload(Spec):
@@ -99,7 +110,7 @@ class Workload(Spec):
         return math.fsum(layer.backward for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size, its times in proportion to the batch."""
+        """The same model at another batch size, its times and rows of embeddings in proportion to the batch."""
         return self._times(batch_size / self.batch_size, batch_size)
 
     def stretched(self, update_time: float) -> Self:
@@ -118,12 +129,14 @@ class Workload(Spec):
         return self._times((self.compute_time - update_time) / total, self.batch_size)
 
     def _times(self, factor: float, batch_size: int) -> Self:
+        more = batch_size / self.batch_size
         layers = tuple(
             Layer.model_construct(
                 name=layer.name,
                 numel=layer.numel,
                 forward=layer.forward * factor,
                 backward=layer.backward * factor,
+                rows=layer.rows and layer.rows.model_copy(update={"count": layer.rows.count * more}),
             )
             for layer in self.layers
         )

@@ -11,13 +11,11 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import Style, per_call
+from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
 
 CLASSES = (8, 16, 32)
 """Bits of an element that is not dropped."""
-SIZE_BYTES = 4
-"""Bytes of a length that is gathered before arrays of unequal lengths."""
 
 
 class Inceptionn(Compressor, kind="inceptionn"):
@@ -30,14 +28,15 @@ class Inceptionn(Compressor, kind="inceptionn"):
     tensor sends its values of 32, 16 and 8 bits, floor(n/4) + 1 bytes of tags, and the lengths of these four arrays.
 
     How many elements are in each class depends on the gradients. A replay counts them (mean of the workers). The closed
-    form assumes a Laplace law with standard deviation `deviation`, which has no source: give that of your gradients.
-    Times are those of fused kernels, with as many calls and reads of the host as GRACE's TensorFlow code.
+    form assumes a Laplace law of standard deviation `deviation`; without it, that every element takes 16 bits, which is
+    the most while gradients are below 1. Times are those of fused kernels, with as many calls and reads of the host as
+    GRACE's TensorFlow code.
 
-    - `deviation`: of the gradients, for the closed form.
+    - `deviation`: standard deviation of a worker's gradients, for the closed form; none: not known.
     """
 
     bound_exponent: int = Field(default=10, ge=1, le=28)
-    deviation: float = Field(default=1e-3, gt=0)
+    deviation: float | None = Field(default=None, gt=0)
 
     decode_calls: ClassVar[int] = 50
 
@@ -55,8 +54,10 @@ class Inceptionn(Compressor, kind="inceptionn"):
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements; those of each class by the Laplace law, P(|u| >= t) = exp(-sqrt(2) t / deviation)."""
         d = float(bucket.numel)
-        above = [d * math.exp(-math.sqrt(2) * border / self.deviation) for border in self.borders()]
-        counts = [above[0] - above[1], above[1] - above[2], above[2]]
+        counts = [0.0, d, 0.0]
+        if self.deviation is not None:
+            above = [d * math.exp(-math.sqrt(2) * border / self.deviation) for border in self.borders()]
+            counts = [above[0] - above[1], above[1] - above[2], above[2]]
         return Selection(alike(workers, d), d, d, d, detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
@@ -80,7 +81,8 @@ class Inceptionn(Compressor, kind="inceptionn"):
         if style == "push_pull":
             return [PushPull(sum(values) + tags, self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         lengths = float(SIZE_BYTES * (len(CLASSES) + 1) * len(units))
-        gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths) if nbytes]
+        # An array without elements is gathered, too: its length is known only after the lengths have travelled.
+        gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths)]
         return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
 
     def _shares(self, selection: Selection, bucket: Bucket) -> list[float]:

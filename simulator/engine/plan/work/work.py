@@ -146,7 +146,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
             break
-        same = first.setdefault((bucket.pieces, bucket.density, id(selection)), i)
+        same = first.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), i)
         if same < i:  # buckets of the same sizes have the same steps and prices
             select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
             chains[i], halves[i] = chains[same], halves[same]
