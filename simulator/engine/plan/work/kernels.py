@@ -18,7 +18,6 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
-from simulator.models.layers import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +94,6 @@ class KernelPrices:
             if spread
             else 0.0
         )
-
-
-def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
-    """The optimiser's kernel on every tensor, with its framework calls: the workload's own, or the runtime's."""
-    calls = (workload.update_calls or runtime.update_calls) * len(workload.layers)
-    return Compute("update", tuple(workload.numels), calls, "combine")
-
-
-def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
-    return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
-
-
-def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
-    """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
-    if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:
-        return runtime
-    return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
 
 
 def add_host_work(exchange: list[Step], bucket: Bucket, runtime: Runtime) -> list[Step]:

@@ -17,9 +17,8 @@ from simulator.engine.plan.work.kernels import (
     KernelUse,
     add_host_work,
     chain_steps,
-    runtime_after_exchange,
-    update_time,
 )
+from simulator.engine.plan.work.update import update_of, update_time
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -120,7 +119,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
     workload = setup.workload.stretched(update)
     if workers > 1:
-        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
+        update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
     pricing = KernelPrices(setup.gpu, setup.runtime)
