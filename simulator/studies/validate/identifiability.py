@@ -85,9 +85,15 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
     for place, constant in enumerate(model.constants):
         own = float(np.linalg.norm(slopes[:, place]))
         alone = deviation / own if own > _NOTHING else np.inf
-        if values[place] == constant.no_cost or own <= _NOTHING:
-            if not _has_effect(model, values, place):
-                yield Refusal(constant.name, without_effect(constant.name, model.rows))
+        ended = values[place] == constant.no_cost
+        if (ended or own <= _NOTHING) and not _has_effect(model, values, place):
+            yield Refusal(constant.name, without_effect(constant.name, model.rows))
+        elif own <= _NOTHING and not ended:
+            limit = _limit_words(model, values, place, deviation)
+            reason = f"any value up to a limit gives the same fitted times{limit}"
+            yield Refusal(constant.name, reason, _by_itself(constant.name))
+        elif ended:
+            continue
         elif errors[place] > LARGEST_ERROR and alone <= LARGEST_ERROR:
             other = _twin(slopes, place, deviation)
             names = f"{constant.name} and {model.constants[other].name}"
@@ -98,10 +104,18 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
             reason = f"10 % more of it changes no fitted time by more than {most:.2g} %, less than rows are off"
             yield Refusal(constant.name, reason, _separating(model, values, place, deviation), weak=True)
         elif freedom and _worse_without(model, values, place) < DECISIVE * deviation**2:
-            limit = largest_value(model, values, place, deviation)
-            reason = "without it the fitted times are met as well, within their errors"
-            reason += f"; they say that it is at most {limit:.3g} {constant.unit}".rstrip() if limit else ""
-            yield Refusal(constant.name, reason, _separating(model, values, place, deviation), weak=True)
+            limit = _limit_words(model, values, place, deviation)
+            reason = f"without it the fitted times are met as well, within their errors{limit}"
+            yield Refusal(constant.name, reason, _by_itself(constant.name), weak=True)
+
+
+def _limit_words(model: IterationModel, values: Floats, place: int, deviation: float) -> str:
+    limit = largest_value(model, values, place, deviation)
+    return f"; they say that it is at most {limit:.3g} {model.constants[place].unit}".rstrip() if limit else ""
+
+
+def _by_itself(name: str) -> str:
+    return "timings of the kernel by itself would (`sparsim record kernels`)" if name.startswith("kernels.") else ""
 
 
 def largest_value(model: IterationModel, values: Floats, place: int, deviation: float) -> float | None:
@@ -168,9 +182,7 @@ def _separating(model: IterationModel, values: Floats, place: int, deviation: fl
         error = float(standard_errors(np.vstack([known, more]), deviation)[place])
         if error < best:
             best, found = error, f"{text} would give it within {100 * error:.0f} %"
-    name = model.constants[place].name
-    alone = "timings of the kernel by itself would (`sparsim record kernels`)"
-    return found or (alone if name.startswith("kernels.") else "")
+    return found or _by_itself(model.constants[place].name)
 
 
 def _further_rows(rows: Sequence[MeasuredRow]) -> Iterator[tuple[str, MeasuredRow]]:
