@@ -34,14 +34,8 @@ def fit_from_iterations(
     constants, rows of several GPUs, too few rows, constants that the rows do not determine.
     """
     found = read_measured(places)
-    problems = [
-        *found.problems,
-        *(
-            Problem("--fit-to", f"one of {', '.join(QUANTITIES)}", item, suggest_nearest(item, QUANTITIES))
-            for item in fit_to
-            if item not in QUANTITIES
-        ),
-    ]
+    unknown = [item for item in fit_to if item not in QUANTITIES]
+    problems = [*found.problems, *(_unknown_time(item) for item in unknown)]
     rows = measured_rows(found.scenarios, fit_to)
     fitted = [row for row in rows if row.fitted]
     if found.scenarios:
@@ -50,12 +44,16 @@ def fit_from_iterations(
             problems += _several_owners(fitted, {item.owner for item in constants} or {"gpu"})
         except InputError as error:
             problems += error.problems
-    if found.scenarios and not fitted:
+    if found.scenarios and not fitted and not unknown:
         problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
     if problems:
         raise InputError(problems)
     fit = fit_named(rows, names) if names else fit_what_is_not_measured(rows)
     return FromIterations(fit, found.digests)
+
+
+def _unknown_time(text: str) -> Problem:
+    return Problem("--fit-to", "a measured time", text, suggest_nearest(text, QUANTITIES))
 
 
 def _several_owners(fitted: Sequence[MeasuredRow], owners: set[str]) -> list[Problem]:

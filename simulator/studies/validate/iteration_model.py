@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.prediction.run import run
+from simulator.models.small_cache import LatestResults
+from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.constants import Constant
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_time
@@ -16,6 +18,10 @@ from simulator.studies.validate.measured_rows import MeasuredRow, predicted_time
 STEP = 0.01
 """Share by which a constant is changed to either side for a slope."""
 _NEVER = 1e-12
+UPDATE = "update"
+"""The optimiser's kernel."""
+_ALWAYS = (UPDATE, "elementwise")
+"""Kernels that every iteration depends on: the optimiser's, and the one from which others are estimated."""
 _TRIED = np.geomspace(1e-3, 1e4, 29)
 _LOWEST, _HIGHEST = 1e-4, 1e5
 
@@ -27,21 +33,40 @@ class IterationModel:
         self.rows, self.constants = tuple(rows), tuple(constants)
         self.measured = np.array([row.seconds for row in rows])
         self._start = np.array([item.start for item in constants])
+        self._known: LatestResults[list[float]] = LatestResults(4096)
 
     def times(self, values: Sequence[float] | Floats) -> Floats:
         """Predicted seconds of each row (m,); one run serves all rows of a scenario."""
+        seconds = np.zeros(len(self.rows))
+        for places, seen in self._runs:
+            key = (places[0], tuple(float(values[place]) for place in seen))
+            made = self._known.get(key, partial(self._predict, places, seen, key[1]))
+            seconds[places] = made
+        return np.maximum(seconds, _NEVER)
+
+    def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
+        """Seconds of the rows of one scenario, with the values of the constants that it sees."""
+        scenario = self.rows[places[0]].scenario
+        for place, value in zip(seen, values, strict=True):
+            scenario = self.constants[place].put(scenario, value)
+        prediction = run(scenario)
+        return [predicted_time(self.rows[place].quantity, prediction) for place in places]
+
+    @cached_property
+    def _runs(self) -> list[tuple[list[int], list[int]]]:
+        """Rows of each scenario, and the constants that may change them; kernels that it does not use can't."""
         made: dict[int, list[int]] = {}
         for place, row in enumerate(self.rows):
             made.setdefault(id(row.scenario), []).append(place)
-        seconds = np.zeros(len(self.rows))
-        for places in made.values():
-            scenario = self.rows[places[0]].scenario
-            for constant, value in zip(self.constants, values, strict=True):
-                scenario = constant.put(scenario, float(value))
-            prediction = run(scenario)
-            for place in places:
-                seconds[place] = predicted_time(self.rows[place].quantity, prediction)
-        return np.maximum(seconds, _NEVER)
+        return [(places, self._seen_by(self.rows[places[0]].scenario)) for places in made.values()]
+
+    def _seen_by(self, scenario: Scenario) -> list[int]:
+        used = {f"kernels.{name}" for name in (*plan_of(scenario).work.kernels, *_ALWAYS)}
+        return [
+            place
+            for place, item in enumerate(self.constants)
+            if item.owner != "gpu" or item.name.rpartition(".")[0] in used
+        ]
 
     def residuals(self, values: Sequence[float] | Floats) -> Floats:
         """ln(predicted / measured) of each row, (m,)."""
