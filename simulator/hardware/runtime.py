@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from simulator.component import Spec
+from simulator.component import Spec, expected
+from simulator.errors import suggest_nearest
 from simulator.hardware.slowdown import estimate_slowdown
 from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
 
@@ -68,6 +69,12 @@ class RuntimePrior(Spec):
     source: str = ""
 
 
+def _no_other_word(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().isalpha():
+        raise expected("a share such as 0.7 or 70 %, or `auto`", repr(value), suggest_nearest(value, ["auto"]))
+    return value
+
+
 class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
@@ -118,7 +125,7 @@ class Runtime(Spec):
     collective_launch: Seconds = 0.0
     gather_overhead: Seconds = 0.0
     compute_slowdown: Annotated[
-        Ratio, BeforeValidator(lambda value: value, json_schema_input_type=Ratio | Literal["auto"])
+        Ratio, BeforeValidator(_no_other_word, json_schema_input_type=Ratio | Literal["auto"])
     ] = 0.0
     slowdown_width: Ratio = 0.0
     endpoint_bandwidth: BytesPerSecond | None = None

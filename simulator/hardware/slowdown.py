@@ -18,7 +18,7 @@ MEASURED = (
     MeasuredSlowdown(
         "ResNet-50 on RTX 2080 Ti",
         0.06,
-        "WFBP and MG-WFBP, all-reduce and parameter servers on 100 Gb InfiniBand, fitted to ten rows (HKBU-HPML/"
+        "WFBP and MG-WFBP, all-reduce and parameter servers on 100 Gb InfiniBand, fitted to six rows (HKBU-HPML/"
         "ddl-benchmarks, 2020); the same on 10 GbE",
     ),
     MeasuredSlowdown(
