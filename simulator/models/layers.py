@@ -25,12 +25,16 @@ class Layer(Spec):
     - `numel`: elements.
     - `forward`: seconds of its share of the forward pass.
     - `backward`: seconds from the gradient that was ready before it to its own.
+    - `forward_host`: host seconds that launch its share of the forward pass; 0: the GPU never waits for them.
+    - `backward_host`: host seconds that launch what its gradient needs after the one before it.
     """
 
     name: str
     numel: int = Field(ge=1, le=10**12)
     forward: Seconds = 0.0
     backward: Seconds = 0.0
+    forward_host: Seconds = 0.0
+    backward_host: Seconds = 0.0
 
 
 class Workload(Spec):
@@ -39,6 +43,10 @@ class Workload(Spec):
     `compute_time`: the measured iteration of one GPU (forward, backward, update), if it is known; the times of the
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
+
+    Where layers have host times, `forward` and `backward` are what the GPU needs while it has work, and host and GPU
+    begin an iteration together (`queued`). `update_time`: the measured seconds from the last gradient to the end of the
+    optimiser's step; none: priced as a kernel.
 
     Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
     the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
@@ -58,6 +66,7 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    update_time: Seconds | None = None
     update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
     gradients: str = ""
@@ -94,9 +103,18 @@ class Workload(Spec):
         """Seconds of one backward pass."""
         return math.fsum(layer.backward for layer in self.layers)
 
+    @cached_property
+    def has_host_times(self) -> bool:
+        """Whether the GPU may have to wait until the host has launched a layer."""
+        return any(layer.forward_host or layer.backward_host for layer in self.layers)
+
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size, its times in proportion to the batch."""
-        return self._times(batch_size / self.batch_size, batch_size)
+        """The same model at another batch size: the GPU's times in proportion to the batch, the host's unchanged."""
+        return self._times(batch_size / self.batch_size, 1.0).model_copy(update={"batch_size": batch_size})
+
+    def at_pace(self, factor: float) -> Self:
+        """The same model on a GPU that takes `factor` times as long, with the same host."""
+        return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
@@ -105,22 +123,50 @@ class Workload(Spec):
         """
         if self.compute_time is None:
             return self
-        total = self.forward_time + self.backward_time
+        queued = self.queued()
+        total = queued.forward_time + queued.backward_time
         if total <= 0:
             raise expected("a workload with times to rescale", "forward and backward all 0")
         if self.compute_time <= update_time:
             hint = "compute_time is the whole iteration of one GPU: forward, backward and update"
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
-        return self._times((self.compute_time - update_time) / total, self.batch_size)
+        factor = (self.compute_time - update_time) / total
+        return self._times(factor, factor)
 
-    def _times(self, factor: float, batch_size: int) -> Self:
+    def queued(self) -> Self:
+        """The workload with the times that its layers take when the GPU waits for the host's launches; itself without.
+
+        The host launches layer after layer, forward and then backward. The GPU begins a layer when the one before it is
+        done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i,
+        h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
+        e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
+        A queue without a limit is assumed; its many kernels are why a layer does not wait for its own last launch.
+        """
+        if not self.has_host_times:
+            return self
+        back = self.layers[::-1]
+        gpu = np.cumsum([0.0, *(layer.forward for layer in self.layers), *(layer.backward for layer in back)])
+        host = np.cumsum(
+            [0.0, *(layer.forward_host for layer in self.layers), *(layer.backward_host for layer in back)]
+        )
+        lasts = np.diff(gpu + np.maximum.accumulate(host - gpu)).tolist()
+        count = len(self.layers)
+        layers = tuple(
+            Layer.model_construct(name=layer.name, numel=layer.numel, forward=forward, backward=backward)
+            for layer, forward, backward in zip(self.layers, lasts[:count], reversed(lasts[count:]), strict=True)
+        )
+        return self.model_copy(update={"layers": layers})
+
+    def _times(self, factor: float, host_factor: float) -> Self:
         layers = tuple(
             Layer.model_construct(
                 name=layer.name,
                 numel=layer.numel,
                 forward=layer.forward * factor,
                 backward=layer.backward * factor,
+                forward_host=layer.forward_host * host_factor,
+                backward_host=layer.backward_host * host_factor,
             )
             for layer in self.layers
         )
-        return self.model_copy(update={"batch_size": batch_size, "layers": layers})
+        return self.model_copy(update={"layers": layers})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +20,13 @@ from simulator.traces.readers.kineto_events import (
     EVALUATE,
     TO_GRADIENT,
     Events,
-    Launches,
     Operation,
-    launched,
     shape_of,
     text_of,
     whole,
 )
+from simulator.traces.readers.kineto_launches import Launches, launched
+from simulator.traces.readers.kineto_steps import HostPass, StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
 
 FIRST_BUCKET = 2**20
@@ -63,7 +64,10 @@ class GradientReady:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveKernel:
-    """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace."""
+    """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
+
+    `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say.
+    """
 
     collective: str
     nbytes: int
@@ -71,17 +75,20 @@ class CollectiveKernel:
     seconds: float
     start: float
     kernel: str
+    itemsize: int = 0
+    stream: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class KinetoTrace:
-    """Gradients and collectives of a trace, and what could not be read."""
+    """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read."""
 
     device: str
     workers: int
     gradients: tuple[GradientReady, ...]
     collectives: tuple[CollectiveKernel, ...]
     problems: tuple[Problem, ...]
+    steps: tuple[StepTimes, ...] = ()
 
 
 def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
@@ -126,10 +133,13 @@ def read_kineto(path: Path) -> KinetoTrace:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))
     launches = Launches(events)
     index = _Index(events, launches)
-    passes = enumerate(_passes(events, launches))
-    gradients = [item for iteration, found in passes for item in _gradients(iteration, found, index)]
+    passes = _passes(events, launches)
+    gradients = [item for iteration, found in enumerate(passes) for item in _gradients(iteration, found, index)]
     collectives = _collectives(events, launches)
-    return KinetoTrace(events.device, events.workers, tuple(gradients), tuple(collectives), tuple(events.problems))
+    steps = _steps(events, launches, passes, index)
+    return KinetoTrace(
+        events.device, events.workers, tuple(gradients), tuple(collectives), tuple(events.problems), tuple(steps)
+    )
 
 
 @dataclass(slots=True)
@@ -145,7 +155,7 @@ class _Found:
 def _passes(events: Events, launches: Launches) -> list[list[_Found]]:
     """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
     outer = any(item.name.startswith(EVALUATE) for item in events.operations)
-    steps = sorted(start for start, _ in events.steps)
+    steps = sorted(start for start, *_ in events.steps)
     chosen = [
         item
         for item in events.operations
@@ -191,14 +201,44 @@ def _gradients(iteration: int, found: list[_Found], index: _Index) -> list[Gradi
     ]
 
 
+def _steps(events: Events, launches: Launches, passes: list[list[_Found]], index: _Index) -> list[StepTimes]:
+    """The times of every step; one that holds several backward passes counts as one without layers."""
+    spans, reader = step_spans(events), StepReader(events, launches)
+    held: dict[int, list[int]] = {}
+    for iteration, found in enumerate(passes):
+        held.setdefault(bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1, []).append(iteration)
+    made = []
+    for place, span in enumerate(spans):
+        iteration, *others = held.get(place, [-1])
+        alone = iteration >= 0 and not others
+        layers = _host_pass(passes[iteration], index, span[0]) if alone else None
+        made.append(reader.read(span, iteration if alone else -1, layers))
+    return [times for times in made if times is not None]
+
+
+def _host_pass(found: list[_Found], index: _Index, begin: float) -> HostPass:
+    operations = index.operations([item.node.sequence for item in found], begin, found[0].node.start)
+    order = {item.sequence: place for place, item in enumerate(operations)}
+    return HostPass(
+        np.array([item.start for item in operations]),
+        np.array([order.pop(item.node.sequence, -1) for item in found], dtype=np.int64),
+        found[0].node.start,
+        np.array([item.node.end for item in found]),
+        np.array([item.end - found[0].first for item in found]),
+    )
+
+
 class _Index:
     """Forward operations by sequence number, and copies into gradients by time."""
 
     def __init__(self, events: Events, launches: Launches) -> None:
         self.launches, self.first = launches, dict[int, Operation]()
-        for item in events.operations:
+        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
+        # is a part of.
+        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
             known = self.first.get(item.sequence)
-            if item.sequence >= 0 and not item.backward and (known is None or item.start < known.start):
+            inside = known is not None and item.thread == known.thread and item.end <= known.end
+            if item.sequence >= 0 and not item.backward and not inside:
                 self.first[item.sequence] = item
         self.copies = sorted(
             (item.start, int(rows[0, 0]) // VALUE_BYTES)
@@ -210,11 +250,14 @@ class _Index:
         """Elements of the copies after `time`, in order."""
         return [numel for _, numel in self.copies[bisect_right(self.copies, (time, 0)) :]]
 
+    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
+        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
+        mine = [self.first[number] for number in set(sequences) if number in self.first]
+        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
+
     def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
         """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
-        mine = [self.first[number] for number in sequences if number in self.first]
-        order = sorted((item for item in mine if item.start < backward), key=lambda item: item.start)
-        made = {}
+        order, made = self.operations(sequences, -math.inf, backward), {}
         for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
             kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
             made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
@@ -238,5 +281,6 @@ def _collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
         # Where only one size was recorded, that of an all-gather is the part of one worker.
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
         nbytes = elements * itemsize * parts
-        made.append(CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name))
-    return made
+        stream = whole(args.get("stream", -1))
+        made.append(CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream))
+    return sorted(made, key=lambda item: item.start)

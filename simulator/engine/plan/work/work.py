@@ -118,7 +118,7 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload = setup.workload.stretched(update)
+    workload = setup.workload.stretched(update).queued()
     if workers > 1:
         update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
