@@ -44,9 +44,10 @@ class Workload(Spec):
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
-    Where layers have host times, `forward` and `backward` are what the GPU needs while it has work, and host and GPU
-    begin an iteration together (`queued`). `update_time`: the measured seconds from the last gradient to the end of the
-    optimiser's step; none: priced as a kernel.
+    Where layers have host times, `forward` and `backward` are what the GPU needs while it has work (`queued`).
+    `host_ahead`: whether the host may begin an iteration while the GPU still works on the one before it; otherwise both
+    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds of the GPU
+    from the last gradient to the end of the optimiser's step; none: priced as a kernel.
 
     Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
     the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
@@ -66,6 +67,7 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    host_ahead: bool = False
     update_time: Seconds | None = None
     update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
@@ -140,7 +142,11 @@ class Workload(Spec):
         done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i,
         h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
         e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
-        A queue without a limit is assumed; its many kernels are why a layer does not wait for its own last launch.
+        A layer does not wait for its own last launch, since it has many kernels. The queue has no limit.
+
+        With `host_ahead` and iterations without end, the slower of the two sets the pace: a host that needs less than
+        the GPU gets so far ahead that the GPU never waits, and one that needs more is never waited for, so that the
+        layers take as long as it does.
         """
         if not self.has_host_times:
             return self
@@ -149,8 +155,10 @@ class Workload(Spec):
         host = np.cumsum(
             [0.0, *(layer.forward_host for layer in self.layers), *(layer.backward_host for layer in back)]
         )
-        lasts = np.diff(gpu + np.maximum.accumulate(host - gpu)).tolist()
-        count = len(self.layers)
+        ends = gpu + np.maximum.accumulate(host - gpu)
+        if self.host_ahead:
+            ends = gpu if gpu[-1] >= host[-1] else ends * (host[-1] / ends[-1])
+        lasts, count = np.diff(ends).tolist(), len(self.layers)
         layers = tuple(
             Layer.model_construct(name=layer.name, numel=layer.numel, forward=forward, backward=backward)
             for layer, forward, backward in zip(self.layers, lasts[:count], reversed(lasts[count:]), strict=True)

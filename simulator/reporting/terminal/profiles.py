@@ -40,7 +40,6 @@ def _sentences(made: dict[str, Any]) -> list[str]:
     waiting["collectives"] = made["exposed_collectives_s"]
     waits = ", ".join(f"{show_time(part)} ({format_share(part / step)}) for {name}" for name, part in waiting.items())
     meets = "waits for the GPU in every step" if made["host_waits"] else "may run ahead of the GPU"
-    kept = "kept in the workload" if made["host_times_kept"] else "left out of the workload: they limit nothing"
     return [
         f"{count_of(len(made['steps_found']), 'step')}, of which {used} are used:"
         f" {show_time(made['wall_s'])} each on the host, {show_time(made['gpu_span_s'])} on the GPU (medians)",
@@ -50,5 +49,5 @@ def _sentences(made: dict[str, Any]) -> list[str]:
         f"GPU: forward {show_time(made['forward_gpu_s'])}, backward {show_time(made['backward_gpu_s'])}, after the last"
         f" gradient {show_time(made['update_s'])}, of which the optimiser {show_time(made['optimiser_gpu_s'])}",
         f"host: forward {show_time(made['forward_host_s'])}, backward {show_time(made['backward_host_s'])}, optimiser"
-        f" {show_time(made['optimiser_host_s'])}; it {meets}; its times are {kept}",
+        f" {show_time(made['optimiser_host_s'])}; it {meets}",
     ]

@@ -20,8 +20,6 @@ NEAR = 0.05
 """... and than this share of the median: a profile of even steps keeps all of them."""
 AHEAD = 0.1
 """The host runs ahead in the steps of a profile if they take longer on the GPU by more than this share."""
-HOST_BOUND = 0.05
-"""A profile is host-bound if the GPU waits for launches for a larger share of the step."""
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
@@ -31,8 +29,7 @@ class Summary:
 
     `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
     steps. `compute`: what is left of it without data and exposed collectives, the iteration of one GPU. `layers`: in
-    the order of the gradients. `limited`: whether host times of the layers belong into the workload, since the GPU
-    waited for launches or host and GPU meet in every step.
+    the order of the gradients.
     """
 
     found: tuple[int, ...]
@@ -54,11 +51,6 @@ class Summary:
     def compute(self) -> float:
         """Seconds of the step without waiting for data and collectives."""
         return self.step - self.data - self.exposed
-
-    @property
-    def limited(self) -> bool:
-        """Whether the host's launches may limit this step."""
-        return self.waits or self.host > HOST_BOUND * self.step
 
 
 def parse_steps(text: str) -> list[tuple[int, int]]:

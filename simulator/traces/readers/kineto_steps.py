@@ -108,6 +108,7 @@ class StepReader:
         data = gpu.loading[ops] + np.where(copies, gpu.own[ops] + gpu.starved[ops], 0.0)
         own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(copies, 0.0, gpu.starved[ops])
         launch = gpu.launch[ops]
+        waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
         optimising = self._inside_optimiser(launch)
         after = launch > (layers.nodes[-1] if layers is not None else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
@@ -126,7 +127,7 @@ class StepReader:
             optimiser_host=_length(self._optimiser(np.array([begin, stop]))),
             update=_total((own + starved)[after]),
             waits=bool(high > low),
-            layers=None if layers is None else self._split(layers, begin, first, (launch, own, starved)),
+            layers=None if layers is None else self._split(layers, begin, first, (launch, own, waiting)),
         )
 
     def _inside_optimiser(self, times: Floats) -> npt.NDArray[np.bool_]:
@@ -138,31 +139,31 @@ class StepReader:
 
     def _split(self, layers: HostPass, begin: float, first: float, ops: tuple[Floats, Floats, Floats]) -> LayerTimes:
         """Layer by layer: each has what was launched from its own start to the next layer's."""
-        launch, own, starved = ops
-        fetched = self._fetched[np.searchsorted(self._fetched, begin) : np.searchsorted(self._fetched, first, "right")]
-        # The first layer has all that came before it in the step, apart from the batch.
-        begin = max(begin, float(fetched[-1])) if len(fetched) else begin
-        forward = [begin, *layers.forward[1:].tolist(), layers.begin] if len(layers.forward) else [layers.begin]
-        cuts = np.maximum.accumulate([*forward, *layers.nodes.tolist()])
+        launch, own, waiting = ops
+        count = len(layers.forward)
+        starts = [self._after_batch(begin, first), *layers.forward[1:].tolist()] if count else []
+        cuts = np.maximum.accumulate([*starts, layers.begin, *layers.nodes.tolist()])
         host = np.maximum(0.0, np.diff(cuts) - np.diff(self.host.waits(cuts)))
-        count = len(forward) - 1
-        place = np.maximum(0, np.searchsorted(cuts, launch, side="left") - 1)
-        at_begin = launch == layers.begin
-        place[at_begin] = count
-        inside = place < len(cuts) - 1
-        own_of = np.bincount(place[inside], weights=own[inside], minlength=len(cuts) - 1)
-        first_backward = np.flatnonzero(place == count)[:1]
-        late = starved.copy()
-        late[first_backward] = 0.0  # ready times begin with the first kernel of the first node
-        late_of = np.bincount(place[inside], weights=late[inside], minlength=len(cuts) - 1)
+        # A start belongs to what it begins, the end of a node to what it ends.
+        from_start, to_end = (np.searchsorted(cuts, launch, side=side) - 1 for side in ("right", "left"))
+        place = np.maximum(0, np.where(launch <= layers.begin, from_start, to_end))
+        late = waiting.copy()
+        # Ready times begin with the first kernel of the first node, whatever that had waited for.
+        late[np.flatnonzero(place == count)[:1]] = 0.0
+        inside = place < len(host)
+        own_of, late_of = (np.bincount(place[inside], x[inside], minlength=len(host)) for x in (own, late))
         ready = np.maximum.accumulate(layers.ready - np.cumsum(late_of[count:]))
-        has = layers.operation >= 0
-        own_forward, host_forward = (
-            np.where(has, values[np.maximum(layers.operation, 0)], 0.0) if count else np.zeros(len(layers.nodes))
+        forward, forward_host = (
+            np.where(layers.operation >= 0, values[layers.operation], 0.0) if count else np.zeros(len(layers.nodes))
             for values in (own_of[:count], host[:count])
         )
         backward = np.maximum(0.0, np.diff(ready, prepend=0.0))
-        return LayerTimes(*(_seconds(x) for x in (own_forward, host_forward, backward, host[count:])))
+        return LayerTimes(*map(_seconds, (forward, forward_host, backward, host[count:])))
+
+    def _after_batch(self, begin: float, first: float) -> float:
+        """When the batch had been fetched before the first operation: the first layer has all the host did since."""
+        low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
+        return float(self._fetched[high - 1]) if high > low else begin
 
 
 def _length(covering: Floats) -> float:

@@ -7,9 +7,11 @@ from typing import Any
 
 from simulator.models.layers import Layer, Workload
 from simulator.traces.readers.kineto import KinetoTrace
-from simulator.traces.readers.kineto_choice import AHEAD, HOST_BOUND, Summary
+from simulator.traces.readers.kineto_choice import AHEAD, Summary
 from simulator.traces.readers.kineto_workload import KinetoImport
 
+HOST_BOUND = 0.05
+"""Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""
 LOADING = 0.05
 """Share of a step for which the GPU may wait for data before the report warns."""
 
@@ -45,7 +47,6 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
         "optimiser_host_s": summary.optimiser_host,
         "update_s": summary.update,
         "host_waits": summary.waits,
-        "host_times_kept": summary.limited,
         "compute_from_layers_s": queued,
         "compute_from_layers_error": queued / summary.compute - 1 if summary.compute > 0 else None,
         "collectives": _collectives(made.trace, len(summary.found)),
@@ -56,15 +57,14 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
 def queued_time(made: KinetoImport, summary: Summary) -> float:
     """Seconds of one GPU's iteration as the layers alone give it: host and GPU as two clocks, then the update."""
     layers = summary.layers
-    none = (0.0,) * len(layers.forward)
-    host = (layers.forward_host, layers.backward_host) if summary.limited else (none, none)
+    columns = (layers.forward, layers.backward, layers.forward_host, layers.backward_host)
     tensors = tuple(
         Layer.model_construct(
             name=str(place), numel=1, forward=times[0], backward=times[1], forward_host=times[2], backward_host=times[3]
         )
-        for place, times in enumerate(reversed(list(zip(layers.forward, layers.backward, *host, strict=True))))
+        for place, times in enumerate(reversed(list(zip(*columns, strict=True))))
     )
-    queued = Workload.model_construct(name=made.trace.device, batch_size=1, layers=tensors).queued()
+    queued = Workload.model_construct(batch_size=1, host_ahead=not summary.waits, layers=tensors).queued()
     return queued.forward_time + queued.backward_time + summary.update
 
 

@@ -13,8 +13,9 @@ import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
-from simulator.traces.readers.kineto import GradientReady, KinetoTrace, ddp_buckets, read_kineto
+from simulator.traces.readers.kineto import KinetoTrace, ddp_buckets, read_kineto
 from simulator.traces.readers.kineto_choice import Summary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto_passes import GradientReady
 from simulator.traces.readers.kineto_steps import LayerTimes
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
@@ -37,8 +38,8 @@ def import_kineto(file: Path, out: Path, batch_size: int, steps: str = "") -> Ki
     """Write the workload of a trace to folder `out`: `workload.yaml` with `layers.csv`, and two more tables.
 
     `layers.csv` holds the tensors in forward order with medians over the steps of `choose_steps`; `backward_s` is the
-    time since the previous gradient was ready, without the time in which the GPU waited for launches. Those of the host
-    stand in columns of their own where launches may limit the step. `compute_time` is the wall time of a step without
+    time since the previous gradient was ready, without the time in which the GPU waited for launches; the host's times
+    stand in columns of their own. `compute_time` is the wall time of a step without
     `input_time`, for which the GPU waits for data, and without exposed collectives. A trace without steps has times of
     the layers only, over all passes but the first. `gradient_ready.csv` holds every gradient of every pass,
     `collectives.csv` every NCCL kernel. Raises InputError where the trace has no gradients or does not state their
@@ -58,7 +59,7 @@ def import_kineto(file: Path, out: Path, batch_size: int, steps: str = "") -> Ki
         summary = None  # the steps hold other passes than most of the trace: for instance two each
     layers = summary.layers if summary is not None else _over_passes(passes)
     out.mkdir(parents=True, exist_ok=True)
-    _write_layers(out, passes[0], layers, summary is not None and summary.limited)
+    _write_layers(out, passes[0], layers, summary is not None)
     write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, trace.gradients))
     kernels = (
         (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
@@ -84,6 +85,7 @@ def _about(
         if summary.compute > update:
             times["compute_time"] = f"{_rounded(summary.compute)!r} s"
         times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(update)!r} s"}
+        times["host_ahead"] = not summary.waits
     return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,
