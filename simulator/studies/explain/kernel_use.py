@@ -77,6 +77,8 @@ def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> st
     optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
     if gpu.ideal:
         return "free: the GPU is ideal"
+    if scenario.workload.update_time is not None:
+        return "measured with the workload's profile"
     way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
     return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 

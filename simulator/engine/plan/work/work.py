@@ -122,7 +122,7 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload = setup.workload.stretched(update)
+    workload = setup.workload.stretched(update).queued()
     if workers > 1:
         update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
