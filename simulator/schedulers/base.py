@@ -14,6 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.precision import FP32_BYTES
+from simulator.models.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,15 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
             pieces=tuple(layers[layer].numel for layer in group),
             ready_layer=min(group),
             layers=tuple(group),
+            rows=_rows_of([layers[layer] for layer in group]),
         )
         for index, group in enumerate(groups)
     ]
+
+
+def _rows_of(layers: Sequence[Layer]) -> tuple[Rows | None, ...]:
+    rows = tuple(layer.rows for layer in layers)
+    return rows if any(rows) else ()
 
 
 def singles(layers: Sequence[Layer]) -> list[Bucket]:
@@ -122,20 +129,25 @@ def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP
 
 
 def partition(buckets: Sequence[Bucket], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
-    """Cut buckets of one tensor into slices of at most `limit` bytes, `value_bytes` each; fused ones stay whole."""
+    """Cut buckets of one tensor into slices of at most `limit` bytes, `value_bytes` each; fused ones stay whole.
+
+    An embedding that is cut travels as a dense tensor.
+    """
     most = max(1, int(limit // value_bytes))
     count = sum(-(-bucket.numel // most) for bucket in buckets if len(bucket.pieces) == 1)
     if count > MAX_SLICES:
         raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
     slices: list[Bucket] = []
     for bucket in buckets:
-        sizes = [bucket.pieces]
+        sizes, rows = [bucket.pieces], bucket.rows
         if len(bucket.pieces) == 1:
             whole, rest = divmod(bucket.numel, most)
             sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
+            rows = rows if len(sizes) == 1 else ()
         offset = 0
         for pieces in sizes:
-            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density))
+            part = Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density, rows=rows)
+            slices.append(part)
             offset += sum(pieces)
     return slices
 

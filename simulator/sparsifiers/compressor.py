@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class Compressor(Sparsifier):
     """
 
     error_feedback: bool = False
+
+    decode_calls: ClassVar[int] = 3
+    """Framework calls that decode a tensor of one worker and add it to the sum."""
 
     @property
     def has_residual(self) -> bool:
@@ -65,7 +69,7 @@ class Compressor(Sparsifier):
         if style == "push_pull":
             return [PushPull(sum(payload), self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         gathers = [AllGather(nbytes) for nbytes in payload if nbytes]
-        return [*gathers, per_call("dequantise", units * workers, 3, "combine")]
+        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
 
     def before(self, bucket: Bucket) -> list[Compute]:
         """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""

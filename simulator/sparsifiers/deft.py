@@ -70,7 +70,7 @@ class Deft(Exclusive, kind="deft"):
         """Residual add and the norm of every piece; top-k of the busiest worker's pieces, taken as equally large."""
         whole = (float(bucket.numel),)
         sizes = tuple(np.diff(pieces(bucket.pieces, workers)).astype(float).tolist())
-        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or bucket.numel / workers
         own = -(-len(sizes) // workers)
         return [

@@ -112,7 +112,7 @@ class Micro(Exclusive, kind="micro"):
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing and residual add over d; absolute value, compare and compaction over the largest part."""
         whole = (float(bucket.numel),)
-        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or self.busiest(bucket.numel, workers)
         return [*pack, per_call("residual_add", whole, 1), per_call("threshold_scan", (scanned,), 5)]
 

@@ -17,10 +17,17 @@ Style = Literal["collective", "push_pull"]
 
 
 def per_call(
-    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
+    kernel: str,
+    elements: tuple[float, ...],
+    launches: int,
+    phase: Phase = "selection",
+    times: int = 1,
+    *,
+    reads: int = 0,
 ) -> Compute:
-    """One kernel per entry of `elements`, each with `launches` framework calls."""
-    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
+    """One kernel per entry of `elements`, each with `launches` framework calls and `reads` reads of the host."""
+    each = len(elements) * times
+    return Compute(kernel, elements, launches * each, phase, times, reads * each)
 
 
 def split_evenly(total: float, parts: int) -> tuple[float, ...]:

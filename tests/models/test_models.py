@@ -21,6 +21,7 @@ from simulator.models.gradients import Block, Choice, counted, largest, largest_
 from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
+from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
 from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run
@@ -153,6 +154,15 @@ def test_a_workload_is_stretched_to_its_measured_step():
     assert stretched.layers[1].backward == pytest.approx(4 * 5 / 10)
     assert workload.rescaled(4).backward_time == pytest.approx(3)
     assert (workload.numel, workload.numels.tolist()) == (15, [10, 5])
+
+
+def test_rows_of_an_embedding_follow_the_batch_and_divide_it():
+    layers = ({"name": "words", "numel": 60, "backward": 1, "rows": {"count": 8, "width": 20}},)
+    workload = Workload.model_validate({"batch_size": 2, "layers": layers, "compute_time": 5})
+    assert workload.rescaled(5).layers[0].rows == Rows(count=20, width=20)
+    assert workload.stretched(1).layers[0].rows == Rows(count=8, width=20)
+    with pytest.raises(ValueError, match="expected a width that divides 60, got 25"):
+        Layer.model_validate({"name": "words", "numel": 60, "rows": {"count": 8, "width": 25}})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8), st.integers(0, 15), st.integers(15, 30))
