@@ -28,10 +28,11 @@ VALUE_TRAFFIC: dict[str, dict[Role, float]] = {
 """Bytes of values among the bytes that each kernel moves per element (`KERNEL_TRAFFIC`), all in fp32, by what they are:
 gradients, sums with the residual (`accumulated`), or weights and states of the optimiser.
 
-Not in it: the update, whose optimiser says its bytes at any width. Not in it, and not faster with short numbers: Top-k and sorts, which compare; kernels of indices; work of the host;
-casts, which always move one number of 32 bits and one of 16; and scatter-adds, which are bound by atomic additions and
-sectors (PyTorch 1.12 and later: as long in fp16 as in fp32; before, fp16 took up to 12 times as long where indices are
-close together; pytorch issue 74487, pull requests 61440 and 76996).
+Not in it: the update, whose optimiser says its bytes at any width. Nor what short numbers make no faster: Top-k and
+sorts, which compare; kernels of indices; work of the host; casts, which always move one number of 32 bits and one of
+16; and scatter-adds, which are bound by atomic additions and sectors (PyTorch 1.12 and later: as long in fp16 as in
+fp32; before, fp16 took up to 12 times as long where indices are close together; pytorch issue 74487, pull requests
+61440 and 76996).
 """
 
 
