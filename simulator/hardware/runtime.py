@@ -97,8 +97,7 @@ class Runtime(Spec):
       copies between GPU and host, and the library's passes over the whole gradient (kernel `host_exchange`).
     - `forward_hook`: host seconds before the forward pass of each module (tensors with one name before the last dot) in
       which a gated scheduler waits for the parameters of that module; the host runs ahead of the GPU.
-    - `update_launch`: host seconds per call of the optimiser after an exchange; for workloads with `update_calls`.
-    - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
+    - `update_launch`: host seconds per call of the optimiser after an exchange; 0: as `kernel_launch`.
     - `fills_buckets`: whether the framework copies every gradient to its bucket as soon as it is ready, divides the
       bucket by the number of workers, and copies every gradient back at the end (PyTorch DDP before
       `gradient_as_bucket_view`; src of torch/csrc/distributed/c10d/reducer.cpp, v1.4, 2020). One worker pays for this,
@@ -135,7 +134,6 @@ class Runtime(Spec):
     exchange_element: Seconds = 0.0
     forward_hook: Seconds = 0.0
     update_launch: Seconds = 0.0
-    update_calls: int = Field(default=4, ge=0, le=1000)
     fills_buckets: bool = False
     held_out_mape: Fraction | None = None
 

@@ -7,21 +7,27 @@ from typing import Literal
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
-from simulator.models.layers import VALUE_BYTES
 
-INDEX_BYTES = 4
-"""Bytes of an int32 index."""
-LONG_INDEX_BYTES = 8
-"""Bytes of torch's own int64 index."""
+SIZE_BYTES = 4
+"""Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""
+COUNT_BYTES = 8
+"""Bytes of a count as torch keeps it, int64."""
 
 Style = Literal["collective", "push_pull"]
 
 
 def per_call(
-    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
+    kernel: str,
+    elements: tuple[float, ...],
+    launches: int,
+    phase: Phase = "selection",
+    times: int = 1,
+    *,
+    reads: int = 0,
 ) -> Compute:
-    """One kernel per entry of `elements`, each with `launches` framework calls."""
-    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
+    """One kernel per entry of `elements`, each with `launches` framework calls and `reads` reads of the host."""
+    each = len(elements) * times
+    return Compute(kernel, elements, launches * each, phase, times, reads * each)
 
 
 def split_evenly(total: float, parts: int) -> tuple[float, ...]:
@@ -41,7 +47,7 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     elements in all) with three framework calls each. With servers: push the pairs, pull the pairs of the union, then
     one scatter-add per unit.
     """
-    pair = VALUE_BYTES + INDEX_BYTES
+    pair = bucket.value_bytes + bucket.index_bytes
     if style == "push_pull":
         mean = float(selection.selected.mean())
         return [
@@ -49,8 +55,8 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
             per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
         ]
     return [
-        AllGather(each_sends(VALUE_BYTES * selection.selected)),
-        AllGather(each_sends(INDEX_BYTES * selection.selected)),
+        AllGather(each_sends(bucket.value_bytes * selection.selected)),
+        AllGather(each_sends(bucket.index_bytes * selection.selected)),
         per_call("scatter_add", split_evenly(selection.largest, units), 3, "combine", workers),
     ]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -18,7 +19,6 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
-from simulator.models.layers import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,10 @@ class KernelUse:
 
 
 class KernelPrices:
-    """Prices kernels, and notes which sizes were used."""
+    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less."""
 
-    def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
-        self.gpu, self.runtime = gpu, runtime
+    def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
+        self.gpu, self.runtime, self.widths = gpu, runtime, widths
         self.used: dict[str, KernelUse] = {}
         self._known: dict[Compute, KernelUse] = {}
 
@@ -75,11 +75,15 @@ class KernelPrices:
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        sizes, curve = np.array(item.elements), self.gpu.curve(item.kernel)
+        sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
         seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
         return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
+
+    def _as_fp32(self, item: Compute) -> Floats:
+        """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
+        return self.widths.share(item.kernel) * np.array(item.elements)
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
@@ -91,28 +95,12 @@ class KernelPrices:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
         return (
-            spread * math.sqrt(item.times) * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements)))
+            spread
+            * math.sqrt(item.times)
+            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._as_fp32(item))))
             if spread
             else 0.0
         )
-
-
-def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
-    """The optimiser's kernel on every tensor, with its framework calls: the workload's own, or the runtime's."""
-    calls = (workload.update_calls or runtime.update_calls) * len(workload.layers)
-    return Compute("update", tuple(workload.numels), calls, "combine")
-
-
-def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
-    return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
-
-
-def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
-    """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
-    if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:
-        return runtime
-    return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:

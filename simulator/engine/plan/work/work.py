@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.casts import exchange_with_casts
 from simulator.engine.plan.work.division import Division
 from simulator.engine.plan.work.kernels import (
     Kernel,
@@ -18,9 +19,9 @@ from simulator.engine.plan.work.kernels import (
     add_host_work,
     chain_steps,
     filling_kernels,
-    runtime_after_exchange,
-    update_time,
 )
+from simulator.engine.plan.work.update import update_of, update_time
+from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -121,12 +122,13 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload = setup.workload.stretched(update)
+    workload = setup.workload.stretched(update).queued()
     if workers > 1:
-        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
+        update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
-    pricing = KernelPrices(setup.gpu, setup.runtime)
+    precision, style = workload.precision, setup.topology.style
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     backward = _backward_times(workload, buckets)
     if setup.runtime.fills_buckets:
@@ -143,7 +145,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
             break
-        same = first.setdefault((bucket.pieces, bucket.density, id(selection)), i)
+        same = first.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), i)
         if same < i:  # buckets of the same sizes have the same steps and prices
             select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
             chains[i], halves[i] = chains[same], halves[same]
@@ -154,7 +156,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         chosen = methods[i].compute(selection, bucket, workers)
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
+        exchange = exchange_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
         exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
