@@ -43,7 +43,7 @@ MEASURED = (
 
 No law explains them. A collective's blocks hold c of the GPU's n multiprocessors. Over all sizes of kernels that costs
 c / n on average, 3 % for the two channels of NCCL over PCIe and sockets; what it moves through GPU memory, up to four
-bytes per byte on the wire, is 4 % of the memory bandwidth of an RTX 2080 Ti. That is what ResNet-50 shows on it. A
+bytes per byte of a link, is 4 % of the memory bandwidth of an RTX 2080 Ti. That is what ResNet-50 shows on it. A
 kernel whose blocks fill the GPU in one wave takes a second one, so that up to 100 % is possible (a matrix product of
 132 blocks on the 132 multiprocessors of an H100 nearly doubles beside an all-gather of 24 blocks: NVIDIA's developer
 forum, topic 337991, 2025). Which it is depends on the grids of a model's kernels, which no profile here records.
