@@ -22,6 +22,8 @@ KERNEL_TRAFFIC = {
     "quantise": 5.0,  # one fp32 read, one byte written
     "dequantise": 9.0,  # one byte read, fp32 read and written
     "matmul": 12.0,
+    "cast": 6.0,  # one number of 32 bits and one of 16, read and written
+    "unscale": 8.0,  # reads and writes the gradient, and checks it for overflow
     "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
 }
 """Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""

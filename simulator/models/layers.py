@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
@@ -54,6 +55,9 @@ class Workload(Spec):
     call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
     collective is running, where it was measured for this model; none: the runtime's.
 
+    The times are those of the precision that they were measured in, `measured_precision`; `precision` is that of the
+    training.
+
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
     - `device`: GPU on which the times were measured.
@@ -70,6 +74,8 @@ class Workload(Spec):
     update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
     gradients: str = ""
+    precision: PrecisionField = FP32
+    measured_precision: NumberFormat = "fp32"
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),

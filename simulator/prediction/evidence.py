@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.hardware.precision import widths_of
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
@@ -74,11 +75,13 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
     """What a prediction rests on: each curve, law and term with its held-out error, last the model itself."""
     gpu, network, runtime = scenario.cluster.gpu, scenario.cluster.network, scenario.cluster.runtime
     items: list[Evidence] = []
+    widths = widths_of(scenario.workload.precision, scenario.sparsifier.has_residual)
     for kernel, use in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
         if curve is not None:
+            what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
             inside = curve.in_range((use.smallest, use.largest))
-            items.append(Evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", curve.held_out_mape, inside, use.seconds))
+            items.append(Evidence(what, f"{gpu.name}/{kernel}", curve.held_out_mape, inside, use.seconds))
     exposed, whole = breakdown["communication_exposed"], math.fsum(breakdown.values())
     for name, (measured, inside) in plan.prices.curves.items():
         items.append(Evidence("collective", f"{network.name}/{name}", measured.held_out_mape, inside, exposed))

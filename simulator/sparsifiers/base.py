@@ -59,6 +59,11 @@ class Sparsifier(Component, family="sparsifier"):
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
 
+    @property
+    def has_residual(self) -> bool:
+        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
+        return True
+
     def start(self, block: Block) -> State:
         """The state before the first iteration: a residual of zeros."""
         return {"residual": np.zeros_like(block.values)}

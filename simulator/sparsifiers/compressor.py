@@ -30,6 +30,11 @@ class Compressor(Sparsifier):
     decode_calls: ClassVar[int] = 3
     """Framework calls that decode a tensor of one worker and add it to the sum."""
 
+    @property
+    def has_residual(self) -> bool:
+        """Whether rounding errors are kept."""
+        return self.error_feedback
+
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
         return super().accumulate(state, block) if self.error_feedback else block.values

@@ -26,6 +26,11 @@ class Dense(Sparsifier, kind="dense"):
 
     indexed_slices: bool = False
 
+    @property
+    def has_residual(self) -> bool:
+        """None: everything is sent."""
+        return False
+
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements on every worker."""
         d = float(bucket.numel)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.engine.plan.work.casts import mixed_precision_kernels
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import IN_FP32, ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -54,10 +56,10 @@ class KernelUse:
 
 
 class KernelPrices:
-    """Prices kernels, and notes which sizes were used."""
+    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less."""
 
-    def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
-        self.gpu, self.runtime = gpu, runtime
+    def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
+        self.gpu, self.runtime, self.widths = gpu, runtime, widths
         self.used: dict[str, KernelUse] = {}
         self._known: dict[Compute, KernelUse] = {}
 
@@ -75,11 +77,15 @@ class KernelPrices:
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        sizes, curve = np.array(item.elements), self.gpu.curve(item.kernel)
+        sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
         seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
         return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
+
+    def _as_fp32(self, item: Compute) -> Floats:
+        """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
+        return self.widths.share(item.kernel) * np.array(item.elements)
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
@@ -91,7 +97,9 @@ class KernelPrices:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
         return (
-            spread * math.sqrt(item.times) * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements)))
+            spread
+            * math.sqrt(item.times)
+            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._as_fp32(item))))
             if spread
             else 0.0
         )
@@ -105,7 +113,9 @@ def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
 
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
     """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
-    return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
+    pricing = KernelPrices(gpu, runtime, widths_of(workload.precision, has_residual=False))
+    kernels = [update_kernel(workload, runtime), *mixed_precision_kernels(workload)]
+    return math.fsum(pricing.cost(item) for item in kernels)
 
 
 def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:

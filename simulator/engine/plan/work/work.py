@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.casts import exchange_with_casts
 from simulator.engine.plan.work.division import Division
 from simulator.engine.plan.work.kernels import (
     Kernel,
@@ -21,6 +22,7 @@ from simulator.engine.plan.work.kernels import (
     runtime_after_exchange,
     update_time,
 )
+from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -126,7 +128,8 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
-    pricing = KernelPrices(setup.gpu, setup.runtime)
+    precision, style = workload.precision, setup.topology.style
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     backward = _backward_times(workload, buckets)
     if setup.runtime.fills_buckets:
@@ -154,7 +157,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         chosen = methods[i].compute(selection, bucket, workers)
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
+        exchange = exchange_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
         exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
