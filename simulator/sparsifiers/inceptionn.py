@@ -38,7 +38,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
     bound_exponent: int = Field(default=10, ge=1, le=28)
     deviation: float | None = Field(default=None, gt=0)
 
-    decode_calls: ClassVar[int] = 50
+    decode_calls: ClassVar[int] = 70
 
     def borders(self) -> tuple[float, float, float]:
         """The smallest magnitudes of 8, 16 and 32 bits."""
@@ -61,19 +61,22 @@ class Inceptionn(Compressor, kind="inceptionn"):
         return Selection(alike(workers, d), d, d, d, detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """The classes and tags (39 calls per tensor); for each class its indices, whose number the host reads, and its
+        """The classes and tags (30 calls per tensor); for each class its indices, whose number the host reads, and its
         codes."""
         units = tuple(float(n) for n in bucket.pieces)
         parts = [tuple(n * share for n in units) for share in self._shares(selection, bucket)]
         return [
             *self.before(bucket),
-            per_call("quantise", units, 39),
+            per_call("quantise", units, 30),
             per_call("threshold_scan", units, 1, times=len(CLASSES), reads=1),
-            *(per_call("gather", part, calls) for part, calls in zip(parts, (12, 12, 1), strict=True)),
+            *(per_call("gather", part, calls) for part, calls in zip(parts, (13, 13, 1), strict=True)),
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """One all-gather for the values of each class, one for the tags, one for the lengths; then decoding."""
+        """One all-gather for the values of each class, one for the tags, one for the lengths; then decoding.
+
+        The host reads the number of each class again for the tensors of every worker.
+        """
         units = tuple(float(n) for n in bucket.pieces)
         shares = self._shares(selection, bucket)
         values = [bits / 8 * share * bucket.numel for bits, share in zip(CLASSES, shares, strict=True)]
@@ -83,7 +86,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
         lengths = float(SIZE_BYTES * (len(CLASSES) + 1) * len(units))
         # An array without elements is gathered, too: its length is known only after the lengths have travelled.
         gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths)]
-        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
+        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine", reads=len(CLASSES))]
 
     def _shares(self, selection: Selection, bucket: Bucket) -> list[float]:
         return [selection.detail[name] / bucket.numel for name in _named([0.0] * len(CLASSES))]
