@@ -48,7 +48,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
         """All elements after decoding; `detail` holds the elements of 8, 16 and 32 bits, mean of the workers."""
         classes = np.searchsorted(self.borders(), np.abs(u), side="right")
         sent = np.select([classes == 1, classes == 2, classes == 3], [_fixed(u, 6), _fixed(u, 14), u], np.float32(0))
-        counts = [float(((classes == i) @ block.weight).mean()) for i in (1, 2, 3)]
+        counts = [math.fsum(block.weight[row == i].sum() for row in classes) / block.workers for i in (1, 2, 3)]
         return Choice(np.ones(u.shape, dtype=bool), sent, detail=_named(counts))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
@@ -61,8 +61,10 @@ class Inceptionn(Compressor, kind="inceptionn"):
         return Selection(alike(workers, d), d, d, d, detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """The classes and tags (30 calls per tensor); for each class its indices, whose number the host reads, and its
-        codes."""
+        """The classes and tags (30 calls per tensor); for each class its indices and its codes.
+
+        The host reads the number of each class.
+        """
         units = tuple(float(n) for n in bucket.pieces)
         parts = [tuple(n * share for n in units) for share in self._shares(selection, bucket)]
         return [
