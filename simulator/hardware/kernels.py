@@ -12,7 +12,7 @@ KERNEL_TRAFFIC = {
     "gather": 16.0,  # index, value, scattered read, write
     "scatter_add": 24.0,  # index, value, scattered read and write in 32-byte sectors shared by neighbours
     "unique": 64.0,  # radix sort of int64 keys: four passes of one read and one write
-    "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
+    "update": 32.0,  # as recorded: SGD with momentum in three passes; plans price the workload's own optimiser
     "topk": 16.0,
     "sort": 64.0,
     "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says

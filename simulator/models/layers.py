@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.optimisers import NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
@@ -50,10 +51,10 @@ class Workload(Spec):
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
-    Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
-    the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
-    call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
-    collective is running, where it was measured for this model; none: the runtime's.
+    `optimiser`: how its weights are updated: a kind, such as `adamw`, or a mapping. On one GPU by itself the host calls
+    it while the backward pass runs, but only after the exchange where there is one (seconds per call: the runtime's
+    `update_launch`). `compute_slowdown`: how much slower this model's kernels run while a collective is running, where
+    it was measured for this model; none: the runtime's.
 
     The times are those of the precision that they were measured in, `measured_precision`; `precision` is that of the
     training.
@@ -71,7 +72,7 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
-    update_calls: int | None = Field(default=None, ge=1, le=1000)
+    optimiser: NamedOptimiser = Optimiser()
     compute_slowdown: Ratio | None = None
     gradients: str = ""
     precision: PrecisionField = FP32

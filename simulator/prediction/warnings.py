@@ -11,6 +11,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import widths_of
+from simulator.prediction.evidence import is_slowdown_estimated
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_bytes, show_time
@@ -43,6 +44,12 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
     warnings += _warnings_of_transport(scenario)
     warnings += _warnings_of_idle_nics(scenario, plan)
     warnings += _warnings_of_precision(scenario, plan)
+    if is_slowdown_estimated(scenario, plan):
+        width = 100 * scenario.cluster.runtime.slowdown_width
+        warnings.append(
+            f"how much collectives slow kernels down was not measured here; {100 * plan.slowdown:.0f} % is the middle "
+            f"of what other set-ups show, and may be wrong by {width:.0f} % of it either way"
+        )
     if estimated and not gpu.ideal:
         share = f" ({100 * math.fsum(estimated.values()) / time:.0f} % of this iteration)" if time else ""
         warnings.append(

@@ -10,7 +10,8 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.casts import exchange_with_casts, mixed_precision_kernels
-from simulator.engine.plan.work.kernels import add_host_work, runtime_after_exchange, update_kernel
+from simulator.engine.plan.work.kernels import add_host_work
+from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
 from simulator.hardware.precision import ValueWidths, widths_of
@@ -45,9 +46,39 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    used["update"] = [update_kernel(scenario.workload, runtime), *mixed_precision_kernels(scenario.workload)]
-    waited = runtime if workers == 1 else runtime_after_exchange(scenario.workload, runtime)
-    return {stage: _rows(items, gpu, waited if stage == "update" else runtime, widths) for stage, items in used.items()}
+    rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
+    mixed = _rows(mixed_precision_kernels(scenario.workload), gpu, runtime, widths)
+    return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
+
+
+def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
+    """The optimiser's step as one row; a run is one of its kernels."""
+    gpu, workload = scenario.cluster.gpu, scenario.workload
+    made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
+    kernel = "update" if made.by_curve else "elementwise"
+    curve = gpu.curve(kernel)
+    return {
+        "kernel": "update",
+        "runs": made.calls,
+        "calls": made.calls,
+        "elements": float(workload.numel),
+        "seconds": made.optimiser,
+        "per_call_s": made.optimiser / made.calls,
+        "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
+        "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
+        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
+        "held_out_mape": curve.held_out_mape if curve is not None else None,
+        "in_range": curve.in_range(workload.numels) if curve is not None else None,
+    }
+
+
+def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
+    """How the seconds of the optimiser follow from its elements, in words."""
+    optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
+    if gpu.ideal:
+        return "free: the GPU is ideal"
+    way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
+    return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 
 
 def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[dict[str, Any]]:

@@ -57,7 +57,8 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
                 "gpus_per_node": 8,
                 "gpu": "gpus/v100-pytorch2",
                 "network": network,
-                "runtime": "runtimes/pytorch-ddp",
+                # Their compute times are those of distributed runs: collectives have slowed them already.
+                "runtime": {"name": "DDP", "kernel_launch": "5 us", "fills_buckets": True},
             },
             "topology": "nccl",
             "scheduler": "bucketed",

@@ -9,7 +9,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.casts import in_precision
 from simulator.engine.plan.work.costs import costs_of
-from simulator.engine.plan.work.kernels import update_time
+from simulator.engine.plan.work.update import update_time
 from simulator.models.exchange import Bucket
 from simulator.models.limits import refuse_collectives
 from simulator.models.precision import FP32

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.engine.plan.work.casts import mixed_precision_kernels
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
-from simulator.hardware.precision import IN_FP32, ValueWidths, widths_of
+from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -20,7 +19,6 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
-from simulator.models.layers import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +101,6 @@ class KernelPrices:
             if spread
             else 0.0
         )
-
-
-def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
-    """The optimiser's kernel on every tensor, with its framework calls: the workload's own, or the runtime's."""
-    calls = (workload.update_calls or runtime.update_calls) * len(workload.layers)
-    return Compute("update", tuple(workload.numels), calls, "combine")
-
-
-def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
-    pricing = KernelPrices(gpu, runtime, widths_of(workload.precision, has_residual=False))
-    kernels = [update_kernel(workload, runtime), *mixed_precision_kernels(workload)]
-    return math.fsum(pricing.cost(item) for item in kernels)
-
-
-def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
-    """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
-    if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:
-        return runtime
-    return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:

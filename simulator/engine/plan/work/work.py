@@ -19,9 +19,8 @@ from simulator.engine.plan.work.kernels import (
     add_host_work,
     chain_steps,
     filling_kernels,
-    runtime_after_exchange,
-    update_time,
 )
+from simulator.engine.plan.work.update import update_of, update_time
 from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -125,7 +124,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
     workload = setup.workload.stretched(update)
     if workers > 1:
-        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
+        update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
     precision, style = workload.precision, setup.topology.style
