@@ -12,6 +12,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 DECADES = 6
 
@@ -26,6 +27,10 @@ class EightBit(Compressor, kind="eight_bit"):
     nearest one. d + 4 L bytes travel by all-gather, with L tensors. Times are those of fused kernels, with as many
     calls as GRACE's TensorFlow code.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=23, decode=8, own=1, arrays=2, host=1, host_decode=2)
+    }
 
     decode_calls: ClassVar[int] = 9
 

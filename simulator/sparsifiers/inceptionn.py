@@ -13,6 +13,7 @@ from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 CLASSES = (8, 16, 32)
 """Bits of an element that is not dropped."""
@@ -34,6 +35,10 @@ class Inceptionn(Compressor, kind="inceptionn"):
 
     - `deviation`: standard deviation of a worker's gradients, for the closed form; none: not known.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=57, decode=70, arrays=5, host=11, host_decode=10, reads=3, reads_decode=3)
+    }
 
     bound_exponent: int = Field(default=10, ge=1, le=28)
     deviation: float | None = Field(default=None, gt=0)

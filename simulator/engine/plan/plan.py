@@ -37,7 +37,8 @@ class Plan:
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
     `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row where all
-    are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is that of
+    are alike: `pace` (w, 1), the factor on compute times, or (w, 1 + b) of forward and of each bucket's backward, and
+    `selection` with its spread (w, b). `order` is that of
     buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of its
     gradients.
     """

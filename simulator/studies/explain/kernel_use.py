@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.casts import exchange_with_casts, mixed_precision_kernels
+from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
@@ -40,8 +40,10 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         if workers == 1:
             break
         method = scenario.sparsifier.at_density(bucket.density)
-        used["selection"] += method.compute(selection, bucket, workers)
-        steps = exchange_with_casts(method, selection, bucket, workers, scenario.topology.style, precision=precision)
+        chosen, steps = steps_with_casts(
+            method, selection, bucket, workers, scenario.topology.style, precision=precision
+        )
+        used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
@@ -77,6 +79,8 @@ def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> st
     optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
     if gpu.ideal:
         return "free: the GPU is ideal"
+    if scenario.workload.update_time is not None:
+        return "measured with the workload's profile"
     way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
     return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 

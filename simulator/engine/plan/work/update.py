@@ -67,6 +67,9 @@ def update_of(workload: Workload, gpu: Gpu, runtime: Runtime, *, exchanged: bool
     launch = runtime.update_launch or runtime.kernel_launch
     if not exchanged:
         launch = min(launch, runtime.kernel_launch)
+    if workload.update_time is not None:  # which holds the launches and casts of one GPU by itself
+        launches = launch * calls if exchanged else 0.0
+        return Update(nbytes, calls, workload.update_time, launches, 0.0, 0.0, by_curve=False)
     reads = runtime.host_read * optimiser.reads(len(sizes))
     pricing = KernelPrices(gpu, runtime, widths)
     mixed = math.fsum(pricing.cost(item) for item in mixed_precision_kernels(workload))
