@@ -18,10 +18,10 @@ class Dense(Sparsifier, kind="dense"):
 
     With `indexed_slices`, embeddings whose layers state `rows` travel as Horovod sends TensorFlow's IndexedSlices, if
     it is not told to make them dense (`sparse_as_dense`): an all-gather of the values of all rows and one of their
-    indices, r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of workers,
-    and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is less than
-    the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole embedding. Dense
-    are embeddings on the way to parameter servers, and where a scheduler cuts them into slices.
+    indices, in fp32 r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of
+    workers, and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is
+    less than the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole
+    embedding. Embeddings are dense on the way to parameter servers, and where a scheduler cuts them into slices.
     """
 
     indexed_slices: bool = False
