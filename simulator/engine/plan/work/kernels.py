@@ -110,6 +110,15 @@ def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
     return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
 
 
+def update_time_after_exchange(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
+    """Seconds of the optimiser's step after an exchange: at least its calls, where these are not hidden any more."""
+    after = runtime_after_exchange(workload, runtime)
+    if workload.update_time is None:
+        return update_time(workload, gpu, after)
+    calls = update_kernel(workload, after).calls if after is not runtime else 0
+    return max(workload.update_time, after.kernel_launch * calls)
+
+
 def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
     """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
     if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:

@@ -17,8 +17,8 @@ from simulator.engine.plan.work.kernels import (
     KernelUse,
     add_host_work,
     chain_steps,
-    runtime_after_exchange,
     update_time,
+    update_time_after_exchange,
 )
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -120,7 +120,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
     workload = setup.workload.stretched(update).queued()
     if workers > 1:
-        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
+        update = update_time_after_exchange(workload, setup.gpu, setup.runtime)
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
     pricing = KernelPrices(setup.gpu, setup.runtime)
