@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.fits.accuracy import FittedLine
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.prediction.evidence import DEVIATION
@@ -24,7 +23,7 @@ from simulator.studies.validate.identifiability import (
     standard_errors,
 )
 from simulator.studies.validate.iteration_model import IterationModel
-from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
+from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"
 _MARK = "mark rows with `measured: {used_in_fit: true}`"
@@ -120,18 +119,6 @@ class IterationFit:
         """Mean absolute relative error of rows that were left out."""
         known = [abs(item.left_out) for item in self.fitted if item.left_out is not None]
         return float(np.mean(known)) if known else None
-
-    @property
-    def lines(self) -> tuple[FittedLine, ...]:
-        """Measured and predicted seconds of the fitted rows, over the measured ones, by quantity, for a figure."""
-        made = []
-        for quantity in QUANTITIES:
-            rows = sorted((i for i in self.fitted if i.row.quantity == quantity), key=lambda item: item.row.seconds)
-            seconds = np.array([item.row.seconds for item in rows])
-            fitted = seconds * np.array([1 + item.after for item in rows])
-            if rows:
-                made.append(FittedLine(quantity.replace("_", " "), seconds, seconds, fitted))
-        return tuple(made)
 
     def as_dict(self) -> dict[str, Any]:
         """The result document."""

@@ -14,7 +14,6 @@ from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.studies.validate.constants import known_constants
 from simulator.studies.validate.default_constants import fit_what_is_not_measured
-from simulator.studies.validate.from_iterations import fit_from_iterations
 from simulator.studies.validate.identifiability import row_deviation, standard_errors
 from simulator.studies.validate.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows, predicted_time
@@ -191,19 +190,20 @@ def test_a_table_is_as_good_as_files_and_constants_of_two_owners_are_two_configs
     ]
     table = tmp_path / "measured.csv"
     table.write_text("\n".join(["scenario,cluster.nodes,iteration_time,selection", *lines]) + "\n")
-    names = list(truth)
-    from_table = fit_from_iterations([table], names, ("iteration_time", "selection")).fit
-    from_files = fit_named(measured_rows([row.scenario for row in rows], ("iteration_time", "selection")), names)
-    assert values_of(from_table) == pytest.approx(truth, rel=1e-3)
-    assert values_of(from_files) == pytest.approx(truth, rel=1e-3)
     out = tmp_path / "mine.yaml"
-    options = [word for name in names for word in ("--constants", name)]
-    result = command(table, *options, "--fit-to", "iteration_time", "--fit-to", "selection", "--out", out)
+    options = [word for name in truth for word in ("--constants", name)]
+    options += ["--fit-to", "iteration_time", "--fit-to", "selection"]
+    result = command(table, *options, "--out", out, "--json")
     assert result.exit_code == 0, result.output
+    found = {item["name"]: item["value"] for item in json.loads(result.stdout)["constants"]}
+    assert found == {name: pytest.approx(value, rel=1e-3) for name, value in truth.items()}
     gpu, runtime = (yaml.safe_load((tmp_path / f"mine.{owner}.yaml").read_text()) for owner in ("gpu", "runtime"))
     assert gpu["kernels"]["topk"]["slope"] == "2 ns"
     assert runtime["negotiation"] == "5 ms"
     assert not out.exists()
+    shown = command(tmp_path / "row-0.yaml", "--constants", "kernels.topk", "--out", out).stdout
+    assert "kernels.topk.slope" in shown
+    assert "few, topk, 2 nodes" in shown
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):
