@@ -290,7 +290,7 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     from simulator.studies.validate.validation import scenario_files
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
-    for note in fit.fit.notes:
+    for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
         click.echo(f"note: {note}", err=True)
     if as_json:
         document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}

@@ -126,6 +126,12 @@ def test_a_kernel_behind_its_launches_is_refused_with_the_limit_that_the_rows_gi
     assert launches - 62 * 9.5e-6 < limit * numel < 1.5 * launches
 
 
+def test_values_with_which_a_scenario_cannot_work_are_passed_over():
+    """A launch of 10 ms would make the optimiser longer than the whole measured step of one GPU."""
+    limit = str(_refusal(measured_rows([load(GRACE / "topk-2.yaml")]), "runtime.kernel_launch"))
+    assert "they say that it is at most" in limit
+
+
 def _refusal(rows, name):
     with pytest.raises(InputError) as caught:
         fit_named(rows, [name])
@@ -232,3 +238,24 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     two = command(GRACE / "topk-2.yaml", IB, "--constants", "kernels.topk", "--fit-to", "iteration_time",
                   "--out", tmp_path / "x.yaml")  # fmt: skip
     assert "expected rows of one GPU, got 2" in two.stderr
+
+
+def test_set_ups_that_ask_for_different_values_are_not_averaged(tmp_path):
+    """Two models on which top-k takes 0.2 and 8 ns per element: one constant for both would hold for neither."""
+    rows = []
+    for model, seconds in (("few", 2e-10), ("many", 8e-9)):
+        folder = tmp_path / model
+        folder.mkdir()
+        rows += rows_of(folder, {"kernels.topk.slope": seconds}, [{"model": model, "nodes": n} for n in (2, 4)])
+    with pytest.raises(InputError, match="when set-ups are left out: they ask for different values"):
+        fit_named(rows, ["kernels.topk"])
+
+
+def test_where_nothing_is_left_to_fit_every_constant_says_why(tmp_path):
+    """ResNet-18's optimiser alone: kernels of the selection do not change it."""
+    row = load(IB / "threshold.yaml")
+    bare = row.model_copy(update={"measured": row.measured.model_copy(update={"used_in_fit": ("forward",)})})
+    with pytest.raises(InputError) as caught:
+        fit_what_is_not_measured(measured_rows([bare]))
+    assert len(caught.value.problems) >= 3
+    assert all("no fitted time changes with it" in item.got for item in caught.value.problems)
