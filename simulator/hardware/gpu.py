@@ -16,7 +16,7 @@ from simulator.units import BytesPerSecond
 QUEUED_START = 1.8e-6
 """Seconds from one small kernel to the next in a queue, in addition to its bytes.
 
-Measured: the 483 kernels of one SGD step of ResNet-50 on a V100 span 1.85 ms, their bytes take 0.98 ms (PyTorch profiler
+Measured: the 483 kernels of one SGD step of ResNet-50 on a V100 span 1.85 ms, their bytes take 0.98 ms (profiler
 trace of pytorch/kineto, tb_plugin samples, BSD-3). Assumed of other GPUs, whose latencies are alike.
 """
 

@@ -15,6 +15,8 @@ KERNEL_TRAFFIC = {
     "update": 32.0,  # as recorded: SGD with momentum in three passes; plans price the workload's own optimiser
     "topk": 16.0,
     "sort": 64.0,
+    "shuffle": 8.0,  # a random permutation on the host
+    "host_op": 16.0,  # an operation that a framework runs on the host: copied there, read, written, copied back
     "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says
     "host_exchange": 0.0,  # on the host
     "norm": 4.0,
@@ -22,6 +24,8 @@ KERNEL_TRAFFIC = {
     "quantise": 5.0,  # one fp32 read, one byte written
     "dequantise": 9.0,  # one byte read, fp32 read and written
     "matmul": 12.0,
+    "cast": 6.0,  # one number of 32 bits and one of 16, read and written
+    "unscale": 8.0,  # reads and writes the gradient, and checks it for overflow
     "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
 }
 """Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""

@@ -32,13 +32,13 @@ class Pass(NamedTuple):
     reads: str
     writes: str
 
-    def nbytes(self, gradient_bytes: float = STATE_BYTES) -> float:
-        """Bytes per element.
+    def nbytes(self, width: float = STATE_BYTES) -> float:
+        """Bytes per element, with values of `width` bytes.
 
-        >>> Pass("gw", "t").nbytes(), Pass("gw", "t").nbytes(gradient_bytes=2)
-        (12, 10)
+        >>> Pass("gw", "t").nbytes(), Pass("gw", "t").nbytes(width=2)
+        (12, 6)
         """
-        return sum(gradient_bytes if name == "g" else STATE_BYTES for name in self.reads + self.writes)
+        return width * len(self.reads + self.writes)
 
     @property
     def lists(self) -> int:
@@ -137,18 +137,18 @@ class Optimiser(Spec):
         # Two norms; then single values: a clamp, two comparisons, the ratio, and its product with the step size.
         return (*made, Pass("mt", "t"), *decayed, Pass("w", ""), Pass("t", ""), *[_SCALARS] * 5, Pass("wt", "w"))
 
-    def bytes_per_element(self, gradient_bytes: float = STATE_BYTES) -> float:
+    def bytes_per_element(self, width: float = STATE_BYTES) -> float:
         """Bytes of GPU memory that a step moves per element, without the running average.
 
         >>> [Optimiser(kind="adam", implementation=way).bytes_per_element() for way in ("per_tensor", "fused")]
         [80, 28]
         """
-        return sum(item.nbytes(gradient_bytes) for item in self.passes)
+        return sum(item.nbytes(width) for item in self.passes)
 
-    def nbytes(self, numels: Sequence[float], gradient_bytes: float = STATE_BYTES) -> float:
+    def nbytes(self, numels: Sequence[float], width: float = STATE_BYTES) -> float:
         """Bytes of GPU memory that one step on tensors of `numels` (L,) elements moves."""
         averaged = sum(item.nbytes() for item in _AVERAGE) * self.average.numel if self.average else 0.0
-        return self.bytes_per_element(gradient_bytes) * math.fsum(numels) + averaged
+        return self.bytes_per_element(width) * math.fsum(numels) + averaged
 
     def calls(self, numels: Sequence[float]) -> int:
         """Framework calls of one step, each of which launches one kernel.

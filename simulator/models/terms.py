@@ -23,7 +23,7 @@ _TERMS = {
     "backward": Term(
         "backward pass",
         "backward pass, without the selection that runs in between",
-        "sum of the layers' backward times, longer while a collective slows compute",
+        "sum of the layers' backward times and of copies to buckets, longer while a collective slows compute",
     ),
     "selection": Term(
         "selection",

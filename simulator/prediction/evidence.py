@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
+from simulator.hardware.precision import widths_of
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
@@ -74,17 +76,23 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
     """What a prediction rests on: each curve, law and term with its held-out error, last the model itself."""
     gpu, network, runtime = scenario.cluster.gpu, scenario.cluster.network, scenario.cluster.runtime
     items: list[Evidence] = []
+    widths = widths_of(scenario.workload.precision, scenario.sparsifier.has_residual)
     for kernel, use in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
         if curve is not None:
+            what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
             inside = curve.in_range((use.smallest, use.largest))
-            items.append(Evidence(f"kernel {kernel}", f"{gpu.name}/{kernel}", curve.held_out_mape, inside, use.seconds))
+            items.append(Evidence(what, f"{gpu.name}/{kernel}", curve.held_out_mape, inside, use.seconds))
     exposed, whole = breakdown["communication_exposed"], math.fsum(breakdown.values())
     for name, (measured, inside) in plan.prices.curves.items():
         items.append(Evidence("collective", f"{network.name}/{name}", measured.held_out_mape, inside, exposed))
     if runtime.held_out_mape is not None and scenario.cluster.workers > 1:
         items.append(Evidence("runtime terms", runtime.name, runtime.held_out_mape, True, whole))
     items += _priors(scenario, exposed)
+    if is_slowdown_estimated(scenario, plan):
+        error = runtime.slowdown_width / NORMAL_95 / DEVIATION
+        slowed = _seconds_of_slowdown(plan)
+        items.append(Evidence("prior", "slowdown of compute by communication", error, False, slowed))
     if plan.prices.folded or plan.prices.flowed or plan.live:
         share = 0.0 if plan.prices.curves else exposed
         items.append(Evidence("link law", network.name, network.held_out_mape, True, share))
@@ -94,6 +102,18 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
     if own is not None and scenario.cluster.workers > 1 and real:
         items.append(Evidence("model", f"{own.rows} measured iterations", own.error, True, whole))
     return items
+
+
+def is_slowdown_estimated(scenario: Scenario, plan: Plan) -> bool:
+    """Whether compute is slowed by exchanges as an estimate says that other set-ups gave."""
+    stated = scenario.workload.compute_slowdown is not None
+    slowed = plan.slowdown > 0 and plan.overlap and scenario.cluster.workers > 1
+    return slowed and scenario.cluster.runtime.slowdown_width > 0 and not stated
+
+
+def _seconds_of_slowdown(plan: Plan) -> float:
+    """By how much the slowdown of compute makes an iteration longer, where all workers are alike."""
+    return max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time)
 
 
 def _priors(scenario: Scenario, exposed: float) -> list[Evidence]:

@@ -10,6 +10,8 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import widths_of
+from simulator.prediction.evidence import is_slowdown_estimated
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_bytes, show_time
@@ -41,6 +43,13 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
         )
     warnings += _warnings_of_transport(scenario)
     warnings += _warnings_of_idle_nics(scenario, plan)
+    warnings += _warnings_of_precision(scenario, plan)
+    if is_slowdown_estimated(scenario, plan):
+        width = 100 * scenario.cluster.runtime.slowdown_width
+        warnings.append(
+            f"how much collectives slow kernels down was not measured here; {100 * plan.slowdown:.0f} % is the middle "
+            f"of what other set-ups show, and may be wrong by {width:.0f} % of it either way"
+        )
     if estimated and not gpu.ideal:
         share = f" ({100 * math.fsum(estimated.values()) / time:.0f} % of this iteration)" if time else ""
         warnings.append(
@@ -82,6 +91,25 @@ def _warnings_of_transport(scenario: Scenario) -> list[str]:
             warnings.append(f"{where}: {instead}, which may be wrong by a factor of {width:g}")
         else:
             warnings.append(f"{where}: its costs may be wrong by a factor of {width:g} either way")
+    return warnings
+
+
+def _warnings_of_precision(scenario: Scenario, plan: Plan) -> list[str]:
+    """That layer times are those of another precision, and which kernels were measured in fp32 only."""
+    workload, gpu, warnings = scenario.workload, scenario.cluster.gpu, list[str]()
+    made, asked = workload.measured_precision, workload.precision.gradients
+    if made != asked:
+        warnings.append(
+            f"the layer times of {workload.name} are those of {made}, and its gradients are {asked}: the times are not "
+            f"changed; give those of {asked}, and say `measured_precision: {asked}` in the workload"
+        )
+    widths = widths_of(workload.precision, scenario.sparsifier.has_residual)
+    scaled = [kernel for kernel in sorted(plan.work.kernels) if gpu.curve(kernel) and widths.share(kernel) != 1]
+    if scaled:
+        warnings.append(
+            f"measured in fp32 on {gpu.name}, and scaled by the bytes that they move in "
+            f"{workload.precision.described()}: {', '.join(scaled)}"
+        )
     return warnings
 
 

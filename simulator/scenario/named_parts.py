@@ -27,6 +27,7 @@ from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, Layer, Workload
 from simulator.models.optimisers import NamedOptimiser
+from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
 
 
@@ -103,6 +104,7 @@ class WorkloadSource(Spec):
     - `input_time`: seconds that a step waits for its data.
     - `optimiser`: how weights are updated; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
+    - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
     """
 
     trace: str
@@ -111,6 +113,7 @@ class WorkloadSource(Spec):
     input_time: Seconds = 0.0
     optimiser: NamedOptimiser | None = None
     compute_slowdown: Ratio | None = None
+    precision: PrecisionField | None = None
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -123,6 +126,8 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         changes: dict[str, Any] = {"compute_time": source.compute_time, "input_time": source.input_time}
         if source.optimiser is not None:
             changes["optimiser"] = source.optimiser
+        if source.precision is not None:
+            changes["precision"] = source.precision
         if source.compute_slowdown is not None:
             changes["compute_slowdown"] = source.compute_slowdown
         return workload.model_copy(update=changes)

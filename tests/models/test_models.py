@@ -18,8 +18,10 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
-from simulator.models.layers import VALUE_BYTES, Layer, Workload
+from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
+from simulator.models.precision import FP32_BYTES
+from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
 from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run
@@ -141,7 +143,7 @@ def test_ddp_buckets_of_resnet50():
     buckets = Bucketed().plan(workload.layers)
     assert [bucket.numel for bucket in buckets] == [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
     for bucket, limit in zip(buckets[:-1], (2**20, *[25 * 2**20] * 3), strict=True):
-        assert VALUE_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= VALUE_BYTES * bucket.numel
+        assert FP32_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= FP32_BYTES * bucket.numel
 
 
 def test_a_workload_is_stretched_to_its_measured_step():
@@ -152,6 +154,15 @@ def test_a_workload_is_stretched_to_its_measured_step():
     assert stretched.layers[1].backward == pytest.approx(4 * 5 / 10)
     assert workload.rescaled(4).backward_time == pytest.approx(3)
     assert (workload.numel, workload.numels.tolist()) == (15, [10, 5])
+
+
+def test_rows_of_an_embedding_follow_the_batch_and_divide_it():
+    layers = ({"name": "words", "numel": 60, "backward": 1, "rows": {"count": 8, "width": 20}},)
+    workload = Workload.model_validate({"batch_size": 2, "layers": layers, "compute_time": 5})
+    assert workload.rescaled(5).layers[0].rows == Rows(count=20, width=20)
+    assert workload.stretched(1).layers[0].rows == Rows(count=8, width=20)
+    with pytest.raises(ValueError, match="expected a width that divides 60, got 25"):
+        Layer.model_validate({"name": "words", "numel": 60, "rows": {"count": 8, "width": 25}})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8), st.integers(0, 15), st.integers(15, 30))

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Compute
@@ -30,20 +32,25 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
     the sizes were `in_range`.
     """
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
+    precision = scenario.workload.precision
+    widths = widths_of(precision, scenario.sparsifier.has_residual)
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     workers = scenario.cluster.workers
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
         if workers == 1:
             break
         method = scenario.sparsifier.at_density(bucket.density)
-        used["selection"] += method.compute(selection, bucket, workers)
-        steps = method.exchange(selection, bucket, workers, scenario.topology.style)
+        chosen, steps = steps_with_casts(
+            method, selection, bucket, workers, scenario.topology.style, precision=precision
+        )
+        used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    rows = {stage: _rows(items, gpu, runtime) for stage, items in used.items()}
-    return rows | {"update": [_update_row(scenario, exchanged=workers > 1)]}
+    rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
+    mixed = _rows(mixed_precision_kernels(scenario.workload), gpu, runtime, widths)
+    return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
 
 
 def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
@@ -57,8 +64,8 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
         "runs": made.calls,
         "calls": made.calls,
         "elements": float(workload.numel),
-        "seconds": made.seconds,
-        "per_call_s": made.seconds / made.calls,
+        "seconds": made.optimiser,
+        "per_call_s": made.optimiser / made.calls,
         "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
         "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
@@ -72,23 +79,28 @@ def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> st
     optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
     if gpu.ideal:
         return "free: the GPU is ideal"
+    if scenario.workload.update_time is not None:
+        return "measured with the workload's profile"
     way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
     return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 
 
-def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str, Any]]:
+def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[dict[str, Any]]:
     grouped: dict[str, list[Compute]] = {}
     for item in items:
         if item.elements:
             grouped.setdefault(item.kernel, []).append(item)
-    return sorted((_row(kernel, group, gpu, runtime) for kernel, group in grouped.items()), key=lambda r: -r["seconds"])
+    rows = [_row(kernel, group, gpu, runtime, widths) for kernel, group in grouped.items()]
+    return sorted(rows, key=lambda row: -row["seconds"])
 
 
-def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[str, Any]:
-    on_gpu, on_host, elements = [], [], np.concatenate([item.elements for item in group])
+def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> dict[str, Any]:
+    on_gpu, on_host, share = [], [], widths.share(kernel)
+    elements = share * np.concatenate([item.elements for item in group])
     for item in group:
         sizes = np.array(item.elements)
-        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(gpu.kernel_time(kernel, sizes).sum()))
+        timed = gpu.kernel_time(kernel, share * sizes)
+        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(timed.sum()))
         per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
         worked = item.times * float(sizes.sum()) * per_element
         on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
@@ -104,7 +116,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         "seconds": seconds,
         "per_call_s": seconds / runs,
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
-        "law": _law(kernel, gpu, curve),
+        "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,

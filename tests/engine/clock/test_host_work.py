@@ -13,7 +13,10 @@ SLICES = {"kind": "priority", "partition": "4 MB"}
 FIVE_CALLS = {"kind": "momentum", "weight_decay": True, "nesterov": True}
 
 
-def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, **parts):
+IDEAL = {"name": "ideal", "ideal": True}
+
+
+def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, gpu=IDEAL, **parts):
     """Seconds of an iteration from (name, forward, backward) of each layer, a million elements each."""
     tensors = [
         {"name": name, "numel": M, "forward": float(forward), "backward": float(backward)}
@@ -23,7 +26,7 @@ def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, **p
         "workload": {"batch_size": 1, "layers": tensors, **(workload or {})},
         "cluster": {
             "nodes": nodes,
-            "gpu": {"name": "ideal", "ideal": True},
+            "gpu": gpu,
             "network": {"kind": "single_switch", "bandwidth": 4e6},
             "runtime": {"name": "host", **(runtime or {})},
         },
@@ -90,3 +93,22 @@ def test_the_slowdown_of_a_workload_takes_the_place_of_the_runtime_s():
     assert took(layers, runtime={"compute_slowdown": 1}) == exact(3.5)
     assert took(layers, workload={"compute_slowdown": 1}) == exact(3.5)
     assert took(layers, workload={"compute_slowdown": 0}, runtime={"compute_slowdown": 1}) == exact(3)
+
+
+def test_a_runtime_that_fills_buckets_copies_every_gradient_there_and_back_with_one_worker_too():
+    """One call takes 0.1 s, elements nothing: copies of two tensors, a division of their bucket, and copies back."""
+    gpu = {
+        "name": "slow to start",
+        "kernels": {"elementwise": {"curve": "affine", "intercept": "0.1 s", "slope": "0 s"}},
+    }
+    fills, layers = {"fills_buckets": True}, [("a.weight", 1, 1), ("b.weight", 0, 0)]
+    bucket = {"kind": "bucketed", "first_bucket": "8 MB"}
+
+    def on_gpu(nodes, runtime):
+        return took(layers, nodes, runtime, gpu=gpu, scheduler=bucket)
+
+    assert on_gpu(1, {}) == exact(2 + 0.2)  # the update's own calls
+    assert on_gpu(1, fills) == exact(2.2 + 0.3 + 0.2)
+    # An all-reduce of both takes 2 s. By itself the method packs them with one call each way, as one kernel.
+    assert on_gpu(2, {}) == exact(2.2 + 2 + 0.1 + 0.1)
+    assert on_gpu(2, fills) == exact(2.2 + 2 + 0.3 + 0.2)

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -53,10 +54,10 @@ class KernelUse:
 
 
 class KernelPrices:
-    """Prices kernels, and notes which sizes were used."""
+    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less."""
 
-    def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
-        self.gpu, self.runtime = gpu, runtime
+    def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
+        self.gpu, self.runtime, self.widths = gpu, runtime, widths
         self.used: dict[str, KernelUse] = {}
         self._known: dict[Compute, KernelUse] = {}
 
@@ -74,26 +75,45 @@ class KernelPrices:
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        sizes, curve = np.array(item.elements), self.gpu.curve(item.kernel)
+        sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
         seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
         return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
 
+    def _as_fp32(self, item: Compute) -> Floats:
+        """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
+        return self.widths.share(item.kernel) * np.array(item.elements)
+
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
             return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-        on_gpu = item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum())
+        each = self.gpu.kernel_time(item.kernel, sizes)
+        if item.ahead:
+            return item.times * float(each.max())
+        on_gpu = item.times * float(each.sum())
         return max(on_gpu, self.runtime.kernel_launch * item.calls) + self.runtime.host_read * item.reads
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
         return (
-            spread * math.sqrt(item.times) * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements)))
+            spread
+            * math.sqrt(item.times)
+            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._as_fp32(item))))
             if spread
             else 0.0
         )
+
+
+def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:
+    """What a runtime that fills buckets does to one: copies to it, with the division by the workers, and copies back.
+
+    One kernel and one call per tensor and way; the division is one more pass over the bucket.
+    """
+    pieces = tuple(float(numel) for numel in bucket.pieces)
+    there = Compute("copy", (*pieces, float(bucket.numel)), len(pieces) + 1, "combine")
+    return there, Compute("copy", pieces, len(pieces), "combine")
 
 
 def add_host_work(exchange: list[Step], bucket: Bucket, runtime: Runtime) -> list[Step]:
