@@ -63,7 +63,7 @@ def trace_check(folder: str) -> None:
     name="import",
     examples="""
     sparsim trace import npz gradients.npz --out traces/mine --batch-size 64
-    sparsim trace import kineto trace.json.gz --out profile
+    sparsim trace import kineto trace.json.gz --out profile --steps 3-5
 """,
 )
 @click.argument("kind", type=click.Choice(["npz", "kineto", "chakra", "nccl-tests", "osu", "nccl-tuning"]))
@@ -71,7 +71,11 @@ def trace_check(folder: str) -> None:
 @OUT_FOLDER
 @click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True, help="Samples per worker.")
 @click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
-def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> None:
+@click.option("--steps", default="", metavar="N-M", help="Steps of a profile; without it, all that are usual.")
+@AS_JSON
+def trace_import(
+    *, kind: str, file: Path, out: Path, batch_size: int, workers: int | None, steps: str, as_json: bool
+) -> None:
     """Convert a file of another tool into a trace or tables.
 
     \b
@@ -87,15 +91,19 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
     """
     from simulator.traces.readers.imports import import_file
 
-    made = import_file(kind, file, out, batch_size, workers)
+    made = import_file(kind, file, out, batch_size, workers, steps=steps)
     for problem in made.problems:
         click.echo(str(problem), err=True)
     if made.problems:
         click.echo(f"{len(made.problems)} damaged places were left out", err=True)
     for name, count in made.unsized.items():
         click.echo(f"{file}: {count} x {name}: the file does not state the size", err=True)
-    tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
-    click.echo(f"{out}: written{tables}")
+    if made.report or as_json:
+        document = {"out": str(out), "rows": made.rows, **made.report}
+        print_document(document, as_json, "print_profile", "profiles")
+    if not as_json:
+        tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
+        click.echo(f"{out}: written{tables}")
 
 
 @trace.command(

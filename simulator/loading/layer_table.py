@@ -12,15 +12,16 @@ from simulator.models.limits import MAX_LAYERS
 from simulator.models.rows import Rows
 
 TIMES = ("forward_s", "backward_s")
+HOST_TIMES = ("forward_host_s", "backward_host_s")
 _MAX_DIMENSIONS = 64
 
 
 def read_layers(path: Path, times_needed: bool = False) -> tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]:
     """The tensors of a layers.csv in forward order, and their shapes where all are given.
 
-    Columns: name, numel, forward_s, backward_s (0 where they may be left out and are), shape, and of embeddings whose
-    gradient consists of rows: rows (how many a batch looks up) and row_width. Raises InputError with file, line and
-    column of everything that is wrong.
+    Columns: name, numel, forward_s, backward_s (0 where they may be left out and are), forward_host_s, backward_host_s
+    (0 where they are left out), shape, and of embeddings whose gradient consists of rows: rows (how many a batch looks
+    up) and row_width. Raises InputError with file, line and column of everything that is wrong.
     """
     layers: list[Layer] = []
     shapes: list[tuple[int, ...]] = []
@@ -34,9 +35,9 @@ def read_layers(path: Path, times_needed: bool = False) -> tuple[tuple[Layer, ..
         numel = row.convert("numel", int, "a whole number from 1 up", lambda n: 1 <= n <= 10**12)
         times = [
             row.convert(column, float, "seconds, 0 or more", lambda t: 0 <= t < 1e9)
-            if times_needed or row.cells.get(column)
+            if (times_needed and column in TIMES) or row.cells.get(column)
             else 0.0
-            for column in TIMES
+            for column in (*TIMES, *HOST_TIMES)
         ]
         shape = row.convert("shape", _parse_shape, "a shape such as 64x3x7x7") if text else ()
         if shape and numel and (min(shape) < 1 or math.prod(shape) != numel):
@@ -46,7 +47,16 @@ def read_layers(path: Path, times_needed: bool = False) -> tuple[tuple[Layer, ..
             row.note("name", "a name of its own", format_value(name))
         names.add(name)
         if None not in (numel, *times, shape):
-            layer = Layer.model_construct(name=name, numel=numel, forward=times[0], backward=times[1], rows=rows)
+            forward, backward, forward_host, backward_host = times
+            layer = Layer.model_construct(
+                name=name,
+                numel=numel,
+                forward=forward,
+                backward=backward,
+                forward_host=forward_host,
+                backward_host=backward_host,
+                rows=rows,
+            )
             layers.append(layer)
             shapes.append(shape)
     if problems or not layers:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.models.curves import Floats
+from simulator.models.precision import FP32_BYTES, INDEX_BYTES
 from simulator.models.rows import Rows
 
 Ints = npt.NDArray[np.int64]
@@ -22,9 +23,11 @@ class Bucket:
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
     ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
-    if given, is used instead of the sparsifier's. `value_bytes` and `index_bytes` are those of an element and of an
-    index as they travel. `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense
-    piece, and empty if all pieces are dense.
+    if given, is used instead of the sparsifier's. As they travel: `value_bytes` of an element, `index_bytes` of an
+    index, and `long_index_bytes` of one in methods whose released code sends the framework's own int64 indices.
+    `filled`: the runtime has copied the tensors to one place, and copies them back.
+    `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense piece, and empty if
+    all pieces are dense.
     """
 
     index: int
@@ -33,9 +36,16 @@ class Bucket:
     layers: tuple[int, ...] = ()
     offset: int = 0
     density: float | None = None
-    value_bytes: int = 4
-    index_bytes: int = 4
+    value_bytes: int = FP32_BYTES
+    index_bytes: int = INDEX_BYTES["int32"]
+    long_index_bytes: int = INDEX_BYTES["int64"]
+    filled: bool = False
     rows: tuple[Rows | None, ...] = ()
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether its gradients lie one after the other in memory, so that nothing has to pack them."""
+        return self.filled or len(self.pieces) == 1
 
     @property
     def numel(self) -> int:

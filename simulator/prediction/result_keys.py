@@ -28,6 +28,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "versions.pydantic": ResultKey("", "version of pydantic"),
     "seed": ResultKey("", "seed of every random draw"),
     "workers": ResultKey("", "GPUs in all"),
+    "precision": ResultKey("", "format of the gradients, and that in which they travel where it is another one"),
     "iteration_time_s": ResultKey("s", "mean time of one training iteration"),
     "iteration_time_interval_s": ResultKey("s", "90 % interval of the iteration time: 5th and 95th percentile"),
     "throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),

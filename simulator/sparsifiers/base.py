@@ -17,8 +17,8 @@ from simulator.models.gradients import Block, Choice, Mask, State, Values, count
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
-    INDEX_BYTES,
-    LONG_INDEX_BYTES,
+    COUNT_BYTES,
+    SIZE_BYTES,
     Style,
     each_sends,
     pairs_gathered,
@@ -30,8 +30,8 @@ from simulator.sparsifiers.steps import (
 from simulator.units import Density
 
 __all__ = [
-    "INDEX_BYTES",
-    "LONG_INDEX_BYTES",
+    "COUNT_BYTES",
+    "SIZE_BYTES",
     "LocalSelection",
     "Selective",
     "Sparsifier",
@@ -69,6 +69,11 @@ class Sparsifier(Component, family="sparsifier"):
 
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
+        return True
 
     @field_validator("implementation")
     @classmethod

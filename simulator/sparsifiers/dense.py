@@ -12,19 +12,24 @@ from simulator.sparsifiers.steps import rows_gathered
 
 
 class Dense(Sparsifier, kind="dense"):
-    """No sparsification: all gradients are summed in fp32.
+    """No sparsification: all gradients are summed as they travel.
 
     Several tensors of one bucket are copied into a buffer and back, with one framework call per tensor.
 
     With `indexed_slices`, embeddings whose layers state `rows` travel as Horovod sends TensorFlow's IndexedSlices, if
     it is not told to make them dense (`sparse_as_dense`): an all-gather of the values of all rows and one of their
-    indices, r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of workers,
-    and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is less than
-    the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole embedding. Dense
-    are embeddings on the way to parameter servers, and where a scheduler cuts them into slices.
+    indices, in fp32 r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of
+    workers, and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is
+    less than the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole
+    embedding. Embeddings are dense on the way to parameter servers, and where a scheduler cuts them into slices.
     """
 
     indexed_slices: bool = False
+
+    @property
+    def has_residual(self) -> bool:
+        """None: everything is sent."""
+        return False
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements on every worker."""
@@ -48,7 +53,7 @@ class Dense(Sparsifier, kind="dense"):
         if not summed:
             return steps
         travel = sum_step(float(bucket.value_bytes * sum(summed)), style)
-        if len(summed) == 1:
+        if bucket.filled or len(summed) == 1:
             return [*steps, travel]
         pack = Compute("copy", (float(sum(summed)),), 1, "combine")
         unpack = Compute("copy", (float(sum(summed)),), len(summed), "combine")

@@ -62,7 +62,7 @@ def magnitudes() -> Floats:
     """0 and the 126 magnitudes relative to the largest, increasing, (127,)."""
     made = [0.0]
     for decade in reversed(range(DECADES)):
-        cells, scale = 2 ** (DECADES - 1 - decade), 10.0**-decade
+        cells, scale = 2 ** (DECADES - 1 - decade), 1 / 10**decade
         for low, high in ((0.1, 0.45), (0.45, 1.0)):
             made += [scale * (low + (high - low) * (i + 0.5) / cells) for i in range(cells)]
     return np.array(made)

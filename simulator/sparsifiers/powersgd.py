@@ -12,7 +12,6 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
@@ -93,7 +92,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         shapes = self._shapes(bucket.pieces)
         parts = self._elements(shapes, bucket.pieces) | selection.detail
         dense, p, q = (
-            [sum_step(VALUE_BYTES * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
+            [sum_step(bucket.value_bytes * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
         )
         areas = self._areas(bucket)
         if not areas:

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
 from simulator.sparsifiers.implementation import Implementation, grace
@@ -62,5 +61,5 @@ class RandomK(LocalSelection, kind="randomk"):
         units = len(self.units(bucket))
         if not self.shared_seed:
             return pairs_gathered(selection, bucket, units, workers, style)
-        nbytes = VALUE_BYTES * selection.largest
+        nbytes = bucket.value_bytes * selection.largest
         return [sum_step(nbytes, style), per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]

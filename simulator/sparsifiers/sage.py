@@ -82,7 +82,7 @@ class Sage(Threshold, kind="sage"):
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; mean of the sample; two scans, the second as for the hard threshold; clear.
 
-        The released code takes the sample in a loop in Python: one element, and one call of the framework, at a time.
+        The released code draws, takes and adds the samples one by one in Python: a framework call each.
         """
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))

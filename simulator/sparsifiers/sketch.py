@@ -51,11 +51,12 @@ class Sketch(Compressor, kind="sketch"):
         return float(width * sum(pieces)), float(SCALE_BYTES * self.bins * len(pieces))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """A sort for the quantiles (11 calls per tensor), the search for the bins (13), their sums and counts (6)."""
+        """A sort for the quantiles (11 calls per tensor), the search for the bins (13), their sums and counts (5)."""
         units = tuple(float(n) for n in bucket.pieces)
         return [
             *self.before(bucket),
             per_call("sort", units, 11),
             per_call("quantise", units, 13),
-            per_call("scatter_add", units, 3, times=2),
+            per_call("scatter_add", units, 2),
+            per_call("scatter_add", units, 3),
         ]

@@ -7,13 +7,12 @@ from typing import Literal
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.rows import Rows
 
-INDEX_BYTES = 4
-"""Bytes of an int32 index."""
-LONG_INDEX_BYTES = 8
-"""Bytes of torch's own int64 index."""
+SIZE_BYTES = 4
+"""Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""
+COUNT_BYTES = 8
+"""Bytes of a count as torch keeps it, int64."""
 
 Style = Literal["collective", "push_pull"]
 
@@ -49,7 +48,7 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     elements in all) with three framework calls each. With servers: push the pairs, pull the pairs of the union, then
     one scatter-add per unit.
     """
-    pair = VALUE_BYTES + INDEX_BYTES
+    pair = bucket.value_bytes + bucket.index_bytes
     if style == "push_pull":
         mean = float(selection.selected.mean())
         return [
@@ -57,8 +56,8 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
             per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
         ]
     return [
-        AllGather(each_sends(VALUE_BYTES * selection.selected)),
-        AllGather(each_sends(INDEX_BYTES * selection.selected)),
+        AllGather(each_sends(bucket.value_bytes * selection.selected)),
+        AllGather(each_sends(bucket.index_bytes * selection.selected)),
         per_call("scatter_add", split_evenly(selection.largest, units), 3, "combine", workers),
     ]
 
@@ -78,7 +77,7 @@ def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
     elements = rows.count * rows.width
     return [
         AllGather(bucket.value_bytes * elements),
-        AllGather(LONG_INDEX_BYTES * rows.count),
+        AllGather(bucket.long_index_bytes * rows.count),
         per_call("elementwise", (workers * elements,), 1, "combine"),
         per_call("unique", (workers * rows.count,), 1, "combine"),
         per_call("scatter_add", (workers * elements,), 1, "combine"),

@@ -10,11 +10,9 @@ from pydantic import Field
 
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import (
-    INDEX_BYTES,
-    LONG_INDEX_BYTES,
+    COUNT_BYTES,
     LocalSelection,
     Style,
     pairs_gathered,
@@ -73,7 +71,7 @@ class Threshold(LocalSelection, kind="threshold"):
             return pairs_gathered(selection, bucket, units, workers, style)
         per_unit = (selection.largest / units,) * (units * workers)
         return [
-            AllGather(float(LONG_INDEX_BYTES)),
-            AllGather((VALUE_BYTES + INDEX_BYTES) * selection.largest),
+            AllGather(float(COUNT_BYTES)),
+            AllGather((bucket.value_bytes + bucket.index_bytes) * selection.largest),
             per_call("scatter_add", per_unit, 6, "combine"),
         ]

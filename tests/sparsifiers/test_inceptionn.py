@@ -77,3 +77,5 @@ def test_the_closed_form_is_what_laplace_gradients_give():
     for name in ("bits_8", "bits_16"):
         assert drawn[name] == pytest.approx(law[name], abs=5 * math.sqrt(law[name]) + 1)
     assert law["bits_8"] > 0.7 * d
+    unknown = Inceptionn().expect(Bucket(0, (d,), 0), 1, 1.0).detail
+    assert unknown == {"bits_8": 0, "bits_16": d, "bits_32": 0}

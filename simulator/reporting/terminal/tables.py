@@ -51,6 +51,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; busiest link {link['name']}, "
         f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
     )
+    if document.get("precision", "fp32") != "fp32":
+        yield "precision", document["precision"]
     if density["target"] < 1:
         yield (
             "density",

@@ -18,10 +18,10 @@ from simulator.scenario.scenario import Measured, Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
+from simulator.studies.validate.measured_rows import QUANTITIES, is_used_in_fit, predicted_time
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 
-QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
 DEFAULT = "validation"
 
 
@@ -125,7 +125,7 @@ def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[s
         value = getattr(measured, quantity)
         if value is None:
             continue
-        predicted = _predicted(quantity, prediction)
+        predicted = predicted_time(quantity, prediction)
         whole = quantity == "iteration_time"
         baseline = trivial_sum(prediction) if whole else None
         yield {
@@ -138,7 +138,7 @@ def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[s
             "stated_interval": stated if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
-            "used_in_fit": _used_in_fit(measured, quantity),
+            "used_in_fit": is_used_in_fit(measured, quantity),
             "digest": scenario.digest,
             "warnings": prediction.document["warnings"],
         }
@@ -154,26 +154,12 @@ def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[fl
     return prediction_interval(prediction.times, stated), prediction_interval(prediction.times, [*stated, *own])
 
 
-def _used_in_fit(measured: Measured, quantity: str) -> bool:
-    return measured.used_in_fit if isinstance(measured.used_in_fit, bool) else quantity in measured.used_in_fit
-
-
-def _predicted(quantity: str, prediction: Prediction) -> float:
-    breakdown = prediction.document["breakdown_s"]
-    if quantity == "iteration_time":
-        return float(prediction.document["iteration_time_s"])
-    if quantity == "communication":
-        # A timer around a collective includes waiting for the slowest worker.
-        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.work.input_time)
-    return float(breakdown[quantity])
-
-
 def trivial_sum(prediction: Prediction) -> float:
     """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
     plan, document = prediction.plan, prediction.document
     link = document["traffic"]["busiest_link"]
     rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
-    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"]
+    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
 
 

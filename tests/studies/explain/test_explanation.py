@@ -85,7 +85,10 @@ MANY = {
     "servers by hash": {"topology": {**SERVERS, "placement": "hashed", "in_order": True}, "scheduler": SLICES},
     "merged slices": {"topology": SERVERS, "scheduler": {"kind": "sequential", "partition": 1e6, "merged": True}},
     "host work": {"sparsifier": TOPK, "runtime": {"exchange_element": 1e-9}},
-    "optimiser's calls": {"workload": {"update_calls": 7}, "runtime": {"update_launch": 2e-5}},
+    "optimiser's calls": {
+        "workload": {"optimiser": {"kind": "adamw", "folds_bias": True}},
+        "runtime": {"update_launch": 2e-5},
+    },
     "hooks": {"scheduler": "priority", "runtime": {"forward_hook": 2e-3}},
     "slowed model": {"workload": {"compute_slowdown": 0.5}},
     "nodes of two": {"cluster": {"nodes": 2, "gpus_per_node": 2}, "topology": "hierarchical"},
