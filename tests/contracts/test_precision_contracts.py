@@ -90,6 +90,8 @@ def traffic(topology, sparsifier, precision):
         "topology": mapping(Topology, topology),
         "sparsifier": mapping(Sparsifier, sparsifier),
         "scheduler": "sequential",
+        "iterations": 1,
+        "warmup": 0,
     }
     try:
         return run(Scenario.model_validate(scenario)).document["traffic"]["total_bytes"]
