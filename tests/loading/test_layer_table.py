@@ -17,6 +17,13 @@ def test_layers_are_read_with_their_times(tmp_path):
     assert read_layers(path, times_needed=True) == ((layer,), ((10, 2),))
 
 
+def test_the_hosts_times_may_stand_in_columns_of_their_own(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel,forward_s,backward_s,forward_host_s,backward_host_s\nfc,20,1,2,3,4\n")
+    layer = Layer(name="fc", numel=20, forward=1, backward=2, forward_host=3, backward_host=4)
+    assert read_layers(path, times_needed=True) == ((layer,), ())
+
+
 def test_times_may_be_left_out_where_they_are_not_needed(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel\nfc,20\n")
