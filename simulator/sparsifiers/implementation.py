@@ -71,8 +71,7 @@ def _fused(item: Compute) -> Compute:
     """One call of the kernel instead of one per tensor."""
     if not item.elements:
         return item
-    calls = math.ceil(item.calls / (len(item.elements) * item.times))
-    return Compute(item.kernel, (item.times * math.fsum(item.elements),), calls, item.phase)
+    return Compute(item.kernel, (item.times * math.fsum(item.elements),), 1, item.phase)
 
 
 def _joins(first: AllGather, second: AllGather) -> bool:

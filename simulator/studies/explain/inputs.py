@@ -21,6 +21,7 @@ _NETWORK = {
 }
 _OTHERS = {
     "workload.input_time": ("s", "loading time of a batch"),
+    "cluster.loading.rate": ("samples/s", "rate of data loading"),
     "cluster.stragglers.jitter": ("", "jitter"),
     "overlap_concentration": ("", "overlap concentration"),
 }

@@ -24,8 +24,10 @@ MIXED = [(1000, 400, 5000, 3000, 500)] * 6
 US = 1e-6
 
 
-def imported(folder, trace, **more):
-    return import_file("kineto", write_json(folder / "t.json", trace), folder / "out", 8, None, **more)
+def imported(folder, *ranks, **more):
+    names = ["t.json", *(f"t{number}.json" for number in range(1, len(ranks)))]
+    files = [write_json(folder / name, trace) for name, trace in zip(names, ranks, strict=True)]
+    return import_file("kineto", files, folder / "out", 8, None, **more)
 
 
 def predicted(folder, **changes):
@@ -79,8 +81,8 @@ def test_the_parts_of_a_host_bound_step(tmp_path):
     assert report["optimiser_gpu_s"] == pytest.approx(300 * US, rel=0.01)
     assert report["optimiser_host_s"] == pytest.approx(200 * US, rel=0.01)
     assert report["host_waits"]
-    assert f"the profile is host-bound: the GPU works {5700 / step:.0%} of the step" in report["warnings"][0]
-    assert f"the GPU waits {9000 / step:.0%} of the step for data" in report["warnings"][1]
+    assert f"the profile is host-bound: the GPU works {570_000 / step:.0f} % of the step" in report["warnings"][0]
+    assert f"the GPU waits {900_000 / step:.0f} % of the step for data" in report["warnings"][1]
 
 
 def test_where_the_gpu_never_waits_gradients_are_ready_as_its_clock_says(tmp_path):
@@ -119,6 +121,32 @@ def test_collectives_that_the_gpu_waits_for_are_no_compute(tmp_path):
     (found,) = many["collectives"]
     assert (found["collective"], found["nbytes"], found["itemsize"], found["stream"]) == ("all_reduce", 2000, 2, 20)
     assert found["per_step"] == 1
+
+
+def test_ranks_of_a_job_are_matched_collective_by_collective(tmp_path):
+    """The third rank comes last to every all-reduce: 2 ms is the collective, 7 and 4 ms hold waits of 5 and 2 ms."""
+    layers = [GPU_BOUND, [(1000, 4100, 5000, 500, 400)] * 6, [(1000, 4300, 5000, 500, 400)] * 6]
+    ranks = [profiled_steps(each, nccl=nccl)[0] for each, nccl in zip(layers, (7000, 4000, 2000), strict=True)]
+    report = imported(tmp_path, *ranks).report
+    (found,) = report["collectives"]
+    assert found["mean_s"] == pytest.approx(2000 * US, rel=1e-6)
+    assert found["waited_s"] == pytest.approx((5000 + 2000 + 0) / 3 * US, rel=1e-6)
+    assert [row["exposed_collectives_s"] for row in report["ranks"]] == pytest.approx([7e-3, 4e-3, 2e-3], rel=1e-3)
+    assert report["file"].endswith("t1.json")  # 4.1 ms is the median
+    made, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
+    assert [layer.forward for layer in made] == pytest.approx([4100 * US] * 6, abs=1e-9)
+    alone = profiled_steps(GPU_BOUND)[0]
+    unlike = imported(tmp_path, ranks[0], alone)
+    assert unlike.rows["collectives.csv"] == 5
+    assert "the ranks took part in different collectives" in unlike.report["warnings"][-1]
+
+
+def test_files_that_are_no_ranks_of_one_job_are_refused(tmp_path):
+    traces = [profiled_steps([(numel, 400, 500, 3000, 2000)])[0] for numel in (1000, 2000)]
+    with pytest.raises(InputError, match=r"t1\.json: expected the gradients of .*t\.json, a rank of the same job"):
+        imported(tmp_path, *traces)
+    with pytest.raises(InputError, match="expected one file of kind osu, got 2 files"):
+        import_file("osu", [tmp_path / "a", tmp_path / "b"], tmp_path / "out", 1, 2)
 
 
 def test_warm_up_and_outliers_are_left_out_unless_they_are_asked_for(tmp_path):
