@@ -15,6 +15,8 @@ KERNEL_TRAFFIC = {
     "update": 32.0,  # as recorded: SGD with momentum in three passes; plans price the workload's own optimiser
     "topk": 16.0,
     "sort": 64.0,
+    "shuffle": 8.0,  # a random permutation on the host
+    "host_op": 16.0,  # an operation that a framework runs on the host: copied there, read, written, copied back
     "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says
     "host_exchange": 0.0,  # on the host
     "norm": 4.0,

@@ -18,20 +18,21 @@ VALUE_TRAFFIC: dict[str, dict[Role, float]] = {
     "residual_clear": {"accumulated": 4.0},  # the rest is the index
     "threshold_scan": {"accumulated": 12.0},  # read, and the absolute values; the rest is the mask
     "gather": {"accumulated": 8.0},  # the rest is the index and what else a scattered read brings along
-    "scatter_add": {"gradients": 4.0},  # a scattered read and write moves sectors, however short the values
     "norm": {"accumulated": 4.0},
     "statistics": {"accumulated": 8.0},
     "quantise": {"accumulated": 4.0},  # the rest is the code
     "dequantise": {"gradients": 8.0},
     "matmul": {"accumulated": 12.0},
-    "update": {"weights": 20.0},
     "unscale": {"gradients": 4.0, "weights": 4.0},
 }
 """Bytes of values among the bytes that each kernel moves per element (`KERNEL_TRAFFIC`), all in fp32, by what they are:
 gradients, sums with the residual (`accumulated`), or weights and states of the optimiser.
 
-Not in it, and not faster with short numbers: Top-k and sorts, which compare, kernels of indices, work of the host, and
-casts, which always move one number of 32 bits and one of 16.
+Not in it: the update, whose optimiser says its bytes at any width. Nor what short numbers make no faster: Top-k and
+sorts, which compare; kernels of indices; work of the host; casts, which always move one number of 32 bits and one of
+16; and scatter-adds, which are bound by atomic additions and sectors (PyTorch 1.12 and later: as long in fp16 as in
+fp32; before, fp16 took up to 12 times as long where indices are close together; pytorch issue 74487, pull requests
+61440 and 76996).
 """
 
 

@@ -135,7 +135,9 @@ def alike(workers: int, value: float) -> Floats:
 class Compute:
     """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over.
 
-    `reads`: values of the GPU that the host waits for before it goes on, in all.
+    `reads`: values of the GPU that the host waits for before it goes on, in all. `ahead`: work of the host that needs
+    no gradient, one thread for each entry of `elements`: it starts with the iteration, and only what is longer than the
+    forward and backward pass delays the exchange.
     """
 
     kernel: str
@@ -144,6 +146,7 @@ class Compute:
     phase: Phase
     times: int = 1
     reads: int = 0
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

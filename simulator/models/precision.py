@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
@@ -91,7 +92,11 @@ class Precision(Spec):
 
 
 def _spelled_out(value: Any) -> Any:
-    return {"gradients": value} if isinstance(value, str) else value
+    if isinstance(value, str):
+        return {"gradients": value}
+    if not isinstance(value, Mapping | Precision):
+        raise expected("a format, such as bf16, or a mapping", value)
+    return value
 
 
 PrecisionField = Annotated[Precision, BeforeValidator(_spelled_out, json_schema_input_type=NumberFormat | Precision)]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.models.rows import Rows
-from simulator.sparsifiers.base import Sparsifier, Style, per_call, sum_step
+from simulator.sparsifiers.base import Sparsifier, Style, sum_step
+from simulator.sparsifiers.steps import rows_gathered
 
 
 class Dense(Sparsifier, kind="dense"):
@@ -18,10 +18,10 @@ class Dense(Sparsifier, kind="dense"):
 
     With `indexed_slices`, embeddings whose layers state `rows` travel as Horovod sends TensorFlow's IndexedSlices, if
     it is not told to make them dense (`sparse_as_dense`): an all-gather of the values of all rows and one of their
-    indices, r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of workers,
-    and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is less than
-    the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole embedding. Dense
-    are embeddings on the way to parameter servers, and where a scheduler cuts them into slices.
+    indices, in fp32 r (4 w + 8) bytes from each worker for r rows of w elements; then the division by the number of
+    workers, and a sort of the indices and a sum of equal rows, with which the optimiser begins. Of few rows this is
+    less than the all-reduce, of many it is more (Cavdar et al., ISC 2019). The update is still that of the whole
+    embedding. Embeddings are dense on the way to parameter servers, and where a scheduler cuts them into slices.
     """
 
     indexed_slices: bool = False
@@ -49,7 +49,7 @@ class Dense(Sparsifier, kind="dense"):
         sent_as_rows = self.indexed_slices and style == "collective" and any(bucket.rows)
         rows = bucket.rows if sent_as_rows else (None,) * len(bucket.pieces)
         summed = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
-        steps = [step for own in rows if own is not None for step in _rows_gathered(own, bucket, workers)]
+        steps = [step for own in rows if own is not None for step in rows_gathered(own, bucket, workers)]
         if not summed:
             return steps
         travel = sum_step(float(bucket.value_bytes * sum(summed)), style)
@@ -58,14 +58,3 @@ class Dense(Sparsifier, kind="dense"):
         pack = Compute("copy", (float(sum(summed)),), 1, "combine")
         unpack = Compute("copy", (float(sum(summed)),), len(summed), "combine")
         return [*steps, pack, travel, unpack]
-
-
-def _rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
-    elements = rows.count * rows.width
-    return [
-        AllGather(bucket.value_bytes * elements),
-        AllGather(bucket.long_index_bytes * rows.count),
-        per_call("elementwise", (workers * elements,), 1, "combine"),
-        per_call("unique", (workers * rows.count,), 1, "combine"),
-        per_call("scatter_add", (workers * elements,), 1, "combine"),
-    ]

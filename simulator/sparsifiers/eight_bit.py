@@ -12,6 +12,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 DECADES = 6
 
@@ -26,6 +27,10 @@ class EightBit(Compressor, kind="eight_bit"):
     nearest one. d + 4 L bytes travel by all-gather, with L tensors. Times are those of fused kernels, with as many
     calls as GRACE's TensorFlow code.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=23, decode=8, own=1, arrays=2, host=1, host_decode=2)
+    }
 
     decode_calls: ClassVar[int] = 9
 
@@ -57,7 +62,7 @@ def magnitudes() -> Floats:
     """0 and the 126 magnitudes relative to the largest, increasing, (127,)."""
     made = [0.0]
     for decade in reversed(range(DECADES)):
-        cells, scale = 2 ** (DECADES - 1 - decade), 10.0**-decade
+        cells, scale = 2 ** (DECADES - 1 - decade), 1 / 10**decade
         for low, high in ((0.1, 0.45), (0.45, 1.0)):
             made += [scale * (low + (high - low) * (i + 0.5) / cells) for i in range(cells)]
     return np.array(made)

@@ -13,6 +13,7 @@ from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 CLASSES = (8, 16, 32)
 """Bits of an element that is not dropped."""
@@ -35,10 +36,14 @@ class Inceptionn(Compressor, kind="inceptionn"):
     - `deviation`: standard deviation of a worker's gradients, for the closed form; none: not known.
     """
 
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=57, decode=70, arrays=5, host=11, host_decode=10, reads=3, reads_decode=3)
+    }
+
     bound_exponent: int = Field(default=10, ge=1, le=28)
     deviation: float | None = Field(default=None, gt=0)
 
-    decode_calls: ClassVar[int] = 50
+    decode_calls: ClassVar[int] = 70
 
     def borders(self) -> tuple[float, float, float]:
         """The smallest magnitudes of 8, 16 and 32 bits."""
@@ -48,7 +53,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
         """All elements after decoding; `detail` holds the elements of 8, 16 and 32 bits, mean of the workers."""
         classes = np.searchsorted(self.borders(), np.abs(u), side="right")
         sent = np.select([classes == 1, classes == 2, classes == 3], [_fixed(u, 6), _fixed(u, 14), u], np.float32(0))
-        counts = [float(((classes == i) @ block.weight).mean()) for i in (1, 2, 3)]
+        counts = [math.fsum(block.weight[row == i].sum() for row in classes) / block.workers for i in (1, 2, 3)]
         return Choice(np.ones(u.shape, dtype=bool), sent, detail=_named(counts))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
@@ -61,19 +66,24 @@ class Inceptionn(Compressor, kind="inceptionn"):
         return Selection(alike(workers, d), d, d, d, detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """The classes and tags (39 calls per tensor); for each class its indices, whose number the host reads, and its
-        codes."""
+        """The classes and tags (30 calls per tensor); for each class its indices and its codes.
+
+        The host reads the number of each class.
+        """
         units = tuple(float(n) for n in bucket.pieces)
         parts = [tuple(n * share for n in units) for share in self._shares(selection, bucket)]
         return [
             *self.before(bucket),
-            per_call("quantise", units, 39),
+            per_call("quantise", units, 30),
             per_call("threshold_scan", units, 1, times=len(CLASSES), reads=1),
-            *(per_call("gather", part, calls) for part, calls in zip(parts, (12, 12, 1), strict=True)),
+            *(per_call("gather", part, calls) for part, calls in zip(parts, (13, 13, 1), strict=True)),
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """One all-gather for the values of each class, one for the tags, one for the lengths; then decoding."""
+        """One all-gather for the values of each class, one for the tags, one for the lengths; then decoding.
+
+        The host reads the number of each class again for the tensors of every worker.
+        """
         units = tuple(float(n) for n in bucket.pieces)
         shares = self._shares(selection, bucket)
         values = [bits / 8 * share * bucket.numel for bits, share in zip(CLASSES, shares, strict=True)]
@@ -83,7 +93,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
         lengths = float(SIZE_BYTES * (len(CLASSES) + 1) * len(units))
         # An array without elements is gathered, too: its length is known only after the lengths have travelled.
         gathers = [AllGather(nbytes) for nbytes in (*values, tags, lengths)]
-        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
+        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine", reads=len(CLASSES))]
 
     def _shares(self, selection: Selection, bucket: Bucket) -> list[float]:
         return [selection.detail[name] / bucket.numel for name in _named([0.0] * len(CLASSES))]

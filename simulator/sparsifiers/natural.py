@@ -11,6 +11,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import Compressor, packed
+from simulator.sparsifiers.implementation import Implementation, grace
 
 _RANGES = {8: (-108, 18), 9: (-126, 127)}
 """The smallest and largest exponent of codes of so many bits."""
@@ -27,6 +28,10 @@ class Natural(Compressor, kind="natural"):
 
     - `seed`: of the draws.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=20, decode=10, own=1, host=5, host_decode=1)
+    }
 
     bits: Literal[8, 9] = 8
     seed: int = Field(default=0, ge=0)

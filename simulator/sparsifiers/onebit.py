@@ -10,6 +10,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class OneBit(Compressor, kind="onebit"):
@@ -21,6 +22,10 @@ class OneBit(Compressor, kind="onebit"):
     codes. `bits` per code: 1 packed as in the paper, or 8 as in GRACE. Times are those of fused kernels, with as many
     calls and reads of the host as GRACE's PyTorch code: it compresses both parts by a mask, and asks for both counts.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=24, decode=6, own=1, arrays=2, reads=2)
+    }
 
     bits: Literal[1, 8] = 1
     error_feedback: bool = True

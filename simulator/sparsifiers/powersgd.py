@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -14,6 +15,7 @@ from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 Matrix = tuple[int, int]
 
@@ -35,6 +37,8 @@ class PowerSGD(Compressor, kind="powersgd"):
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
     - `seed`: of Q in the first iteration.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=20, after=0, summed=True)}
 
     rank: int = Field(default=4, ge=1)
     error_feedback: bool = True

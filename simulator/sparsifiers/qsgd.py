@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -14,6 +14,7 @@ from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 _AT_ONCE = 2048
 _MOST_LEVELS = {1: 127, 2: 32767}
@@ -34,6 +35,8 @@ class QSGD(Compressor, kind="qsgd"):
 
     - `seed`: of the random rounding.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=15, decode=3, arrays=2)}
 
     levels: int = Field(default=127, ge=1, le=_MOST_LEVELS[2])
     level_bytes: Literal[1, 2] = 1

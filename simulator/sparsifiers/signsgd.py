@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class SignSGD(Compressor, kind="signsgd"):
@@ -21,6 +22,8 @@ class SignSGD(Compressor, kind="signsgd"):
     Karimireddy et al., ICML 2019) this mean travels, too, 4 bytes per tensor, and servers return fp32. The sign of 0 is
     +. `bits` per sign: 1 (eight signs are packed into a byte), or 8 as GRACE (ICDCS 2021) sends them.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=1, decode=3, after=5)}
 
     bits: Literal[1, 8] = 1
 

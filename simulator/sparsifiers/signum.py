@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, State, Values
 from simulator.sparsifiers.base import per_call
+from simulator.sparsifiers.implementation import Implementation, grace
 from simulator.sparsifiers.signsgd import SignSGD
 
 
@@ -20,6 +23,8 @@ class Signum(SignSGD, kind="signum"):
 
     - `momentum`: share of the old momentum.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=5, decode=3, after=5)}
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
 

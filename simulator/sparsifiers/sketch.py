@@ -11,6 +11,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class Sketch(Compressor, kind="sketch"):
@@ -23,6 +24,10 @@ class Sketch(Compressor, kind="sketch"):
     element travels (two from 256 bins on) and 4 q bytes of means per tensor, however small it is. Times are those of
     fused kernels, with as many calls as GRACE's TensorFlow code, which sorts each tensor.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=25, decode=2, own=1, arrays=2, host=1, kernels=("sort",))
+    }
 
     bins: int = Field(default=64, ge=2, le=65536)
 
@@ -46,11 +51,12 @@ class Sketch(Compressor, kind="sketch"):
         return float(width * sum(pieces)), float(SCALE_BYTES * self.bins * len(pieces))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """A sort for the quantiles (11 calls per tensor), the search for the bins (13), their sums and counts (6)."""
+        """A sort for the quantiles (11 calls per tensor), the search for the bins (13), their sums and counts (5)."""
         units = tuple(float(n) for n in bucket.pieces)
         return [
             *self.before(bucket),
             per_call("sort", units, 11),
             per_call("quantise", units, 13),
-            per_call("scatter_add", units, 3, times=2),
+            per_call("scatter_add", units, 2),
+            per_call("scatter_add", units, 3),
         ]

@@ -7,6 +7,7 @@ from typing import Literal
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.rows import Rows
 
 SIZE_BYTES = 4
 """Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""
@@ -69,3 +70,15 @@ def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
 def refuse(method: str, what: str, hint: str) -> Exception:
     """The error for an exchange that a method cannot use."""
     return expected(f"an exchange that {method} can use", what, hint)
+
+
+def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
+    """The gradient of an embedding as rows: their values and indices are gathered, averaged, and equal rows added."""
+    elements = rows.count * rows.width
+    return [
+        AllGather(bucket.value_bytes * elements),
+        AllGather(bucket.long_index_bytes * rows.count),
+        per_call("elementwise", (workers * elements,), 1, "combine"),
+        per_call("unique", (workers * rows.count,), 1, "combine"),
+        per_call("scatter_add", (workers * elements,), 1, "combine"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -17,6 +18,7 @@ from simulator.sparsifiers.base import (
     pairs_gathered,
     per_call,
 )
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class Threshold(LocalSelection, kind="threshold"):
@@ -28,6 +30,10 @@ class Threshold(LocalSelection, kind="threshold"):
     (default 1), means over a training. Counts are gathered first (8 bytes per worker), then pairs padded to the
     largest.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=13, decode=4, own=1, sized=True, reads=2)
+    }
 
     threshold: float | None = Field(default=None, gt=0)
     selected_density: float | None = Field(default=None, gt=0, le=1)

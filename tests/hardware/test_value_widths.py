@@ -21,6 +21,8 @@ def test_shares_follow_from_the_bytes_of_what_a_kernel_reads_and_writes():
     assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (16 - 6) / 16)
     assert widths_of(Precision(gradients="bf16"), False).share("quantise") == pytest.approx(3 / 5)
     narrow = ValueWidths(2, 2, 2)
-    assert {narrow.share(kernel) for kernel in ("topk", "sort", "unique", "cast", "no such kernel")} == {1.0}
-    assert narrow.share("update") == 0.5
-    assert widths_of(Precision(gradients="fp16"), False).share("update") == 1  # its weights and states are fp32
+    assert {narrow.share(kernel) for kernel in ("topk", "sort", "unique", "scatter_add", "cast", "no such kernel")} == {
+        1.0
+    }
+    assert narrow.share("unscale") == 0.5
+    assert widths_of(Precision(gradients="fp16"), False).share("unscale") == 6 / 8  # it writes fp32 gradients

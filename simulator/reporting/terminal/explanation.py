@@ -30,6 +30,7 @@ _ROUNDING = 1e-12
 _COUNTERFACTUALS = {
     "infinite_network": "an infinite network",
     "free_selection": "free selection",
+    "good_implementation": "a good implementation",
     "no_software": "no software cost of exchanges",
     "no_stragglers": "no stragglers",
     "perfect_overlap": "perfect overlap (a bound)",

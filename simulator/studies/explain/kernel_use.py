@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.casts import exchange_with_casts, mixed_precision_kernels
+from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
@@ -44,8 +44,10 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
         if workers == 1:
             continue
         method = scenario.sparsifier.at_density(bucket.density)
-        used["selection"] += method.compute(selection, bucket, workers)
-        steps = exchange_with_casts(method, selection, bucket, workers, scenario.topology.style, precision=precision)
+        chosen, steps = steps_with_casts(
+            method, selection, bucket, workers, scenario.topology.style, precision=precision
+        )
+        used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]

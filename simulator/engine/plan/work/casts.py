@@ -19,6 +19,7 @@ from simulator.models.exchange import (
 from simulator.models.layers import Workload
 from simulator.models.precision import NUMBER_BYTES, Precision
 from simulator.sparsifiers.base import Sparsifier, Style
+from simulator.sparsifiers.implementation import Steps
 
 
 def in_precision(bucket: Bucket, precision: Precision) -> Bucket:
@@ -31,20 +32,20 @@ def in_precision(bucket: Bucket, precision: Precision) -> Bucket:
     )
 
 
-def exchange_with_casts(
+def steps_with_casts(
     method: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style, *, precision: Precision
-) -> list[Step]:
-    """The exchange of a method; values that are kept in another format than they travel in are cast, step by step.
+) -> Steps:
+    """The steps of a method; values that are kept in another format than they travel in are cast, step by step.
 
     A worker casts what it sends, from the residual's format or, without one, the gradients', and what it receives, to
     the gradients' format. How many values a step carries follows from its bytes with values of twice the bytes.
     """
-    exchange = method.exchange(selection, bucket, workers, style)
+    chosen, exchange = method.carry_out(selection, bucket, workers, style)
     kept = precision.residuals if method.has_residual else precision.gradients
     before, after = kept != precision.sent_as, precision.gradients != precision.sent_as
     if not (before or after):
-        return exchange
-    doubled = method.exchange(selection, replace(bucket, value_bytes=2 * bucket.value_bytes), workers, style)
+        return chosen, exchange
+    doubled = method.carry_out(selection, replace(bucket, value_bytes=2 * bucket.value_bytes), workers, style)[1]
     made: list[Step] = []
     for step, twice in zip(exchange, doubled, strict=True):
         if isinstance(step, Compute) or isinstance(twice, Compute):
@@ -61,7 +62,7 @@ def exchange_with_casts(
             step,
             *([_cast(received)] if after and received else []),
         ]
-    return made
+    return chosen, made
 
 
 def _cast(elements: float) -> Compute:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.casts import exchange_with_casts, in_precision
+from simulator.engine.plan.work.casts import in_precision, steps_with_casts
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
 from simulator.engine.rounds.fold import fold
 from simulator.hardware.precision import widths_of
@@ -42,8 +42,10 @@ def costs_of(setup: Setup, workload: Workload, workers: int, network: NetworkSet
     for numel in sizes:
         bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
         selection = method.expect(bucket, workers, setup.concentration)
-        select.append(math.fsum(pricing.cost(item) for item in method.compute(selection, bucket, workers)))
-        exchange = exchange_with_casts(method, selection, bucket, workers, setup.topology.style, precision=precision)
+        chosen, exchange = steps_with_casts(
+            method, selection, bucket, workers, setup.topology.style, precision=precision
+        )
+        select.append(math.fsum(pricing.cost(item) for item in chosen if not item.ahead))
         exchange = add_host_work(exchange, bucket, setup.runtime)
         chains.append(chain_steps(exchange, pricing, steps)[0])
     every = tuple(steps)

@@ -88,7 +88,10 @@ class KernelPrices:
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
             return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-        on_gpu = item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum())
+        each = self.gpu.kernel_time(item.kernel, sizes)
+        if item.ahead:
+            return item.times * float(each.max())
+        on_gpu = item.times * float(each.sum())
         return max(on_gpu, self.runtime.kernel_launch * item.calls) + self.runtime.host_read * item.reads
 
     def spread(self, item: Compute) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.casts import exchange_with_casts
+from simulator.engine.plan.work.casts import steps_with_casts
 from simulator.engine.plan.work.division import Division
 from simulator.engine.plan.work.kernels import (
     Kernel,
@@ -141,6 +141,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
     first: dict[object, int] = {}
+    ahead = 0.0
     asked: list[list[Compute]] = []
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
@@ -153,10 +154,11 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
             for item in asked[same]:
                 pricing.cost(item)
             continue
-        chosen = methods[i].compute(selection, bucket, workers)
+        chosen, exchange = steps_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
+        ahead = max([ahead, *(pricing.cost(item) for item in chosen if item.ahead)])
+        chosen = [item for item in chosen if not item.ahead]
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = exchange_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
         exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
@@ -165,6 +167,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
+    select[-1] += max(0.0, ahead - workload.input_time - workload.forward_time - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
