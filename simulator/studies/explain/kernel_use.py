@@ -13,7 +13,7 @@ from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with
 from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN
@@ -28,8 +28,9 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
     """One row per kernel in each stage: copies to buckets, before an exchange, inside it, after it, and in the update.
 
     A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
-    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), the curve's `held_out_mape` and whether
-    the sizes were `in_range`.
+    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
+    transferred from others, or estimated; None on the host or an ideal GPU) with the `width` of what is not measured,
+    the curve's `held_out_mape` and whether the sizes were `in_range`.
     """
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
     precision = scenario.workload.precision
@@ -112,6 +113,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
+    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
     return {
         "kernel": kernel,
         "runs": runs,
@@ -121,6 +123,8 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
         "per_call_s": seconds / runs,
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+        "level": level,
+        "width": gpu.width(kernel) if level not in (None, "measured") else None,
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,
@@ -133,10 +137,9 @@ def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
         return "free: the GPU is ideal"
     if kernel in HOST_KERNELS:
         return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
-    if isinstance(curve, Affine):
-        return f"{show_time(curve.intercept)} + {show_time(curve.slope)} n"
-    if isinstance(curve, NLogN):
-        return f"{show_time(curve.intercept)} + {show_time(curve.coefficient)} n log2 n"
-    if curve is not None:
-        return f"measured, {len(curve.points)} points"
-    return f"{KERNEL_TRAFFIC[kernel]:g} bytes of GPU memory traffic per element"
+    law = curve if curve is not None else gpu.estimate(kernel).curve
+    if isinstance(law, Affine):
+        return f"{show_time(law.intercept)} + {show_time(law.slope)} n"
+    if isinstance(law, NLogN):
+        return f"{show_time(law.intercept)} + {show_time(law.coefficient)} n log2 n"
+    return f"{'carried over' if law.derived else 'measured'}, {len(law.points)} points"

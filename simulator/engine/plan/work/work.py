@@ -46,8 +46,9 @@ Chain = tuple[Kernel | int, ...]
 class Work:
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
-    `update` is the optimiser's step after an exchange, `update_alone` that of one GPU by itself. `backward` holds the
-    runtime's copies to buckets, and `combine` those back, which take `emptying` seconds in all.
+    `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `update` is the
+    optimiser's step after an exchange, `update_alone` that of one GPU by itself. `backward` holds the runtime's copies
+    to buckets, and `combine` those back, which take `emptying` seconds in all.
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
@@ -57,6 +58,7 @@ class Work:
     """
 
     input_time: float
+    input_alone: float
     forward: float
     update: float
     update_alone: float
@@ -172,6 +174,7 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
         input_time=workload.input_time,
+        input_alone=workload.input_time,
         forward=workload.forward_time,
         update=update,
         update_alone=alone,
