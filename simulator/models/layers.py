@@ -46,8 +46,8 @@ class Workload(Spec):
 
     Where layers have host times, `forward` and `backward` are what the GPU needs while it has work (`queued`).
     `host_ahead`: whether the host may begin an iteration while the GPU still works on the one before it; otherwise both
-    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds of the GPU
-    from the last gradient to the end of the optimiser's step; none: priced as a kernel.
+    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds from the
+    last gradient to the end of the iteration; none: the optimiser's step is priced as a kernel.
 
     Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
     the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
@@ -111,8 +111,13 @@ class Workload(Spec):
         return any(layer.forward_host or layer.backward_host for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size: the GPU's times in proportion to the batch, the host's unchanged."""
-        return self._times(batch_size / self.batch_size, 1.0).model_copy(update={"batch_size": batch_size})
+        """The same model at another batch size: the host's launches and the update take as long as before.
+
+        The times of the GPU and the wait for data are in proportion to the batch.
+        """
+        factor = batch_size / self.batch_size
+        changes = {"batch_size": batch_size, "input_time": self.input_time * factor}
+        return self._times(factor, 1.0).model_copy(update=changes)
 
     def at_pace(self, factor: float) -> Self:
         """The same model on a GPU that takes `factor` times as long, with the same host."""

@@ -97,9 +97,10 @@ class WorkloadSource(Spec):
     """A named workload at another batch size, or with the measured time of one iteration on one GPU.
 
     - `trace`: a config's name, or the folder of a recorded trace.
-    - `batch_size`: samples per worker and step; times change in proportion.
+    - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
     - `compute_time`: the measured step of one GPU: forward, backward and update.
-    - `input_time`: seconds that a step waits for its data.
+    - `input_time`: seconds that a step waits for its data; none: those of the named workload, in proportion to the
+      batch.
     - `update_calls`: framework calls of the optimiser per tensor; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     """
@@ -107,7 +108,7 @@ class WorkloadSource(Spec):
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     compute_time: Seconds | None = None
-    input_time: Seconds = 0.0
+    input_time: Seconds | None = None
     update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
 
@@ -119,7 +120,9 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         workload = load_named(source.trace, "workloads", info)
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
-        changes: dict[str, Any] = {"compute_time": source.compute_time, "input_time": source.input_time}
+        changes: dict[str, Any] = {"compute_time": source.compute_time}
+        if source.input_time is not None:
+            changes["input_time"] = source.input_time
         if source.update_calls is not None:
             changes["update_calls"] = source.update_calls
         if source.compute_slowdown is not None:
