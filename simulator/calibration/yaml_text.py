@@ -47,6 +47,7 @@ def bytes_text(nbytes: float) -> str:
 
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) (s|B|B/s)")
+_EXACT = 2**53
 _SHOWN = {"s": time_text, "B": bytes_text, "B/s": rate_text}
 
 
@@ -74,12 +75,45 @@ def flow_text(value: Any) -> str:
     return text.strip().removesuffix("...").strip()
 
 
+class _BlockDumper(yaml.SafeDumper):
+    """Lists of bare values on one line, long texts folded."""
+
+
+_BlockDumper.add_representer(
+    list,
+    lambda dumper, items: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq", items, flow_style=not any(isinstance(item, dict | list) for item in items)
+    ),
+)
+_BlockDumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=">" if len(text) > WIDTH - 20 else None
+    ),
+)
+
+
+def block_text(value: Any) -> str:
+    """A value as YAML over several lines, with every quantity inside as a person writes it.
+
+    >>> print(block_text({"range": [10.0, 2359296.0], "slope": "1.14e-08 s"}))
+    range: [10, 2359296]
+    slope: 11.4 ns
+    """
+    text: str = yaml.dump(
+        _tidy_quantities(value), Dumper=_BlockDumper, sort_keys=False, width=WIDTH, allow_unicode=True
+    )
+    return text.rstrip("\n")
+
+
 def _tidy_quantities(value: Any) -> Any:
     """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):
         return {key: _tidy_quantities(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_tidy_quantities(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return _SHOWN[match[2]](float(match[1])) if match else value
 

@@ -40,9 +40,10 @@ def calibrate() -> None:
     examples="""
     sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
     sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
+    sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
 """,
 )
-@MEASURED
+@click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=click.Path(path_type=Path))
 @OUT
 @NAME
 @SOURCE
@@ -66,6 +67,21 @@ def calibrate() -> None:
 @click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out smaller sizes.")
 @click.option("--largest", type=click.IntRange(1), help="Leave out larger sizes.")
 @click.option("--memory-bandwidth", default="", help="From the data sheet, such as 760 GB/s; for kernels not measured.")
+@click.option("--from-iterations", is_flag=True, help="Fit to whole iterations or phases instead of timed kernels.")
+@click.option(
+    "--constants",
+    multiple=True,
+    metavar="NAME",
+    help="Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
+    "[default: what was not measured]",
+)
+@click.option(
+    "--fit-to",
+    multiple=True,
+    metavar="TIME",
+    help="Measured time to fit to, such as iteration_time or selection; may be repeated.  "
+    "[default: those marked `used_in_fit`]",
+)
 @FIGURE
 @AS_JSON
 def calibrate_kernels(
@@ -79,21 +95,40 @@ def calibrate_kernels(
     density: float,
     figure: bool,
     as_json: bool,
+    from_iterations: bool,
+    constants: tuple[str, ...],
+    fit_to: tuple[str, ...],
     **rows: Any,
 ) -> None:
-    """Fit a GPU's kernels to timings.
+    """Fit a GPU's kernels to timings, or to whole iterations.
 
     \b
     MEASURED are CSV tables such as those of `sparsim record kernels`. Columns: elements (or elements_per_row),
     kernel (or operation), and one or more times with a unit (seconds, median_s, time_ms, latency_us, ...); where
     they were varied also k, contributions, slices (or rows_batch), dtype and order. The columns device, software,
     pytorch, cuda, driver and date go into the description of the config.
+
+    With --from-iterations, MEASURED are scenarios with `measured:`, folders of them, or CSV tables with a column
+    `scenario`, columns of dotted keys, and measured times. The config of a runtime or a network is written where its
+    constants are fitted. No figure is drawn: the table has every row.
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.tables import Wanted
     from simulator.calibration.timings import TimingRows, read_timings
 
+    if from_iterations:
+        _calibrate_from_iterations(
+            places=measured,
+            constants=constants,
+            fit_to=fit_to,
+            out=out,
+            name=name,
+            source=source,
+            as_json=as_json,
+        )
+        return
+    _refuse_alone(constants, fit_to)
     timings = read_timings(measured, TimingRows(Wanted.parse(where), **rows))
     device, software = timings.device_and_software()
     fits = fit_kernels(timings, density)
@@ -120,6 +155,46 @@ def calibrate_kernels(
     lines = [line for fit in fits.values() for line in fit.lines] if figure else None
     _write_config(out, gpu_config(fits, about), lines, "elements")
     _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+
+
+def _calibrate_from_iterations(
+    *,
+    places: Sequence[Path],
+    constants: Sequence[str],
+    fit_to: Sequence[str],
+    out: Path,
+    name: str,
+    source: str,
+    as_json: bool,
+) -> None:
+    """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
+    from simulator.calibration.configs import About
+    from simulator.studies.validate.fitted_config import fitted_configs
+    from simulator.studies.validate.from_iterations import fit_from_iterations
+
+    names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
+    found = fit_from_iterations(places, names, fit_to)
+    about = About(
+        name=name or out.stem,
+        source=source or f"Measured iterations in {', '.join(path.name for path in places)}.",
+        digests=found.digests,
+        command="calibrate kernels --from-iterations",
+    )
+    configs = fitted_configs(found.fit, about)
+    for owner, text in configs.items():
+        place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
+        _write_config(place, text, None, "")
+    _print_fits(found.fit.as_dict(), (), as_json, "print_iteration_fit")
+
+
+def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
+    """Raise where options of --from-iterations stand without it."""
+    from simulator.errors import InputError, Problem
+
+    given = [("--constants", constants), ("--fit-to", fit_to)]
+    problems = [Problem(option, "--from-iterations with it", "none") for option, values in given if values]
+    if problems:
+        raise InputError(problems)
 
 
 @calibrate.command(
@@ -215,8 +290,11 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     from simulator.studies.validate.validation import scenario_files
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
+    for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
+        click.echo(f"note: {note}", err=True)
     if as_json:
         document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}
+        document["error_of_terms"] = {item.constant.name: item.error for item in fit.fit.constants}
         print_json(document | {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape})
         return
     for term, value in fit.terms.items():

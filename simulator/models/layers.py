@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.optimisers import NamedOptimiser, Optimiser
+from simulator.models.precision import FP32, NumberFormat, PrecisionField
+from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
-VALUE_BYTES = 4
-"""Bytes of one fp32 gradient element."""
 
 
 class Layer(Spec):
@@ -27,6 +28,8 @@ class Layer(Spec):
     - `backward`: seconds from the gradient that was ready before it to its own.
     - `forward_host`: host seconds that launch its share of the forward pass; 0: the GPU never waits for them.
     - `backward_host`: host seconds that launch what its gradient needs after the one before it.
+    - `rows`: of an embedding, what its gradient consists of; none: the gradient is dense. `dense` sends rows with
+      `indexed_slices: true`.
     """
 
     name: str
@@ -35,6 +38,14 @@ class Layer(Spec):
     backward: Seconds = 0.0
     forward_host: Seconds = 0.0
     backward_host: Seconds = 0.0
+    rows: Rows | None = None
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.rows is not None and self.numel % self.rows.width:
+            hint = f"an embedding of {self.numel} elements has whole rows"
+            raise expected(f"a width that divides {self.numel}", self.rows.width, hint)
+        return self
 
 
 class Workload(Spec):
@@ -44,15 +55,18 @@ class Workload(Spec):
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
+    `optimiser`: how its weights are updated: a kind, such as `adamw`, or a mapping. On one GPU by itself the host calls
+    it while the backward pass runs, but only after the exchange where there is one (seconds per call: the runtime's
+    `update_launch`). `compute_slowdown`: how much slower this model's kernels run while a collective is running, where
+    it was measured for this model; none: the runtime's.
+
+    The times are those of the precision that they were measured in, `measured_precision`; `precision` is that of the
+    training.
+
     Where layers have host times, `forward` and `backward` are what the GPU needs while it has work (`queued`).
     `host_ahead`: whether the host may begin an iteration while the GPU still works on the one before it; otherwise both
     begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds from the
-    last gradient to the end of the iteration; none: the optimiser's step is priced as a kernel.
-
-    Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
-    the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
-    call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
-    collective is running, where it was measured for this model; none: the runtime's.
+    last gradient to the end of the iteration; none: those of `optimiser`.
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
@@ -67,11 +81,13 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
+    optimiser: NamedOptimiser = Optimiser()
     host_ahead: bool = False
     update_time: Seconds | None = None
-    update_calls: int | None = Field(default=None, ge=1, le=1000)
     compute_slowdown: Ratio | None = None
     gradients: str = ""
+    precision: PrecisionField = FP32
+    measured_precision: NumberFormat = "fp32"
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),
@@ -111,13 +127,13 @@ class Workload(Spec):
         return any(layer.forward_host or layer.backward_host for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size: the host's launches and the update take as long as before.
+        """The same model at another batch size: what the GPU does and its wait for data in proportion.
 
-        The times of the GPU and the wait for data are in proportion to the batch.
+        The host's launches and the update take as long as before.
         """
-        factor = batch_size / self.batch_size
-        changes = {"batch_size": batch_size, "input_time": self.input_time * factor}
-        return self._times(factor, 1.0).model_copy(update=changes)
+        more = batch_size / self.batch_size
+        changes = {"batch_size": batch_size, "input_time": self.input_time * more}
+        return self._times(more, 1.0, more).model_copy(update=changes)
 
     def at_pace(self, factor: float) -> Self:
         """The same model on a GPU that takes `factor` times as long, with the same host."""
@@ -165,12 +181,14 @@ class Workload(Spec):
             ends = gpu if gpu[-1] >= host[-1] else ends * (host[-1] / ends[-1])
         lasts, count = np.diff(ends).tolist(), len(self.layers)
         layers = tuple(
-            Layer.model_construct(name=layer.name, numel=layer.numel, forward=forward, backward=backward)
+            layer.model_copy(
+                update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0}
+            )
             for layer, forward, backward in zip(self.layers, lasts[:count], reversed(lasts[count:]), strict=True)
         )
         return self.model_copy(update={"layers": layers})
 
-    def _times(self, factor: float, host_factor: float) -> Self:
+    def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
         layers = tuple(
             Layer.model_construct(
                 name=layer.name,
@@ -179,6 +197,7 @@ class Workload(Spec):
                 backward=layer.backward * factor,
                 forward_host=layer.forward_host * host_factor,
                 backward_host=layer.backward_host * host_factor,
+                rows=layer.rows and layer.rows.model_copy(update={"count": layer.rows.count * rows_factor}),
             )
             for layer in self.layers
         )

@@ -5,6 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
+from simulator.models.rows import Rows
 
 HEADER = "name,numel,forward_s,backward_s\n"
 
@@ -27,6 +28,23 @@ def test_times_may_be_left_out_where_they_are_not_needed(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel\nfc,20\n")
     assert read_layers(path) == ((Layer(name="fc", numel=20),), ())
+
+
+def test_embeddings_may_state_their_rows(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel,rows,row_width\nwords,2000,70,20\nfc,20,,\n")
+    embedding = Layer(name="words", numel=2000, rows=Rows(count=70, width=20))
+    assert read_layers(path)[0] == (embedding, Layer(name="fc", numel=20))
+    path.write_text(
+        f"name,numel,rows,row_width\na,2000,70,\nb,2000,70,30\nc,2000,-1,20\nd,2000,,20\ne,{10**10},1,{10**10}\n"
+    )
+    with pytest.raises(InputError) as caught:
+        read_layers(path)
+    places = [problem.where.removeprefix(f"{path}:") for problem in caught.value.problems]
+    assert places == ["2: row_width", "3: row_width", "4: rows", "5: rows", "6: row_width"]
+    path.write_text("name,numel,rows\na,2000,70\n")
+    with pytest.raises(InputError, match="expected both rows and row_width, or neither, got nothing"):
+        read_layers(path)
 
 
 @pytest.mark.parametrize(

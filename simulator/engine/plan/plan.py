@@ -23,7 +23,6 @@ from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler
 
@@ -83,9 +82,9 @@ class Plan:
 
     @property
     def single_gpu_time(self) -> float:
-        """Seconds of the same iteration on one GPU, without exchange or selection."""
+        """Seconds of the same iteration on one GPU with this runtime, without exchange or selection."""
         work = self.work
-        return work.input_time + work.forward + float(work.backward.sum()) + work.update_alone
+        return work.input_alone + work.forward + float(work.backward.sum()) + work.emptying + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
@@ -180,7 +179,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         selection_spread=spread,
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
-        nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
+        nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in work.buckets],
         uses=uses,
         disturbances=network.disturbances,
         network=network,

@@ -54,6 +54,33 @@ def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
     _print_problems(document, console)
 
 
+def print_iteration_fit(document: dict[str, Any], console: Console) -> None:
+    """Constants fitted to iterations with their errors, the rows before and after, and what was refused."""
+    columns = ("before", "fitted", "error", "by residuals", "by leaving out")
+    table = plain_table(("constant",), columns, "fitted to whole iterations")
+    for item in document["constants"]:
+        values = (_format_constant(item["unit"], item[key]) for key in ("before", "value"))
+        errors = (_format(item[key]) for key in ("error", "error_of_residuals", "error_of_set_ups"))
+        table.add_row(escape(item["name"]), *values, *errors)
+    console.print(table, highlight=False)
+    rows = plain_table(("row", "time", ""), ("measured", "before", "after", "left out"), "errors of the rows")
+    for row in document["rows"]:
+        first = (escape(row["scenario"]), row["quantity"].replace("_", " "), "fitted" if row["fitted"] else "")
+        errors = (_format(row[key], sign=True) for key in ("before", "after", "left_out"))
+        rows.add_row(*first, show_time(row["measured"]), *errors)
+    console.print(rows, highlight=False)
+    for item in document["refused"]:
+        measure = f": {item['measure']}" if item["measure"] else ""
+        print_plain(f"not fitted: {item['name']}: {item['reason']}{measure}", console)
+    _print_problems(document, console)
+
+
+def _format_constant(unit: str, value: float) -> str:
+    if unit == "B/s":
+        return f"{show_bytes(value)}/s"
+    return show_time(value) if unit == "s" else f"{value:.4g}"
+
+
 def _curve_table(first: str, title: str) -> Table:
     return plain_table((first, "family", "range"), (*_FIGURES, "spread of repeats"), title)
 
@@ -92,7 +119,7 @@ def _print_problems(document: dict[str, Any], console: Console) -> None:
         print_plain(f"warning: {warning}", console)
     for note in document["notes"]:
         print_plain(f"note: {note}", console)
-    count = len(document["problems"])
+    count = len(document.get("problems", ()))
     if count:
         verb = "was" if count == 1 else "were"
         print_plain(f"{count_of(count, 'damaged line')} {verb} left out; the messages above name them", console)

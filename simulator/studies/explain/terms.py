@@ -83,7 +83,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown},
+        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {
@@ -129,11 +129,14 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     document, scenario = prediction.document, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     if term in ("forward", "backward", "data_loading"):
-        return [_evidence_row("profile", workload.name, None, workload.source)]
+        rows = [_evidence_row("profile", workload.name, None, workload.source)]
+        if term == "backward" and prediction.plan.slowdown and workload.compute_slowdown is None:
+            rows.append(_evidence_row("slowdown", runtime.name, runtime.held_out_mape, runtime.source))
+        return rows
     if term in ("selection", "combine", "update"):
         stages = [term, "exchange"] if term == "combine" else [term]
         return [
-            _evidence_row("kernel", row["curve"] or f"{row['kernel']}: {row['law']}", row["held_out_mape"], row["law"])
+            _evidence_row("kernel", _kernel_name(row), row["held_out_mape"], row["law"])
             for stage in stages
             for row in use[stage]
         ]
@@ -148,6 +151,12 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     laws = [item for item in document["calibration"] if item["what"] in ("collective", "link law")]
     source = scenario.cluster.network.source
     return [_evidence_row(item["what"], item["id"], item["held_out_mape"], source) for item in laws]
+
+
+def _kernel_name(row: dict[str, Any]) -> str:
+    """The curve or law of a kernel; if it was not measured on this GPU, how it was found and how far it may be off."""
+    name = row["curve"] or f"{row['kernel']}: {row['law']}"
+    return f"{name} ({row['level']}, within a factor of {row['width']:.2g})" if row["width"] else str(name)
 
 
 def _evidence_row(what: str, name: str, mape: float | None, source: str) -> dict[str, Any]:

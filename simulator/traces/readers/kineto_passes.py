@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.models.layers import VALUE_BYTES
+from simulator.models.precision import FP32_BYTES
 from simulator.traces.readers.kineto_events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
 from simulator.traces.readers.kineto_launches import Launches, launched
 from simulator.traces.readers.kineto_steps import HostPass
@@ -118,7 +118,7 @@ class ForwardIndex:
             if item.sequence >= 0 and not item.backward and not inside:
                 self.first[item.sequence] = item
         self.copies = sorted(
-            (item.start, int(rows[0, 0]) // VALUE_BYTES)
+            (item.start, int(rows[0, 0]) // FP32_BYTES)
             for item in events.operations
             if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
         )

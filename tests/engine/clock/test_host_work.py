@@ -10,6 +10,10 @@ from simulator.scenario.scenario import Scenario
 
 M = 1_000_000
 SLICES = {"kind": "priority", "partition": "4 MB"}
+FIVE_CALLS = {"kind": "momentum", "weight_decay": True, "nesterov": True}
+
+
+IDEAL = {"name": "ideal", "ideal": True}
 
 
 def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, cluster=None, **parts):
@@ -26,7 +30,7 @@ def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, clu
         "workload": {"batch_size": 1, "layers": tensors, **(workload or {})},
         "cluster": {
             "nodes": nodes,
-            "gpu": {"name": "ideal", "ideal": True},
+            "gpu": IDEAL,
             "network": {"kind": "single_switch", "bandwidth": 4e6},
             "runtime": {"name": "host", **(runtime or {})},
             **(cluster or {}),
@@ -51,8 +55,8 @@ def test_the_host_works_on_every_element_of_an_exchanged_gradient():
 
 
 def test_calls_of_the_optimiser_are_hidden_on_one_gpu_and_not_after_an_exchange():
-    calls, launch = {"update_calls": 5}, {"update_launch": "0.1 s"}
-    assert took(runtime=launch) == exact(3)  # the workload does not state its calls
+    calls, launch = {"optimiser": FIVE_CALLS}, {"update_launch": "0.1 s"}
+    assert took(runtime=launch) == exact(3.3)  # momentum: two passes over the momentum, one over the weights
     assert took(workload=calls) == exact(3)
     assert took(workload=calls, runtime=launch) == exact(3.5)
     assert took(workload=calls, runtime=launch, nodes=1) == exact(2)
@@ -61,7 +65,7 @@ def test_calls_of_the_optimiser_are_hidden_on_one_gpu_and_not_after_an_exchange(
 
 
 def test_a_measured_compute_time_has_hidden_the_calls():
-    measured = {"update_calls": 5, "compute_time": "4 s"}
+    measured = {"optimiser": FIVE_CALLS, "compute_time": "4 s"}
     assert took(workload=measured, runtime={"update_launch": "0.1 s"}) == exact(4 + 1 + 0.5)
 
 
@@ -96,6 +100,25 @@ def test_the_slowdown_of_a_workload_takes_the_place_of_the_runtime_s():
     assert took(layers, workload={"compute_slowdown": 0}, runtime={"compute_slowdown": 1}) == exact(3)
 
 
+def test_a_runtime_that_fills_buckets_copies_every_gradient_there_and_back_with_one_worker_too():
+    """One call takes 0.1 s, elements nothing: copies of two tensors, a division of their bucket, and copies back."""
+    gpu = {
+        "name": "slow to start",
+        "kernels": {"elementwise": {"curve": "affine", "intercept": "0.1 s", "slope": "0 s"}},
+    }
+    fills, layers = {"fills_buckets": True}, [("a.weight", 1, 1), ("b.weight", 0, 0)]
+    bucket = {"kind": "bucketed", "first_bucket": "8 MB"}
+
+    def on_gpu(nodes, runtime):
+        return took(layers, nodes, runtime, {"update_time": "0.2 s"}, {"gpu": gpu}, scheduler=bucket)
+
+    assert on_gpu(1, {}) == exact(2 + 0.2)
+    assert on_gpu(1, fills) == exact(2.2 + 0.3 + 0.2)
+    # An all-reduce of both takes 2 s. By itself the method packs them with one call each way, as one kernel.
+    assert on_gpu(2, {}) == exact(2.2 + 2 + 0.1 + 0.1)
+    assert on_gpu(2, fills) == exact(2.2 + 2 + 0.3 + 0.2)
+
+
 LAUNCHED = [("a.weight", 1, 1, 2, 2)]
 """One layer of 1 s and 1 s on the GPU, which the host launches in 2 s and 2 s."""
 
@@ -122,6 +145,6 @@ def test_another_gpu_computes_at_its_own_pace_what_the_same_host_launches(schedu
 def test_a_measured_update_takes_its_time_and_no_less_than_its_calls_after_an_exchange():
     assert took(workload={"update_time": "0.25 s"}) == exact(3 + 0.25)
     assert took(workload={"update_time": "0.25 s", "compute_time": "4.25 s"}) == exact(4 + 1 + 0.25)
-    calls = {"update_time": "0.25 s", "update_calls": 5}
+    calls = {"update_time": "0.25 s", "optimiser": FIVE_CALLS}
     assert took(workload=calls, runtime={"update_launch": "0.1 s"}) == exact(3 + 0.5)
     assert took(workload=calls, runtime={"update_launch": "0.1 s"}, nodes=1) == exact(2 + 0.25)

@@ -9,7 +9,8 @@ import numpy as np
 
 from simulator.engine.plan.setup import OtherGpu, Setup
 from simulator.engine.plan.work.division import Division
-from simulator.engine.plan.work.kernels import Kernel, update_time
+from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.update import update_time
 from simulator.engine.plan.work.work import Chain, Work, prepare_work
 from simulator.models.curves import Floats
 

@@ -1,0 +1,114 @@
+"""The constants that are fitted where none are named: those that matter, were not measured, and that rows determine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.hardware.kernels import HOST_KERNELS
+from simulator.prediction.run import plan_of
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.constants import FITTABLE, Constant, known_constants
+from simulator.studies.validate.identifiability import (
+    LARGEST_ERROR,
+    Refusal,
+    row_deviation,
+    standard_errors,
+    without_effect,
+)
+from simulator.studies.validate.iteration_fit import (
+    WHERE,
+    IterationFit,
+    distinct_scenarios,
+    fit_constants,
+    refusal_problem,
+)
+from simulator.studies.validate.iteration_model import UPDATE, IterationModel
+from simulator.studies.validate.measured_rows import MeasuredRow
+
+STREAMING = (UPDATE, "elementwise", "copy", "residual_add", "residual_clear", "norm")
+"""Kernels of one pass over memory: the bytes that they move give their time (9,139 timings of element-wise kernels from
+P100 to H100, sitar-lab/NeuSight 2025), so that iterations have nothing to add. Searches, sorts and scattered accesses
+take 4 to 600 times what their bytes say."""
+FACTORS = np.geomspace(0.1, 1000, 17)
+"""By how much estimates of kernels may be too low."""
+
+
+def fit_what_is_not_measured(rows: Sequence[MeasuredRow]) -> IterationFit:
+    """Kernels without a curve and costs of a runtime without a stated error, as many as the fitted rows determine.
+
+    They are taken by how much the rows change with them; where two cannot be told apart, the smaller one stays as it
+    is. What the fit then does not determine is given back, and the others are fitted again. Raises InputError where
+    none is left.
+    """
+    fitted = [row for row in rows if row.fitted]
+    constants, refused = _choose(fitted)
+    while constants:
+        fit = fit_constants(rows, constants)
+        if not fit.refused:
+            return replace(fit, refused=tuple(refused))
+        last = fit.refused[-1]
+        refused.append(last)
+        constants = [item for item in constants if item.name != last.name]
+    nothing = Problem(WHERE, "constants that were not measured", "none", "name some with --constants")
+    raise InputError([refusal_problem(item) for item in refused] or nothing)
+
+
+def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal]]:
+    """Constants by their effect on the rows, each only while all that are chosen stay determined."""
+    candidates = list(_not_measured(distinct_scenarios(fitted)))
+    model = IterationModel(fitted, candidates)
+    slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
+    order = np.argsort(-np.abs(slopes).max(axis=0, initial=0.0), kind="stable").tolist()
+    chosen: list[int] = []
+    refused = []
+    most = max(1, len(fitted) - 1)
+    for place in order:
+        errors = standard_errors(slopes[:, [*chosen, place]], row_deviation())
+        name = candidates[place].name
+        if not np.abs(slopes[:, place]).any():
+            refused.append(Refusal(name, without_effect(name, fitted)))
+        elif len(chosen) == most:
+            refused.append(Refusal(name, f"{len(fitted)} fitted times give {most} constants, and others matter more"))
+        elif (errors <= LARGEST_ERROR).all():
+            chosen.append(place)
+        else:
+            refused.append(Refusal(name, _why(slopes, place, chosen, [item.name for item in candidates])))
+    return [candidates[place] for place in chosen], refused
+
+
+def _rough_values(model: IterationModel) -> np.ndarray:
+    """The constants with all estimated kernels slower by one factor, the one that suits the rows best.
+
+    An estimate may be a hundred times too low, and would then seem not to matter.
+    """
+    kernels = np.array([item.owner == "gpu" for item in model.constants])
+    tried = [np.where(kernels, factor, 1.0) * model.read() for factor in FACTORS]
+    return min(tried, key=lambda values: float(np.square(model.residuals(values)).sum()))
+
+
+def _why(slopes: np.ndarray, place: int, chosen: Sequence[int], names: Sequence[str]) -> str:
+    alone = float(standard_errors(slopes[:, [place]], row_deviation())[0])
+    if alone > LARGEST_ERROR:
+        return "it changes the fitted times by less than they are off"
+    return f"the fitted times cannot tell it from {' and '.join(names[item] for item in chosen)}"
+
+
+def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
+    """Constants that the scenarios use, and whose value is an estimate or has no stated error."""
+    found: dict[str, Constant] = {}
+    for scenario in scenarios:
+        known = known_constants(scenario)
+        gpu, runtime = scenario.cluster.gpu, scenario.cluster.runtime
+        for kernel in plan_of(scenario).work.kernels:
+            if kernel in (*HOST_KERNELS, *STREAMING) or gpu.curve(kernel) is not None:
+                continue
+            if f"kernels.{kernel}" in known:
+                found.setdefault(f"kernels.{kernel}", known[f"kernels.{kernel}"])
+        for name in FITTABLE if runtime.held_out_mape is None else ():
+            if getattr(runtime, name):
+                found.setdefault(f"runtime.{name}", known[f"runtime.{name}"])
+    yield from found.values()

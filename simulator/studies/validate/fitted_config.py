@@ -1,0 +1,106 @@
+"""The configs of a GPU, runtime or network whose constants were fitted to whole iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from simulator.calibration.configs import About
+from simulator.calibration.yaml_text import block_text, percent_text
+from simulator.component import Component, Spec
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
+from simulator.models.curves import Curve
+from simulator.prediction.run import plan_of
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
+from simulator.studies.validate.iteration_model import UPDATE
+from simulator.units import count_of
+
+_ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "source": 4}
+"""Place of the keys of a curve; its numbers come after its kind."""
+_SHARES = ("held_out_mape", "spread")
+
+
+def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
+    """The text of a config for each owner of fitted constants: `gpu`, `runtime`, `network`.
+
+    What was not fitted is as in the config that the rows name. `held_out_mape` of a curve is the mean absolute error
+    of its constant, that of a runtime the error of whole iterations that were left out.
+    """
+    scenarios = distinct_scenarios([item.row for item in fit.fitted])
+    made = {}
+    for owner in dict.fromkeys(item.constant.owner for item in fit.constants):
+        own = [item for item in fit.constants if item.constant.owner == owner]
+        changed = scenarios[0]
+        for item in own:
+            changed = item.constant.put(changed, item.value)
+        base, spec = getattr(scenarios[0].cluster, owner), getattr(changed.cluster, owner)
+        source = f"{about.source} {_words(fit, own)}; all else as in {base.name}."
+        spec = _with_evidence(spec, base, fit, own, scenarios).model_copy(update={"name": about.name, "source": source})
+        schema = f"# yaml-language-server: $schema=../schema/{owner}.json"
+        comment = replace(about, digests=dict(about.digests)).comment()
+        made[owner] = "\n".join([schema, *comment, block_text(_stated(spec))]) + "\n"
+    return made
+
+
+def _words(fit: IterationFit, own: Sequence[FittedConstant]) -> str:
+    """What was fitted to which rows, in a sentence."""
+    constants = ", ".join(f"{item.constant.name}{_error_words(item)}" for item in own)
+    rows = "; ".join(f"{item.row.scenario.name} ({item.row.quantity.replace('_', ' ')})" for item in fit.fitted)
+    return f"Fitted to whole iterations: {constants}. Rows: {rows}"
+
+
+def _error_words(item: FittedConstant) -> str:
+    return "" if item.error is None else f" (within {percent_text(item.error)})"
+
+
+def _with_evidence(
+    spec: Spec, base: Spec, fit: IterationFit, own: Sequence[FittedConstant], scenarios: Sequence[Scenario]
+) -> Spec:
+    if isinstance(spec, Runtime):
+        return spec.model_copy(update={"held_out_mape": fit.held_out_mape})
+    if not isinstance(spec, Gpu) or not isinstance(base, Gpu):
+        error = _largest_error(own)
+        return spec.model_copy(update={"held_out_mape": error, "measured": ()})
+    kernels: dict[str, Curve] = dict(spec.kernels)
+    for kernel in dict.fromkeys(item.constant.name.split(".")[1] for item in own):
+        items = [item for item in own if item.constant.name.split(".")[1] == kernel]
+        parts = ", ".join(item.constant.name.rpartition(".")[2] for item in items)
+        source = f"{parts}: fitted to whole iterations ({count_of(len(fit.fitted), 'time')}, as above)"
+        old = base.curve(kernel)
+        source += "; before: " + " ".join(old.source.split()) if old else "; the rest is an estimate"
+        update = {"held_out_mape": _largest_error(items), "source": source, "range": _sizes(scenarios, kernel)}
+        kernels[kernel] = kernels[kernel].model_copy(update=update)
+    return spec.model_copy(update={"kernels": kernels})
+
+
+def _largest_error(items: Sequence[FittedConstant]) -> float | None:
+    errors = [item.mean_error for item in items]
+    known = [error for error in errors if error is not None]
+    return min(1.0, max(known)) if len(known) == len(errors) else None
+
+
+def _sizes(scenarios: Sequence[Scenario], kernel: str) -> tuple[float, float] | None:
+    """The smallest and largest call of a kernel in the rows, in elements."""
+    uses = [plan_of(scenario).work.kernels.get(kernel) for scenario in scenarios]
+    sizes = [size for use in uses if use for size in (use.smallest, use.largest)]
+    if kernel == UPDATE:
+        sizes += [float(size) for scenario in scenarios for size in scenario.workload.numels]
+    return (max(1.0, min(sizes)), max(1.0, *sizes)) if sizes else None
+
+
+def _stated(spec: Spec) -> dict[str, Any]:
+    """The fields of a config that are not left at their defaults, as a person writes them."""
+    data = spec.described("json") if isinstance(spec, Component) else spec.model_dump(mode="json")
+    usual = type(spec).model_fields
+    kept = {key: value for key, value in data.items() if key == "kind" or getattr(spec, key) != usual[key].default}
+    for name, curve in kept.get("kernels", {}).items():
+        order = sorted((key for key, value in curve.items() if value), key=lambda key: _ORDER.get(key, 0))
+        kept["kernels"][name] = {key: _shown(key, curve[key]) for key in order}
+    return {key: _shown(key, value) for key, value in kept.items()}
+
+
+def _shown(key: str, value: Any) -> Any:
+    return percent_text(value) if key in _SHARES else value

@@ -1,0 +1,213 @@
+"""Which constants the measured rows determine, and how well: by how much the rows change with each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.errors import InputError
+from simulator.models.curves import Floats
+from simulator.models.layers import Layer
+from simulator.models.terms import TERM_LABELS
+from simulator.prediction.evidence import DEVIATION, model_error
+from simulator.prediction.run import plan_of
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.iteration_model import IterationModel
+from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
+from simulator.studies.variants.changes import with_value
+
+LARGEST_ERROR = 0.5
+"""Relative standard error above which a constant counts as not determined."""
+DECISIVE = 4.0
+"""Sum of squared residuals, in variances of a row, by which rows must be worse without a constant: two deviations."""
+_NOTHING = 1e-9
+_SCENARIOS = 3
+_LABELS = {"iteration_time": "whole iteration", "communication": "communication"} | TERM_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A constant that the rows do not determine, why, and what measurement would.
+
+    `weak`: the rows depend on it, but too little for what they are off by.
+    """
+
+    name: str
+    reason: str
+    measure: str = ""
+    weak: bool = False
+
+
+def row_deviation() -> float:
+    """Standard deviation of a row by the model's own error, which other set-ups showed."""
+    own = model_error()
+    return own.error * DEVIATION if own is not None else 0.0
+
+
+def deviation_of(residuals: Floats, elasticities: Floats) -> tuple[float, int]:
+    """Standard deviation of a row from its residuals, and the degrees of freedom; rows without effect do not count.
+
+    sqrt((s^2 + sum r^2) / (1 + m - n)): the model's own error s, known from other set-ups, counts as one more row, so
+    that few rows that agree by chance do not look exact.
+    """
+    seen = np.abs(elasticities).max(axis=1, initial=0.0) > _NOTHING
+    freedom = max(0, int(seen.sum()) - elasticities.shape[1])
+    total = row_deviation() ** 2 + (float(np.square(residuals[seen]).sum()) if freedom else 0.0)
+    return math.sqrt(total / (1 + freedom)), freedom
+
+
+def standard_errors(elasticities: Floats, deviation: float) -> Floats:
+    """Relative standard errors (n,) of constants: deviation times the roots of the diagonal of (E'E)^-1.
+
+    By the singular values of E (m, n); a direction that no row sees has an infinite error.
+    """
+    if not elasticities.shape[1]:
+        return np.zeros(0)
+    _, values, directions = np.linalg.svd(elasticities, full_matrices=True)
+    sizes = np.zeros(elasticities.shape[1])
+    sizes[: len(values)] = values
+    seen = sizes > _NOTHING
+    shares = np.square(directions)
+    unseen = (shares[~seen] > _NOTHING).any(axis=0)
+    variances = (shares[seen] / np.square(sizes[seen])[:, None]).sum(axis=0)
+    made: Floats = np.where(unseen, np.inf, deviation * np.sqrt(variances))
+    return made
+
+
+def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
+    """The constants that the fitted rows do not determine at these values, each with its reason."""
+    residuals, slopes = model.residuals(values), model.elasticities(values)
+    deviation, freedom = deviation_of(residuals, slopes)
+    errors = standard_errors(slopes, deviation)
+    for place, constant in enumerate(model.constants):
+        own = float(np.linalg.norm(slopes[:, place]))
+        alone = deviation / own if own > _NOTHING else np.inf
+        ended = values[place] == constant.no_cost
+        if (ended or own <= _NOTHING) and not _has_effect(model, values, place):
+            yield Refusal(constant.name, without_effect(constant.name, model.rows))
+        elif own <= _NOTHING and not ended:
+            limit = _limit_words(model, values, place, deviation)
+            reason = f"any value up to a limit gives the same fitted times{limit}"
+            yield Refusal(constant.name, reason, _by_itself(constant.name))
+        elif ended:
+            continue
+        elif errors[place] > LARGEST_ERROR and alone <= LARGEST_ERROR:
+            other = _twin(slopes, place, deviation)
+            names = f"{constant.name} and {model.constants[other].name}"
+            reason = f"the fitted times change with {names} in the same way, so that they show only both together"
+            yield Refusal(constant.name, reason, _separating(model, values, place, deviation))
+        elif freedom and alone > LARGEST_ERROR:
+            most = 100 * (np.exp(np.abs(slopes[:, place]).max() * np.log(1.1)) - 1)
+            reason = f"10 % more of it changes no fitted time by more than {most:.2g} %"
+            reason += f", and rows are off by {100 * deviation:.2g} %"
+            yield Refusal(constant.name, reason, _separating(model, values, place, deviation), weak=True)
+        elif freedom and _worse_without(model, values, place) < DECISIVE * deviation**2:
+            limit = _limit_words(model, values, place, deviation)
+            reason = f"without it the fitted times are met as well, within their errors{limit}"
+            yield Refusal(constant.name, reason, _by_itself(constant.name), weak=True)
+
+
+def _limit_words(model: IterationModel, values: Floats, place: int, deviation: float) -> str:
+    limit = largest_value(model, values, place, deviation)
+    return f"; they say that it is at most {limit:.3g} {model.constants[place].unit}".rstrip() if limit else ""
+
+
+def _by_itself(name: str) -> str:
+    return "timings of the kernel by itself would (`sparsim record kernels`)" if name.startswith("kernels.") else ""
+
+
+def largest_value(model: IterationModel, values: Floats, place: int, deviation: float) -> float | None:
+    """The value at which the rows are worse by two deviations than at `values`, others fixed; None if they never are.
+
+    To a tenth: it is an upper bound for what the rows cannot see.
+    """
+    if model.constants[place].unit == "B/s":
+        return None
+    limit = np.square(model.residuals(values)).sum() + DECISIVE * deviation**2
+    at = values.copy()
+    for value in np.geomspace(1e-3, 1e4, 170) * model.constants[place].start:
+        at[place] = value
+        if value > values[place] and np.square(model.residuals(at)).sum() > limit:
+            return float(value)
+    return None
+
+
+def without_effect(name: str, rows: Sequence[MeasuredRow]) -> str:
+    """Why no row changes with a constant: a kernel that is used is hidden by what the host does meanwhile."""
+    room, kernel, *_ = name.split(".")
+    used = any(kernel in plan_of(row.scenario).work.kernels for row in rows)
+    hidden = ", since the host takes longer to launch the kernel" if room == "kernels" and used else ""
+    return f"no fitted time changes with it{hidden}"
+
+
+def _has_effect(model: IterationModel, values: Floats, place: int) -> bool:
+    """Whether any row changes while the constant goes through all that it may reasonably be."""
+    here, at = model.times(values), values.copy()
+    for factor in (1e-2, 1.0, 1e2, 1e4):
+        at[place] = factor * model.constants[place].start
+        if (np.abs(model.times(at) / here - 1) > _NOTHING).any():
+            return True
+    return False
+
+
+def _twin(slopes: Floats, place: int, deviation: float) -> int:
+    """The constant that would have to be known for this one to be determined best."""
+    others = [other for other in range(slopes.shape[1]) if other != place]
+
+    def error_if_known(other: int) -> float:
+        kept = [column for column in range(slopes.shape[1]) if column != other]
+        return float(standard_errors(slopes[:, kept], deviation)[kept.index(place)])
+
+    return min(others, key=error_if_known)
+
+
+def _worse_without(model: IterationModel, values: Floats, place: int) -> float:
+    """How much larger the sum of squares is when the constant costs nothing and the others are fitted again."""
+    bare = model.without(place)
+    again = bare.solve(np.delete(values, place))
+    return float(np.square(bare.residuals(again)).sum() - np.square(model.residuals(values)).sum())
+
+
+def _separating(model: IterationModel, values: Floats, place: int, deviation: float) -> str:
+    """The measurement that the simulator says would determine the constant best; else timings of its kernel."""
+    known = model.elasticities(values)
+    best, found = LARGEST_ERROR, ""
+    for text, row in _further_rows(model.rows):
+        try:
+            more = model.with_rows([row]).elasticities(values)
+        except InputError:
+            continue
+        error = float(standard_errors(np.vstack([known, more]), deviation)[place])
+        if error < best:
+            best, found = error, f"{text} would give it within {100 * error:.0f} %"
+    return found or _by_itself(model.constants[place].name)
+
+
+def _further_rows(rows: Sequence[MeasuredRow]) -> Iterator[tuple[str, MeasuredRow]]:
+    """Measurements near those that there are: another phase, density, number of nodes, or sizes of tensors."""
+    stated = {(id(row.scenario), row.quantity) for row in rows}
+    scenarios = {id(row.scenario): row for row in rows}
+    for row in list(scenarios.values())[:_SCENARIOS]:
+        for quantity in QUANTITIES:
+            if (id(row.scenario), quantity) not in stated:
+                yield f"the {_LABELS[quantity]} of “{row.scenario.name}”", replace(row, quantity=quantity)
+        for text, scenario in _further_scenarios(row.scenario):
+            yield f"“{row.scenario.name}” {text}", replace(row, scenario=scenario, quantity="iteration_time")
+
+
+def _further_scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    density = getattr(scenario.sparsifier, "density", None)
+    for factor in (10.0, 0.1):
+        if density is not None and density * factor <= 1:
+            value = density * factor
+            yield f"at a density of {100 * value:.3g} %", with_value(scenario, "sparsifier.density", value)
+    nodes = scenario.cluster.nodes
+    yield f"on {2 * nodes} nodes", with_value(scenario, "cluster.nodes", 2 * nodes)
+    workload = scenario.workload
+    if len(workload.layers) > 1 and not workload.gradients:
+        forward, backward = workload.forward_time, workload.backward_time
+        one = Layer(name="all", numel=workload.numel, forward=forward, backward=backward)
+        yield "with a model of as many elements in one tensor", with_value(scenario, "workload.layers", (one,))

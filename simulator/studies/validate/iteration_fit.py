@@ -1,0 +1,268 @@
+"""Constants fitted to whole iterations and phases, with their errors; for what no benchmark shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.models.curves import Floats
+from simulator.prediction.evidence import DEVIATION
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.constants import Constant, parse_constants
+from simulator.studies.validate.identifiability import (
+    LARGEST_ERROR,
+    Refusal,
+    deviation_of,
+    largest_value,
+    refusals,
+    row_deviation,
+    standard_errors,
+)
+from simulator.studies.validate.iteration_model import IterationModel
+from simulator.studies.validate.measured_rows import MeasuredRow
+
+WHERE = "calibrate"
+_MARK = "mark rows with `measured: {used_in_fit: true}`"
+
+
+@dataclass(frozen=True, slots=True)
+class FittedConstant:
+    """A constant as fitted, and as it was in the scenarios, in SI.
+
+    `error`: relative standard error, the larger of what the residuals say (`error_of_residuals`) and of how the
+    constant moves when set-ups are left out (`error_of_set_ups`); None where neither is known. `if_rows_are_off`: the
+    error that the model's own error of a row would make. `at_most`: where the rows ask for none of it, what they allow.
+    """
+
+    constant: Constant
+    value: float
+    before: float
+    error_of_residuals: float | None
+    error_of_set_ups: float | None
+    if_rows_are_off: float
+    at_most: float | None
+
+    @property
+    def error(self) -> float | None:
+        """The larger of the two errors."""
+        known = [item for item in (self.error_of_residuals, self.error_of_set_ups) if item is not None]
+        return max(known) if known else None
+
+    @property
+    def mean_error(self) -> float | None:
+        """The error as a mean absolute one, as curves state it: that of a normal error is sqrt(2 / pi) deviations."""
+        return None if self.error is None else self.error / DEVIATION
+
+    def as_dict(self) -> dict[str, Any]:
+        """As part of a result document."""
+        return {
+            "name": self.constant.name,
+            "value": self.value,
+            "unit": self.constant.unit,
+            "before": self.before,
+            "error": self.error,
+            "error_of_residuals": self.error_of_residuals,
+            "error_of_set_ups": self.error_of_set_ups,
+            "error_if_rows_are_off": self.if_rows_are_off if math.isfinite(self.if_rows_are_off) else None,
+            "at_most": self.at_most,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RowErrors:
+    """Signed relative errors of a row: before the fit, after it, and by constants fitted to other rows."""
+
+    row: MeasuredRow
+    before: float
+    after: float
+    left_out: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As part of a result document."""
+        return {
+            "scenario": self.row.scenario.name,
+            "set_up": self.row.set_up,
+            "quantity": self.row.quantity,
+            "measured": self.row.seconds,
+            "before": self.before,
+            "after": self.after,
+            "left_out": self.left_out,
+            "fitted": self.row.fitted,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFit:
+    """Fitted constants, the errors of every measured row, and constants that the rows do not determine."""
+
+    constants: tuple[FittedConstant, ...]
+    rows: tuple[RowErrors, ...]
+    refused: tuple[Refusal, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def fitted(self) -> list[RowErrors]:
+        """The rows that the constants were fitted to."""
+        return [item for item in self.rows if item.row.fitted]
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the relative errors of fitted rows."""
+        return float(np.sqrt(np.mean([item.after**2 for item in self.fitted])))
+
+    @property
+    def held_out_mape(self) -> float | None:
+        """Mean absolute relative error of rows that were left out."""
+        known = [abs(item.left_out) for item in self.fitted if item.left_out is not None]
+        return float(np.mean(known)) if known else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result document."""
+        return {
+            "constants": [item.as_dict() for item in self.constants],
+            "refused": [{"name": i.name, "reason": i.reason, "measure": i.measure} for i in self.refused],
+            "rows": [item.as_dict() for item in self.rows],
+            "set_ups": len({item.row.set_up for item in self.fitted}),
+            "rms": self.rms,
+            "held_out_mape": self.held_out_mape,
+            "notes": list(self.notes),
+        }
+
+
+def fit_named(rows: Sequence[MeasuredRow], names: Sequence[str], leave_out: bool = True) -> IterationFit:
+    """The constants of these names, fitted. Raises InputError with every name that is unknown or not determined."""
+    constants = parse_constants(names, distinct_scenarios(rows))
+    fit = fit_constants(rows, constants, leave_out)
+    if fit.refused:
+        raise InputError([refusal_problem(item) for item in fit.refused])
+    return fit
+
+
+def refusal_problem(item: Refusal) -> Problem:
+    """A refusal as an input error."""
+    return Problem(f"{WHERE}: {item.name}", "times that determine it", item.reason, item.measure)
+
+
+def fit_constants(rows: Sequence[MeasuredRow], constants: Sequence[Constant], leave_out: bool = True) -> IterationFit:
+    """Least squares on ln(predicted / measured) over the fitted rows; the other rows are judged by the result.
+
+    Each set-up (model and cluster) is also left out once, and predicted by constants fitted to the others; with one
+    set-up each scenario. Raises InputError where fewer rows than constants are to be fitted.
+    """
+    fitted = [row for row in rows if row.fitted]
+    if len(fitted) < max(1, len(constants)):
+        raise InputError(Problem(WHERE, f"at least {max(1, len(constants))} rows to fit", str(len(fitted)), _MARK))
+    before = IterationModel(rows, ()).errors(())
+    model = IterationModel(fitted, constants)
+    values = model.solve()
+    refused = tuple(refusals(model, values))
+    parts = _leave_out(model, values) if leave_out else []
+    left_out = {id(row): error for part in parts for row, error in zip(part.rows, part.errors, strict=True)}
+    after = IterationModel(rows, constants).errors(values)
+    outcomes = tuple(
+        RowErrors(row, float(old), float(new), left_out.get(id(row)))
+        for row, old, new in zip(rows, before, after, strict=True)
+    )
+    found = _with_errors(model, values, [part.values for part in parts])
+    unsteady = {item.name: item for item in _unsteady(found)}
+    refused = (*(item for item in refused if item.name not in unsteady), *unsteady.values())
+    return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows that were left out, constants fitted to the others, and the errors of these rows by them."""
+
+    rows: tuple[MeasuredRow, ...]
+    values: Floats
+    errors: Floats
+
+
+def _leave_out(model: IterationModel, values: Floats) -> list[_Part]:
+    """Every set-up left out once (with one set-up every scenario), where the others determine the constants."""
+    keys: list[Any] = [row.set_up for row in model.rows]
+    if len(set(keys)) < 2:
+        keys = [id(row.scenario) for row in model.rows]
+    made = []
+    for key in dict.fromkeys(keys) if len(set(keys)) > 1 else ():
+        held = [row for row, own in zip(model.rows, keys, strict=True) if own == key]
+        others = model.with_rows([row for row, own in zip(model.rows, keys, strict=True) if own != key])
+        if len(others.rows) < len(model.constants):
+            continue
+        again = others.solve(values)
+        slopes = others.elasticities(again)
+        seen = np.isfinite(standard_errors(slopes, 1.0)) | (again == [item.no_cost for item in model.constants])
+        if seen.all():
+            made.append(_Part(tuple(held), again, model.with_rows(held).errors(again)))
+    return made
+
+
+def _with_errors(model: IterationModel, values: Floats, others: Sequence[Floats]) -> tuple[FittedConstant, ...]:
+    """The constants with both errors; that of set-ups by the jackknife, sqrt((g - 1) / g sum (v_i - mean)^2)."""
+    slopes, before = model.elasticities(values), model.read()
+    deviation, freedom = deviation_of(model.residuals(values), slopes)
+    errors, own = standard_errors(slopes, deviation), standard_errors(slopes, row_deviation())
+    made = []
+    for place, constant in enumerate(model.constants):
+        value, ended = float(values[place]), values[place] == constant.no_cost
+        moved = None
+        if len(others) > 1 and not ended:
+            again = np.array([item[place] for item in others])
+            count = len(again)
+            moved = math.sqrt((count - 1) / count * float(np.square(again - again.mean()).sum())) / value
+        known = freedom > 0 and not ended
+        limit = largest_value(model, values, place, deviation) if ended else None
+        made.append(
+            FittedConstant(
+                constant,
+                value,
+                float(before[place]),
+                float(errors[place]) if known else None,
+                moved,
+                float(own[place]),
+                limit,
+            )
+        )
+    return tuple(made)
+
+
+def _unsteady(found: Sequence[FittedConstant]) -> Iterator[Refusal]:
+    """Constants that move by more than they may when set-ups are left out."""
+    for item in found:
+        moved = item.error_of_set_ups or 0.0
+        if moved > LARGEST_ERROR:
+            reason = f"it moves by {100 * moved:.0f} % when set-ups are left out: they ask for different values"
+            yield Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
+
+
+def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
+    """What a reader should know of the constants, one line each."""
+    made = []
+    for item in found:
+        name = item.constant.name
+        if item.value == item.constant.no_cost:
+            limit = f"; at most {item.at_most:.3g} {item.constant.unit}".rstrip() if item.at_most else ""
+            made.append(f"{name} is at its bound: the fitted times ask for none of it{limit}")
+        elif item.error is None:
+            off = 100 * row_deviation(), 100 * item.if_rows_are_off
+            made.append(
+                f"the error of {name} is not known: as many constants as rows are met exactly, and only a repeat or a "
+                f"further row tells; rows that are off by {off[0]:.1f} %, as elsewhere, make it {off[1]:.0f} % wrong"
+            )
+    for owner, names in (
+        ("runtime", {row.scenario.cluster.runtime.name for row in model.rows}),
+        ("network", {row.scenario.cluster.network.name for row in model.rows}),
+    ):
+        if len(names) > 1 and any(item.constant.owner == owner for item in found):
+            made.append(f"the rows have {len(names)} {owner}s, {', '.join(sorted(names))}: one value is fitted for all")
+    return made
+
+
+def distinct_scenarios(rows: Sequence[MeasuredRow]) -> list[Scenario]:
+    """The scenarios of rows, each once."""
+    return list({id(row.scenario): row.scenario for row in rows}.values())

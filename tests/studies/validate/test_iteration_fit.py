@@ -1,0 +1,261 @@
+"""Constants fitted to whole iterations: found again where the rows show them, refused by name where they do not."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.studies.validate.constants import known_constants
+from simulator.studies.validate.default_constants import fit_what_is_not_measured
+from simulator.studies.validate.identifiability import row_deviation, standard_errors
+from simulator.studies.validate.iteration_fit import fit_named
+from simulator.studies.validate.measured_rows import measured_rows, predicted_time
+
+GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
+IB = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
+MODELS = {"few": (4, 6_000_000), "many": (60, 200_000)}
+SCENARIO = """
+name: {model}, {method}, {nodes} nodes
+workload: {{name: {model}, batch_size: 1, layers: [{layers}]}}
+cluster:
+  nodes: {nodes}
+  gpu: {{name: made, kernels: {{elementwise: {{curve: affine, intercept: 5 us, slope: 15 ps}}}}}}
+  network: {{kind: single_switch, bandwidth: 100 Gbit/s, latency: 5 us}}
+  runtime: {{name: made, kernel_launch: 10 us}}
+topology: ring
+sparsifier: {{kind: {method}, density: 0.01}}
+scheduler: sequential
+measured: {{{measured}, source: made here, used_in_fit: {fitted}}}
+"""
+
+
+def scenario_text(*, model="few", method="topk", nodes=2, measured="iteration_time: 1 s", fitted="true"):
+    count, numel = MODELS[model]
+    layers = ", ".join(f"{{name: l{i}, numel: {numel}, forward: 100 us, backward: 200 us}}" for i in range(count))
+    values = {"nodes": nodes, "measured": measured, "fitted": fitted}
+    return SCENARIO.format(model=model, method=method, layers=layers, **values)
+
+
+def rows_of(folder, truth, cases, quantities=("iteration_time",), noise=0.0):
+    """Rows whose times are those of a run with the true constants, each off by random noise."""
+    random = np.random.default_rng(5)
+    made = []
+    for number, case in enumerate(cases):
+        path = folder / f"row-{number}.yaml"
+        path.write_text(scenario_text(**case))
+        plain = load(path)
+        exact = plain
+        for name, value in truth.items():
+            exact = known_constants(plain)[name].put(exact, value)
+        prediction = run(exact)
+        off = np.exp(noise * random.standard_normal(len(quantities)))
+        times = (predicted_time(quantity, prediction) for quantity in quantities)
+        words = (f"{q}: {float(t * f)!r} s" for q, t, f in zip(quantities, times, off, strict=True))
+        path.write_text(scenario_text(**case, measured=", ".join(words)))
+        made.append(load(path))
+    return measured_rows(made)
+
+
+def values_of(fit):
+    return {item.constant.name: item.value for item in fit.constants}
+
+
+def command(*arguments):
+    return CliRunner().invoke(main, ["calibrate", "kernels", *map(str, arguments), "--from-iterations", "--no-figure"])
+
+
+def test_constants_are_found_again_within_their_errors_from_noisy_iterations(tmp_path):
+    truth = {"kernels.topk.slope": 2e-9, "runtime.kernel_launch": 30e-6}
+    cases = [{"model": model, "nodes": nodes} for model in MODELS for nodes in (2, 4, 8)]
+    fit = fit_named(rows_of(tmp_path, truth, cases, noise=0.01), list(truth))
+    assert not fit.refused
+    for item in fit.constants:
+        assert 0 < item.error < 0.2
+        assert abs(item.value / truth[item.constant.name] - 1) <= 2 * item.error
+        assert item.before != item.value
+    assert fit.rms < 0.02 < max(abs(item.before) for item in fit.rows)
+    assert fit.as_dict()["set_ups"] == 2
+
+
+def test_two_constants_that_one_model_and_density_show_only_together_are_refused_by_name(tmp_path):
+    truth = {"kernels.topk.slope": 2e-9, "runtime.kernel_launch": 30e-6}
+    cases = [{"model": "many"}] * 3
+    with pytest.raises(InputError) as caught:
+        fit_named(rows_of(tmp_path, truth, cases), list(truth))
+    (problem,) = [item for item in caught.value.problems if "kernel_launch" in item.where]
+    assert "with runtime.kernel_launch and kernels.topk.slope in the same way" in problem.got
+    assert "would give it within" in problem.hint
+    phases = rows_of(tmp_path, truth, cases, ("selection", "combine"))
+    found = values_of(fit_named(phases, list(truth)))
+    assert found == {name: pytest.approx(value, rel=1e-3) for name, value in truth.items()}
+
+
+def test_standard_errors_by_hand():
+    """One constant per row: deviation over slope; two that act alike in every row: no error is finite."""
+    assert standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
+    assert standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
+    alike = standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
+    assert np.isinf(alike[:2]).all()
+    assert np.isfinite(alike[2])
+
+
+def test_one_row_gives_one_constant_exactly_and_no_error(tmp_path):
+    fit = fit_named(rows_of(tmp_path, {"kernels.topk.slope": 2e-9}, [{}]), ["kernels.topk"])
+    (item,) = fit.constants
+    assert item.value == pytest.approx(2e-9, rel=1e-5)
+    assert item.error is None
+    assert item.if_rows_are_off == pytest.approx(row_deviation() / 0.6, rel=0.5)
+    assert "only a repeat or a further row tells" in fit.notes[0]
+
+
+def test_a_kernel_behind_its_launches_is_refused_with_the_limit_that_the_rows_give():
+    """62 tensors and five launches for each: of the scan, ResNet-18 shows only that it is shorter than these."""
+    rows = measured_rows([load(IB / "threshold.yaml")], ("selection",))
+    launches = 5 * 18.2e-6 * 62
+    with pytest.raises(InputError, match="any value up to a limit gives the same fitted times; they say that it is at"):
+        fit_named(rows, ["kernels.threshold_scan"])
+    limit = float(str(_refusal(rows, "kernels.threshold_scan")).partition("at most ")[2].split()[0])
+    numel = load(IB / "threshold.yaml").workload.numel
+    assert launches - 62 * 9.5e-6 < limit * numel < 1.5 * launches
+
+
+def test_values_with_which_a_scenario_cannot_work_are_passed_over():
+    """A launch of 10 ms would make the optimiser longer than the whole measured step of one GPU."""
+    limit = str(_refusal(measured_rows([load(GRACE / "topk-2.yaml")]), "runtime.kernel_launch"))
+    assert "they say that it is at most" in limit
+
+
+def _refusal(rows, name):
+    with pytest.raises(InputError) as caught:
+        fit_named(rows, [name])
+    return caught.value
+
+
+def test_a_cost_that_the_rows_ask_nothing_of_is_at_its_bound(tmp_path):
+    """The rows are faster than without any negotiation."""
+    rows = rows_of(tmp_path, {"network.bandwidth": 1e11}, [{"nodes": nodes} for nodes in (2, 4)])
+    fit = fit_named(rows, ["runtime.negotiation"])
+    assert values_of(fit) == {"runtime.negotiation": 0.0}
+    assert "the fitted times ask for none of it; at most" in fit.notes[0]
+    assert fit.constants[0].at_most > 0
+
+
+def test_without_names_what_matters_and_was_not_measured_is_fitted(tmp_path):
+    """Top-k has no curve here and takes most of the time; what hardly matters is left, and said so."""
+    cases = [{"model": model, "nodes": nodes} for model in MODELS for nodes in (2, 8)]
+    fit = fit_what_is_not_measured(rows_of(tmp_path, {"kernels.topk.slope": 2e-9}, cases, noise=0.003))
+    found = values_of(fit)
+    assert found["kernels.topk.slope"] == pytest.approx(2e-9, rel=0.05)
+    refused = {item.name for item in fit.refused}
+    assert "kernels.scatter_add.slope" in refused
+    assert not refused & set(found)
+
+
+def test_the_shipped_slope_of_topk_under_tensorflow_is_fitted_again_and_written(tmp_path):
+    out = tmp_path / "gpu.yaml"
+    result = command(GRACE / "topk-2.yaml", "--constants", "kernels.topk", "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    shipped = load(GRACE / "topk-2.yaml").cluster.gpu
+    (item,) = json.loads(result.stdout)["constants"]
+    assert item["name"] == "kernels.topk.slope"
+    assert item["value"] == pytest.approx(shipped.kernels["topk"].slope, rel=2e-3)
+    written = load(GRACE / "topk-2.yaml", (f"cluster.gpu={out}",)).cluster.gpu
+    assert written.kernels["topk"].slope == pytest.approx(item["value"], rel=1e-4)
+    assert written.kernels["topk"].range == (64, 2359296)
+    assert "topk-2.yaml" in out.read_text()
+    assert "Fitted to whole iterations: kernels.topk.slope" in " ".join(out.read_text().split())
+    assert written.kernels["elementwise"] == shipped.kernels["elementwise"]
+
+
+def test_a_cost_of_a_runtime_is_the_one_that_calibrate_runtime_gives(tmp_path):
+    row = GRACE / "dense-2-nccl.yaml"
+    out = tmp_path / "runtime.yaml"
+    made = command(row, "--constants", "runtime.compute_slowdown", "--out", out, "--json")
+    (item,) = json.loads(made.stdout)["constants"]
+    other = CliRunner().invoke(main, ["calibrate", "runtime", str(row), "--term", "compute_slowdown", "--json"])
+    assert item["value"] == json.loads(other.stdout)["terms"]["compute_slowdown"]
+    written = load(row, (f"cluster.runtime={out}",))
+    assert run(written).document["iteration_time_s"] == pytest.approx(written.measured.iteration_time, rel=1e-3)
+    assert written.cluster.runtime.held_out_mape is None
+
+
+def test_a_table_is_as_good_as_files_and_constants_of_two_owners_are_two_configs(tmp_path):
+    truth = {"kernels.topk.slope": 2e-9, "runtime.negotiation": 5e-3}
+    cases = [{"model": "few", "nodes": nodes} for nodes in (2, 4, 8)]
+    rows = rows_of(tmp_path, truth, cases, ("iteration_time", "selection"))
+    lines = [
+        f"row-0.yaml,{whole.scenario.cluster.nodes},{whole.seconds!r} s,{selection.seconds!r} s"
+        for whole, selection in zip(rows[::2], rows[1::2], strict=True)
+    ]
+    table = tmp_path / "measured.csv"
+    table.write_text("\n".join(["scenario,cluster.nodes,iteration_time,selection", *lines]) + "\n")
+    out = tmp_path / "mine.yaml"
+    options = [word for name in truth for word in ("--constants", name)]
+    options += ["--fit-to", "iteration_time", "--fit-to", "selection"]
+    result = command(table, *options, "--out", out, "--json")
+    assert result.exit_code == 0, result.output
+    found = {item["name"]: item["value"] for item in json.loads(result.stdout)["constants"]}
+    assert found == {name: pytest.approx(value, rel=1e-3) for name, value in truth.items()}
+    gpu, runtime = (yaml.safe_load((tmp_path / f"mine.{owner}.yaml").read_text()) for owner in ("gpu", "runtime"))
+    assert gpu["kernels"]["topk"]["slope"] == "2 ns"
+    assert runtime["negotiation"] == "5 ms"
+    assert not out.exists()
+    shown = command(tmp_path / "row-0.yaml", "--constants", "kernels.topk", "--out", out).stdout
+    assert "kernels.topk.slope" in shown
+    assert "few, topk, 2 nodes" in shown
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path):
+    (tmp_path / "bad.yaml").write_text(scenario_text() + "sed: 3\n")
+    (tmp_path / "good.yaml").write_text(scenario_text(fitted="false"))
+    table = tmp_path / "t.csv"
+    table.write_text("scenario,cluster.nodes,iteration_time\ngood.yaml,2,12\nnowhere,2,1 s\ngood.yaml,4,\n")
+    names = ("--constants", "kernels.topl", "--constants", "runtime.host_element", "--fit-to", "iteration")
+    result = command(tmp_path, "quickstart", table, tmp_path / "none.yaml", *names, "--out", tmp_path / "x.yaml")
+    assert result.exit_code == 2
+    for words in (
+        "sed: expected a known key",
+        "quickstart.yaml: expected a scenario with `measured:`, got none",
+        "t.csv:2: ",
+        "no scenario named 'nowhere'",
+        "t.csv:4: expected a time in a column",
+        "none.yaml: expected a scenario file or a folder of them",
+        "got kernels.topl: did you mean 'kernels.topk'?",
+        "got runtime.host_element",
+        "--fit-to: expected a measured time, got iteration: did you mean 'iteration_time'?",
+    ):
+        assert words in result.stderr, words
+    assert not (tmp_path / "x.yaml").exists()
+    alone = command(tmp_path / "good.yaml", "--constants", "kernels.topk", "--out", tmp_path / "x.yaml")
+    assert "measured times to fit to, got none of 1: mark rows" in alone.stderr
+    two = command(GRACE / "topk-2.yaml", IB, "--constants", "kernels.topk", "--fit-to", "iteration_time",
+                  "--out", tmp_path / "x.yaml")  # fmt: skip
+    assert "expected rows of one GPU, got 2" in two.stderr
+
+
+def test_set_ups_that_ask_for_different_values_are_not_averaged(tmp_path):
+    """Two models on which top-k takes 0.2 and 8 ns per element: one constant for both would hold for neither."""
+    rows = []
+    for model, seconds in (("few", 2e-10), ("many", 8e-9)):
+        folder = tmp_path / model
+        folder.mkdir()
+        rows += rows_of(folder, {"kernels.topk.slope": seconds}, [{"model": model, "nodes": n} for n in (2, 4)])
+    with pytest.raises(InputError, match="when set-ups are left out: they ask for different values"):
+        fit_named(rows, ["kernels.topk"])
+
+
+def test_where_nothing_is_left_to_fit_every_constant_says_why(tmp_path):
+    """ResNet-18's optimiser alone: kernels of the selection do not change it."""
+    row = load(IB / "threshold.yaml")
+    bare = row.model_copy(update={"measured": row.measured.model_copy(update={"used_in_fit": ("forward",)})})
+    with pytest.raises(InputError) as caught:
+        fit_what_is_not_measured(measured_rows([bare]))
+    assert len(caught.value.problems) >= 3
+    assert all("no fitted time changes with it" in item.got for item in caught.value.problems)
