@@ -143,8 +143,8 @@ def leave_kernels_out(timed: Sequence[Timed], widths: bool = False) -> list[Left
 
 
 def _compare(item: Timed, rates: Rates, bare: bool) -> LeftOut:
-    known = {} if bare else {name: curve for name, curve in item.gpu.kernels.items() if name == "elementwise"}
-    hardware = item.gpu.model_copy(update={"kernels": known}).hardware
+    """A measured kernel against its estimate; `bare`: only the data sheet of its GPU is known."""
+    hardware = replace(item.gpu.hardware, reached=None, start=None) if bare else item.gpu.hardware
     made: Estimate = estimate(item.kernel, hardware, rates)
     sizes = item.sizes()
     pairs = zip(made.curve.time(sizes).tolist(), item.curve.time(sizes).tolist(), strict=True)
@@ -232,15 +232,21 @@ def _width(errors: Sequence[float], pooled: Mapping[str, Sequence[float]]) -> fl
     exp(t s), s^2 = (sum of e_i^2 + m s_0^2) / (n + m): the errors e_i of the n GPUs (kernels) that were left out, with
     the mean square s_0^2 of all counting for m = `PRIOR` more; t is Student's for n + m degrees of freedom (95 %).
     """
-    from scipy.stats import t
-
     every = [value for values in pooled.values() for value in values]
     if not every:
         return 10.0
     prior = math.fsum(value**2 for value in every) / len(every)
     weight = len(errors) + PRIOR
     variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
-    return math.exp(float(t.ppf(0.95, weight)) * math.sqrt(variance))
+    return math.exp(_student(weight) * math.sqrt(variance))
+
+
+@cache
+def _student(freedom: float) -> float:
+    """The 95th percentile of Student's distribution."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.95, freedom))
 
 
 def _mean(values: Sequence[float]) -> float:
