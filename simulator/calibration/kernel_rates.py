@@ -175,11 +175,15 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
         factor = measured / unit_time(work, seen, plain)
         for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
             found.setdefault(name, []).append(1 / share if item.kernel == "elementwise" else factor)
-            least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
+            if work.bound in _WHOLE_GPU:
+                least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
         if item.kernel != "elementwise" and work.bound in _WHOLE_GPU:
             by_bytes = measured / memory_time(work, seen, plain)
             kinds.setdefault(work.kind, {}).setdefault(item.name, []).append(by_bytes)
-    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, min(least[name])) for name in sorted(found)}
+    # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
+    by_memory = {item.name for item in timed if work_of(item.kernel, item.gpu.framework).bound == "memory"}
+    fastest = {name: min(values) for name, values in least.items() if len(values) > 1 or name in by_memory}
+    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, fastest.get(name, 0.0)) for name in sorted(found)}
     classes = {
         kind: Rate(_mean([_mean(values) for values in names.values()]), len(names), 1.0)
         for kind, names in sorted(kinds.items())
