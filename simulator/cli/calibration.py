@@ -40,7 +40,7 @@ def calibrate() -> None:
     examples="""
     sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
     sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
-    sparsim calibrate kernels measured/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
+    sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
 """,
 )
 @click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=click.Path(path_type=Path))
@@ -110,7 +110,7 @@ def calibrate_kernels(
 
     With --from-iterations, MEASURED are scenarios with `measured:`, folders of them, or CSV tables with a column
     `scenario`, columns of dotted keys, and measured times. The config of a runtime or a network is written where its
-    constants are fitted.
+    constants are fitted. No figure is drawn: the table has every row.
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
@@ -125,7 +125,6 @@ def calibrate_kernels(
             out=out,
             name=name,
             source=source,
-            figure=figure,
             as_json=as_json,
         )
         return
@@ -166,7 +165,6 @@ def _calibrate_from_iterations(
     out: Path,
     name: str,
     source: str,
-    figure: bool,
     as_json: bool,
 ) -> None:
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
@@ -183,11 +181,9 @@ def _calibrate_from_iterations(
         command="calibrate kernels --from-iterations",
     )
     configs = fitted_configs(found.fit, about)
-    lines = found.fit.lines if figure else None
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
-        _write_config(place, text, lines, "measured time (s)")
-        lines = None
+        _write_config(place, text, None, "")
     _print_fits(found.fit.as_dict(), (), as_json, "print_iteration_fit")
 
 
@@ -294,7 +290,7 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     from simulator.studies.validate.validation import scenario_files
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
-    for note in fit.fit.notes:
+    for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
         click.echo(f"note: {note}", err=True)
     if as_json:
         document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}

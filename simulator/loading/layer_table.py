@@ -9,7 +9,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.models.layers import Layer
 from simulator.models.limits import MAX_LAYERS
-from simulator.models.rows import Rows
+from simulator.models.rows import MAX_WIDTH, Rows
 
 TIMES = ("forward_s", "backward_s")
 HOST_TIMES = ("forward_host_s", "backward_host_s")
@@ -72,7 +72,9 @@ def _parse_rows(row: Row, numel: int | None) -> Rows | None:
             row.note(missing[0], "both rows and row_width, or neither", "nothing")
         return None
     count = row.convert("rows", float, "a number of rows above 0", lambda n: 0 < n <= 10**12)
-    width = row.convert("row_width", int, "elements of a row, a whole number that divides numel", lambda n: n >= 1)
+    width = row.convert(
+        "row_width", int, "elements of a row, a whole number that divides numel", lambda n: 1 <= n <= MAX_WIDTH
+    )
     if numel and width and numel % width:
         row.note("row_width", f"a width that divides {numel}", str(width))
         return None

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from simulator.component import Spec
 
+MAX_WIDTH = 10**9
+
 
 class Rows(Spec):
     """The gradient of an embedding as the framework makes it: one row of values and one index per row looked up.
@@ -18,4 +20,4 @@ class Rows(Spec):
     """
 
     count: float = Field(gt=0, le=10**12)
-    width: int = Field(ge=1, le=10**9)
+    width: int = Field(ge=1, le=MAX_WIDTH)

@@ -12,6 +12,7 @@ import numpy as np
 
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
+from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import widths_of
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
@@ -30,7 +31,8 @@ class Evidence:
     """One thing that a prediction rests on: a curve, a law, a term, or the model itself.
 
     `held_out_mape`: its mean absolute relative error on measurements that it was not fitted to. `in_range`: whether it
-    was used only at sizes that were measured. `seconds`: the part of the iteration that it decides.
+    was used only at sizes that were measured. `seconds`: the part of the iteration that it decides. `shared`: errors of
+    entries with the same text are taken to be the same way and add up; those of all others are independent.
     """
 
     what: str
@@ -38,6 +40,7 @@ class Evidence:
     held_out_mape: float | None
     in_range: bool
     seconds: float
+    shared: str = ""
 
     def as_row(self) -> dict[str, Any]:
         """The evidence as an entry of the result document."""
@@ -78,11 +81,16 @@ def collect_evidence(scenario: Scenario, plan: Plan, breakdown: Mapping[str, flo
     items: list[Evidence] = []
     widths = widths_of(scenario.workload.precision, scenario.sparsifier.has_residual)
     for kernel, use in sorted(plan.work.kernels.items()):
-        curve = gpu.curve(kernel)
-        if curve is not None:
-            what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
+        curve, where = gpu.curve(kernel), f"{gpu.name}/{kernel}"
+        if gpu.ideal or kernel in HOST_KERNELS:
+            continue
+        what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
+        if curve is not None and not curve.derived:
             inside = curve.in_range((use.smallest, use.largest))
-            items.append(Evidence(what, f"{gpu.name}/{kernel}", curve.held_out_mape, inside, use.seconds))
+            items.append(Evidence(what, where, curve.held_out_mape, inside, use.seconds))
+        else:
+            error, level = mean_error(gpu.width(kernel)), gpu.level(kernel)
+            items.append(Evidence(f"{what}, {level}", where, error, False, use.on_gpu, gpu.name))
     exposed, whole = breakdown["communication_exposed"], math.fsum(breakdown.values())
     for name, (measured, inside) in plan.prices.curves.items():
         items.append(Evidence("collective", f"{network.name}/{name}", measured.held_out_mape, inside, exposed))
@@ -119,8 +127,7 @@ def _seconds_of_slowdown(plan: Plan) -> float:
 def _priors(scenario: Scenario, exposed: float) -> list[Evidence]:
     """Estimates that stand for what nobody measured: of a transport, and of a runtime over another transport.
 
-    They decide the `exposed` seconds of communication. A prior that is right within a factor w in nine of ten cases has
-    the standard deviation ln(w) / 1.645.
+    They decide the `exposed` seconds of communication.
     """
     network, runtime = scenario.cluster.network, scenario.cluster.runtime
     if scenario.cluster.nodes == 1:
@@ -130,19 +137,28 @@ def _priors(scenario: Scenario, exposed: float) -> list[Evidence]:
         widths[f"{network.name} over {network.transport.kind}"] = network.transport.prior_width
     if runtime.is_prior_over(network.transport_kind):
         widths[f"{runtime.name} over {network.transport_kind}"] = runtime.width_over(network.transport_kind)
-    return [
-        Evidence("prior", name, math.log(width) / NORMAL_95 / DEVIATION, False, exposed)
-        for name, width in widths.items()
-    ]
+    return [Evidence("prior", name, mean_error(width), False, exposed) for name, width in widths.items()]
+
+
+def mean_error(width: float) -> float:
+    """Mean absolute relative error of what is right within a factor w in nine of ten cases.
+
+    The standard deviation of its logarithm is ln(w) / 1.645.
+    """
+    return math.log(width) / NORMAL_95 / DEVIATION
 
 
 def prediction_interval(times: Floats, evidence: Sequence[Evidence]) -> list[float]:
     """[p5, p95] from the spread over the iterations, and from each held-out error on the seconds that it decides.
 
     A normal error whose mean absolute value is m has the standard deviation m sqrt(pi/2). Errors are taken as
-    independent.
+    independent, except those of kernels that nobody timed on one GPU, which may all be wrong the same way.
     """
-    sigma = DEVIATION * math.hypot(*((item.held_out_mape or 0.0) * item.seconds for item in evidence))
+    seconds: dict[str, float] = {}
+    for i, item in enumerate(evidence):
+        key = item.shared or str(i)
+        seconds[key] = seconds.get(key, 0.0) + (item.held_out_mape or 0.0) * item.seconds
+    sigma = DEVIATION * math.hypot(*seconds.values())
     mean = float(times.mean())
     low, high = np.percentile(times, (5, 95)).tolist() if len(times) > 1 else (mean, mean)
     below, above = math.hypot(mean - low, NORMAL_95 * sigma), math.hypot(high - mean, NORMAL_95 * sigma)

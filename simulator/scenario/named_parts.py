@@ -22,7 +22,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, Layer, Workload
@@ -145,3 +145,18 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
     "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
     "runtimes": TypeAdapter(Runtime),
 }
+
+
+def read_gpu(name: str) -> Gpu:
+    """A GPU by its name or file. Raises InputError with every problem and its place."""
+    path = find_file(name, None) or find_file(f"gpus/{name}", None)
+    if path is None:
+        raise missing_file_error(name if name.startswith("gpus/") else f"gpus/{name}", "gpus", "gpu")
+    gpu: Gpu = validate_document(_TARGETS["gpus"].validate_python, read_document(path), path.parent)
+    return gpu
+
+
+def shipped_gpus() -> dict[str, Gpu]:
+    """Every GPU that comes with the package, by the name of its file, in alphabetical order."""
+    folder = find_shipped("configs/gpus")
+    return {path.stem: read_gpu(str(path)) for path in sorted(folder.glob("*.yaml"))} if folder else {}

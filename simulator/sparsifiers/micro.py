@@ -38,7 +38,8 @@ class Exclusive(Selective):
 
         Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
         coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
-        disjoint, so that indices are unique. Raises an expected-error for `push_pull`.
+        disjoint, so that indices are unique. The released code asks the GPU for every worker's count three times: for
+        the largest, whether it is 0, and to cut off the padding. Raises an expected-error for `push_pull`.
         """
         if style == "push_pull":
             hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
@@ -47,7 +48,7 @@ class Exclusive(Selective):
         return [
             AllGather(float(COUNT_BYTES)),
             AllGather(bucket.long_index_bytes * indices),
-            Compute("copy", union, workers + 1, "combine"),
+            Compute("copy", union, workers + 1, "combine", reads=3 * workers + 1),
             per_call("gather", union, 1, "combine"),
             AllReduce(bucket.value_bytes * selection.aggregated),
             per_call("scatter_add", union, 3, "combine"),

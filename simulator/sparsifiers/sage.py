@@ -86,10 +86,11 @@ class Sage(Threshold, kind="sage"):
         """
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))
-        sample = (float(self.samples(bucket.numel)),)
+        drawn = self.samples(bucket.numel)
+        sample = (float(drawn),)
         return [
             per_call("residual_add", units, 1),
-            per_call("gather", sample, int(sample[0])),
+            per_call("gather", sample, drawn),
             per_call("statistics", sample, 1),
             scans(units, 1.0, 5),
             *([scans(units, selection.passes - 1.0, 3)] if selection.passes > 1 else []),

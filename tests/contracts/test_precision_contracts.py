@@ -90,6 +90,8 @@ def traffic(topology, sparsifier, precision):
         "topology": mapping(Topology, topology),
         "sparsifier": mapping(Sparsifier, sparsifier),
         "scheduler": "sequential",
+        "iterations": 1,
+        "warmup": 0,
     }
     try:
         return run(Scenario.model_validate(scenario)).document["traffic"]["total_bytes"]
@@ -108,6 +110,13 @@ def test_dense_gradients_of_16_bits_send_half_over_every_topology(topology, prec
 @pytest.mark.parametrize("topology", list(discover(Topology)))
 @pytest.mark.parametrize("kind", SPARSIFIERS)
 def test_no_method_sends_less_than_half_in_16_bits_over_any_topology(topology, kind):
+    """And 16-bit values and wide indices change the traffic independently of each other."""
     whole = traffic(topology, kind, "fp32")
-    if whole is not None:
-        assert whole / 2 <= traffic(topology, kind, "bf16") <= whole
+    if whole is None:
+        return
+    short, wide, both = (
+        traffic(topology, kind, precision)
+        for precision in ("bf16", {"indices": "int64"}, {"gradients": "bf16", "indices": "int64"})
+    )
+    assert whole / 2 <= short <= whole <= wide
+    assert both - short == pytest.approx(wide - whole, rel=1e-9, abs=1e-9 * whole)

@@ -143,3 +143,18 @@ def test_rounds_of_dgc_in_grace(numel, density, iterations):
     """The law against the loop itself: within half, and none where the sample is large."""
     found = _rounds(numel, density, iterations, np.random.default_rng(7))
     assert _graph_rounds(Dgc(density=density), numel) == pytest.approx(found, rel=0.5, abs=0.5)
+
+
+@pytest.mark.parametrize(("kind", "reads"), [("gaussiank", 2 * 3), ("micro", 3 * WORKERS + 1), ("topk", 0)])
+def test_what_released_code_waits_for(kind, reads):
+    """Mean and deviation of every tensor; every worker's count three times; nothing."""
+    assert sum(item.reads for item in kernels_of(steps(kind, "released"))) == reads
+
+
+def test_sage_samples_in_a_loop_and_a_good_implementation_does_not():
+    released, good = (
+        next(item for item in steps("sage", name)[0] if item.kernel == "gather") for name in ("released", "good")
+    )
+    assert released.calls == math.fsum(released.elements) == 398  # 124,106 elements at an error of 5 %
+    assert good.elements == (398,)
+    assert good.calls == 1

@@ -15,22 +15,40 @@ _SHOWN = 20
 
 def print_profile(document: dict[str, Any], console: Console) -> None:
     """Sentences on the steps and on the parts of a step, a table of collectives, and warnings."""
+    if "ranks" in document:
+        _print_ranks(document["ranks"], document["file"], console)
     if document.get("steps_used"):
         for line in _sentences(document):
             print_plain(line, console)
     found = document["collectives"]
     if found:
-        table = plain_table(("collective",), ("size", "element", "workers", "stream", "per step", "mean time"))
+        numbers = ("size", "element", "workers", "stream", "per step", "mean time", "wait for the last rank")
+        waited = any(item["waited_s"] is not None for item in found)
+        table = plain_table(("collective",), numbers if waited else numbers[:-1])
         for item in found[:_SHOWN]:
             known = show_bytes(item["nbytes"]) if item["nbytes"] else "not stated"
             element = f"{item['itemsize']} B" if item["itemsize"] else "-"
             rate = "-" if item["per_step"] is None else f"{item['per_step']:.3g}"
-            cells = (known, element, item["workers"], item["stream"], rate, show_time(item["mean_s"]))
+            cells = [known, element, item["workers"], item["stream"], rate, show_time(item["mean_s"])]
+            cells += [show_time(item["waited_s"])] if waited else []
             add_rows(table, [(item["collective"], *cells)])
         console.print(table, highlight=False)
         if len(found) > _SHOWN:
             print_plain(f"... and {len(found) - _SHOWN} more kinds and sizes; collectives.csv has all", console)
     print_warnings(document["warnings"], console)
+
+
+def _print_ranks(ranks: list[dict[str, Any]], chosen: str, console: Console) -> None:
+    table = plain_table(("rank",), ("step", "compute", "GPU use", "waits for launches", "for data", "for collectives"))
+    for row in ranks:
+        cells = ["-"] * 6
+        if "step_s" in row:
+            cells = [show_time(row["step_s"]), show_time(row["compute_s"]), format_share(row["gpu_use"])]
+            cells += [format_share(row["host_bound"]), show_time(row["data_loading_s"])]
+            cells.append(show_time(row["exposed_collectives_s"]))
+        add_rows(table, [(row["file"], *cells)])
+    console.print(table, highlight=False)
+    print_plain(f"the workload is that of {chosen}, whose compute is the median", console)
 
 
 def _sentences(made: dict[str, Any]) -> list[str]:

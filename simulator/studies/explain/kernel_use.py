@@ -10,10 +10,10 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
-from simulator.engine.plan.work.kernels import add_host_work
+from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN
@@ -21,15 +21,16 @@ from simulator.models.exchange import Compute
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
-STAGES = ("selection", "exchange", "combine", "update")
+STAGES = ("backward", "selection", "exchange", "combine", "update")
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: before an exchange, inside it, after it, and in the update.
+    """One row per kernel in each stage: copies to buckets, before an exchange, inside it, after it, and in the update.
 
     A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
-    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), the curve's `held_out_mape` and whether
-    the sizes were `in_range`.
+    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
+    transferred from others, or estimated; None on the host or an ideal GPU) with the `width` of what is not measured,
+    the curve's `held_out_mape` and whether the sizes were `in_range`.
     """
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
     precision = scenario.workload.precision
@@ -37,8 +38,12 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     workers = scenario.cluster.workers
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
+        if bucket.filled:
+            there, back = filling_kernels(bucket)
+            used["backward"].append(there)
+            used["combine"].append(back)
         if workers == 1:
-            break
+            continue
         method = scenario.sparsifier.at_density(bucket.density)
         chosen, steps = steps_with_casts(
             method, selection, bucket, workers, scenario.topology.style, precision=precision
@@ -108,6 +113,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
+    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
     return {
         "kernel": kernel,
         "runs": runs,
@@ -117,6 +123,8 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
         "per_call_s": seconds / runs,
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+        "level": level,
+        "width": gpu.width(kernel) if level not in (None, "measured") else None,
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,
@@ -129,10 +137,9 @@ def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
         return "free: the GPU is ideal"
     if kernel in HOST_KERNELS:
         return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
-    if isinstance(curve, Affine):
-        return f"{show_time(curve.intercept)} + {show_time(curve.slope)} n"
-    if isinstance(curve, NLogN):
-        return f"{show_time(curve.intercept)} + {show_time(curve.coefficient)} n log2 n"
-    if curve is not None:
-        return f"measured, {len(curve.points)} points"
-    return f"{KERNEL_TRAFFIC[kernel]:g} bytes of GPU memory traffic per element"
+    law = curve if curve is not None else gpu.estimate(kernel).curve
+    if isinstance(law, Affine):
+        return f"{show_time(law.intercept)} + {show_time(law.slope)} n"
+    if isinstance(law, NLogN):
+        return f"{show_time(law.intercept)} + {show_time(law.coefficient)} n log2 n"
+    return f"{'carried over' if law.derived else 'measured'}, {len(law.points)} points"

@@ -83,7 +83,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown},
+        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
@@ -17,7 +19,13 @@ from simulator.studies.validate.identifiability import (
     standard_errors,
     without_effect,
 )
-from simulator.studies.validate.iteration_fit import IterationFit, distinct_scenarios, fit_constants
+from simulator.studies.validate.iteration_fit import (
+    WHERE,
+    IterationFit,
+    distinct_scenarios,
+    fit_constants,
+    refusal_problem,
+)
 from simulator.studies.validate.iteration_model import UPDATE, IterationModel
 from simulator.studies.validate.measured_rows import MeasuredRow
 
@@ -33,18 +41,20 @@ def fit_what_is_not_measured(rows: Sequence[MeasuredRow]) -> IterationFit:
     """Kernels without a curve and costs of a runtime without a stated error, as many as the fitted rows determine.
 
     They are taken by how much the rows change with them; where two cannot be told apart, the smaller one stays as it
-    is. What the fit then does not determine is given back, and the others are fitted again.
+    is. What the fit then does not determine is given back, and the others are fitted again. Raises InputError where
+    none is left.
     """
     fitted = [row for row in rows if row.fitted]
     constants, refused = _choose(fitted)
-    fit = fit_constants(rows, constants)
-    while fit.refused and len(constants) > 1:
+    while constants:
+        fit = fit_constants(rows, constants)
+        if not fit.refused:
+            return replace(fit, refused=tuple(refused))
         last = fit.refused[-1]
         refused.append(last)
         constants = [item for item in constants if item.name != last.name]
-        fit = fit_constants(rows, constants)
-    kept = tuple(item for item in fit.constants if item.constant.name not in {other.name for other in fit.refused})
-    return IterationFit(kept, fit.rows, (*refused, *fit.refused), fit.notes)
+    nothing = Problem(WHERE, "constants that were not measured", "none", "name some with --constants")
+    raise InputError([refusal_problem(item) for item in refused] or nothing)
 
 
 def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal]]:

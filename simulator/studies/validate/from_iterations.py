@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, suggest_nearest
@@ -12,6 +12,7 @@ from simulator.studies.validate.default_constants import fit_what_is_not_measure
 from simulator.studies.validate.iteration_fit import WHERE, IterationFit, fit_named
 from simulator.studies.validate.measured_input import read_measured
 from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow, measured_rows
+from simulator.units import count_of
 
 _HINT = "mark rows with `measured: {used_in_fit: true}`, or choose times with --fit-to"
 
@@ -38,18 +39,29 @@ def fit_from_iterations(
     problems = [*found.problems, *(_unknown_time(item) for item in unknown)]
     rows = measured_rows(found.scenarios, fit_to)
     fitted = [row for row in rows if row.fitted]
-    if found.scenarios:
+    owners = {"gpu", "runtime"}
+    if found.scenarios and names:
         try:
-            constants = parse_constants(names, found.scenarios)
-            problems += _several_owners(fitted, {item.owner for item in constants} or {"gpu"})
+            owners = {item.owner for item in parse_constants(names, found.scenarios)}
         except InputError as error:
             problems += error.problems
+    problems += _several_owners(fitted, owners)
     if found.scenarios and not fitted and not unknown:
         problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
     if problems:
         raise InputError(problems)
-    fit = fit_named(rows, names) if names else fit_what_is_not_measured(rows)
+    alike = [row for row in rows if all(_spec(row, owner) == _spec(fitted[0], owner) for owner in owners)]
+    fit = fit_named(alike, names) if names else fit_what_is_not_measured(alike)
+    if len(alike) < len(rows):
+        aside = count_of(len(rows) - len(alike), "measured time")
+        note = f"{aside} of another {' or '.join(sorted(owners))} left aside"
+        fit = replace(fit, notes=(*fit.notes, note))
     return FromIterations(fit, found.digests)
+
+
+def _spec(row: MeasuredRow, owner: str) -> str:
+    """The fingerprint of a row's GPU, runtime or network."""
+    return str(getattr(row.scenario.cluster, owner).fingerprint)
 
 
 def _unknown_time(text: str) -> Problem:

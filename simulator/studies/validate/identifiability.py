@@ -101,7 +101,8 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
             yield Refusal(constant.name, reason, _separating(model, values, place, deviation))
         elif freedom and alone > LARGEST_ERROR:
             most = 100 * (np.exp(np.abs(slopes[:, place]).max() * np.log(1.1)) - 1)
-            reason = f"10 % more of it changes no fitted time by more than {most:.2g} %, less than rows are off"
+            reason = f"10 % more of it changes no fitted time by more than {most:.2g} %"
+            reason += f", and rows are off by {100 * deviation:.2g} %"
             yield Refusal(constant.name, reason, _separating(model, values, place, deviation), weak=True)
         elif freedom and _worse_without(model, values, place) < DECISIVE * deviation**2:
             limit = _limit_words(model, values, place, deviation)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from simulator.calibration.fits.accuracy import FittedLine
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.prediction.evidence import DEVIATION
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.constants import Constant, parse_constants
 from simulator.studies.validate.identifiability import (
+    LARGEST_ERROR,
     Refusal,
     deviation_of,
     largest_value,
@@ -24,7 +24,7 @@ from simulator.studies.validate.identifiability import (
     standard_errors,
 )
 from simulator.studies.validate.iteration_model import IterationModel
-from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
+from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"
 _MARK = "mark rows with `measured: {used_in_fit: true}`"
@@ -121,18 +121,6 @@ class IterationFit:
         known = [abs(item.left_out) for item in self.fitted if item.left_out is not None]
         return float(np.mean(known)) if known else None
 
-    @property
-    def lines(self) -> tuple[FittedLine, ...]:
-        """Measured and predicted seconds of the fitted rows, over the measured ones, by quantity, for a figure."""
-        made = []
-        for quantity in QUANTITIES:
-            rows = sorted((i for i in self.fitted if i.row.quantity == quantity), key=lambda item: item.row.seconds)
-            seconds = np.array([item.row.seconds for item in rows])
-            fitted = seconds * np.array([1 + item.after for item in rows])
-            if rows:
-                made.append(FittedLine(quantity.replace("_", " "), seconds, seconds, fitted))
-        return tuple(made)
-
     def as_dict(self) -> dict[str, Any]:
         """The result document."""
         return {
@@ -169,18 +157,20 @@ def fit_constants(rows: Sequence[MeasuredRow], constants: Sequence[Constant], le
     fitted = [row for row in rows if row.fitted]
     if len(fitted) < max(1, len(constants)):
         raise InputError(Problem(WHERE, f"at least {max(1, len(constants))} rows to fit", str(len(fitted)), _MARK))
+    before = IterationModel(rows, ()).errors(())
     model = IterationModel(fitted, constants)
     values = model.solve()
     refused = tuple(refusals(model, values))
     parts = _leave_out(model, values) if leave_out else []
     left_out = {id(row): error for part in parts for row, error in zip(part.rows, part.errors, strict=True)}
-    every = IterationModel(rows, constants)
-    before, after = every.errors(model.read()), every.errors(values)
+    after = IterationModel(rows, constants).errors(values)
     outcomes = tuple(
         RowErrors(row, float(old), float(new), left_out.get(id(row)))
         for row, old, new in zip(rows, before, after, strict=True)
     )
     found = _with_errors(model, values, [part.values for part in parts])
+    unsteady = {item.name: item for item in _unsteady(found)}
+    refused = (*(item for item in refused if item.name not in unsteady), *unsteady.values())
     return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
 
 
@@ -239,6 +229,15 @@ def _with_errors(model: IterationModel, values: Floats, others: Sequence[Floats]
             )
         )
     return tuple(made)
+
+
+def _unsteady(found: Sequence[FittedConstant]) -> Iterator[Refusal]:
+    """Constants that move by more than they may when set-ups are left out."""
+    for item in found:
+        moved = item.error_of_set_ups or 0.0
+        if moved > LARGEST_ERROR:
+            reason = f"it moves by {100 * moved:.0f} % when set-ups are left out: they ask for different values"
+            yield Refusal(item.constant.name, reason, "fit set-ups by themselves, and see what differs", weak=True)
 
 
 def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:

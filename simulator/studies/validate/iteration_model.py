@@ -8,6 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
@@ -18,6 +19,8 @@ from simulator.studies.validate.measured_rows import MeasuredRow, predicted_time
 STEP = 0.01
 """Share by which a constant is changed to either side for a slope."""
 _NEVER = 1e-12
+_IMPOSSIBLE = 1e9
+"""Seconds that stand for constants with which the parts of a scenario cannot work together."""
 UPDATE = "update"
 """The optimiser's kernel."""
 _ALWAYS = (UPDATE, "elementwise")
@@ -49,7 +52,13 @@ class IterationModel:
         scenario = self.rows[places[0]].scenario
         for place, value in zip(seen, values, strict=True):
             scenario = self.constants[place].put(scenario, value)
-        prediction = run(scenario)
+        try:
+            prediction = run(scenario)
+        except InputError:
+            # With no constant changed that is the row's own fault; otherwise no value so far off is the right one.
+            if not seen:
+                raise
+            return [_IMPOSSIBLE] * len(places)
         return [predicted_time(self.rows[place].quantity, prediction) for place in places]
 
     @cached_property

@@ -120,13 +120,13 @@ def scale_curve(curve: Curve, factor: float) -> Curve:
 
 
 def scale_compute(scenario: Scenario, factor: float) -> Scenario:
-    """The scenario whose model computes `factor` times as long on one GPU."""
+    """The scenario whose model computes `factor` times as long on one GPU, its host's launches included."""
     workload = scenario.workload
     if workload.compute_time is not None:
         return with_value(scenario, "workload.compute_time", workload.compute_time * factor)
+    times = ("forward", "backward", "forward_host", "backward_host")
     layers = tuple(
-        layer.model_copy(update={"forward": layer.forward * factor, "backward": layer.backward * factor})
-        for layer in workload.layers
+        layer.model_copy(update={name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
     )
     return with_value(scenario, "workload.layers", layers)
 

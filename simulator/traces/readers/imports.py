@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,21 @@ class Imported:
     report: dict[str, Any] = field(default_factory=dict)
 
 
-def import_file(kind: str, file: Path, out: Path, batch_size: int, workers: int | None, *, steps: str = "") -> Imported:
-    """Import a file of a `kind` in IMPORTERS into folder `out`. Raises InputError where it has nothing of the kind.
+def import_file(
+    kind: str, files: Sequence[Path], out: Path, batch_size: int, workers: int | None, *, steps: str = ""
+) -> Imported:
+    """Import a file of a `kind` in IMPORTERS, or profiles of several ranks, into folder `out`.
 
-    `steps`: of a profile, such as "3-5"; all that are usual where it is empty.
+    `steps`: of a profile, such as "3-5"; all that are usual where it is empty. Raises InputError where a file has
+    nothing of the kind.
     """
-    if steps and kind != "kineto":
-        raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
     if kind == "kineto":
-        return _kineto(file, out, batch_size, steps)
-    return IMPORTERS[kind](file, out, batch_size, workers)
+        return _kineto(files, out, batch_size, steps)
+    if steps:
+        raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
+    if len(files) > 1:
+        raise InputError(Problem(str(files[1]), f"one file of kind {kind}", f"{len(files)} files"))
+    return IMPORTERS[kind](files[0], out, batch_size, workers)
 
 
 def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
@@ -51,12 +56,11 @@ def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
     return Imported()
 
 
-def _kineto(file: Path, out: Path, batch_size: int, steps: str) -> Imported:
-    made = import_kineto(file, out, batch_size, steps)
-    trace = made.trace
-    rows = {"gradient_ready.csv": len(trace.gradients), "collectives.csv": len(trace.collectives)}
-    unsized = _count_unsized((k.collective, k.nbytes) for k in trace.collectives)
-    return Imported(rows, list(trace.problems), unsized, report_of(made))
+def _kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str) -> Imported:
+    made = import_kineto(files, out, batch_size, steps)
+    kernels = made.collectives.kernels
+    rows = {"gradient_ready.csv": len(made.chosen.trace.gradients), "collectives.csv": len(kernels)}
+    return Imported(rows, made.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(made))
 
 
 def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:

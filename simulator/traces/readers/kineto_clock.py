@@ -12,7 +12,7 @@ from simulator.traces.readers.kineto_events import COLLECTIVE, ISSUE, WAIT, Even
 from simulator.traces.readers.kineto_launches import Launches
 
 BLOCKED = 8.0
-"""A call that hands over work and takes so many times the lower quartile of such calls has waited for the GPU."""
+"""A call that hands over work and takes so many times as long as usual has waited for the GPU."""
 
 Covered = Callable[[Floats], Floats]
 """Microseconds that intervals cover up to each time of an array, same shape."""
@@ -76,7 +76,10 @@ class HostClock:
     def __init__(self, events: Events, gpu: GpuClock) -> None:
         kind, start = np.array(events.call_kind), np.array(events.call_start)
         end = start + np.array(events.call_length)
-        issues = (end - start)[kind == ISSUE]
+        by_launch = np.argsort(gpu.launch, kind="stable")
+        queued = np.searchsorted(gpu.launch[by_launch], start) - np.searchsorted(np.sort(gpu.start), start)
+        # Where the queue is full, most calls wait: what is usual shows while at most half of it is used.
+        issues = (end - start)[(kind == ISSUE) & (queued <= queued.max(initial=0) / 2)]
         usual = float(np.quantile(issues, 0.25)) if len(issues) else 0.0
         mine = np.isin(np.array(events.call_thread), gpu.threads)
         blocked = mine & (kind == ISSUE) & (end - start > BLOCKED * usual)
@@ -85,7 +88,6 @@ class HostClock:
         self.waits = covered(map(tuple, np.stack([since, end], axis=1)[blocked | waiting].tolist()))
         pageable = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_pageable) > 0]
         stops = waiting | (mine & np.isin(np.array(events.call_id, dtype=np.int64), pageable[pageable >= 0]))
-        by_launch = np.argsort(gpu.launch, kind="stable")
         ends = np.concatenate([[np.inf], np.maximum.accumulate(gpu.end[by_launch])])
         done = ends[np.searchsorted(gpu.launch[by_launch], start[stops], side="right")]
         self.emptied = np.sort(end[stops][done <= end[stops]])

@@ -14,7 +14,6 @@ from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.studies.validate.constants import known_constants
 from simulator.studies.validate.default_constants import fit_what_is_not_measured
-from simulator.studies.validate.from_iterations import fit_from_iterations
 from simulator.studies.validate.identifiability import row_deviation, standard_errors
 from simulator.studies.validate.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows, predicted_time
@@ -127,6 +126,12 @@ def test_a_kernel_behind_its_launches_is_refused_with_the_limit_that_the_rows_gi
     assert launches - 62 * 9.5e-6 < limit * numel < 1.5 * launches
 
 
+def test_values_with_which_a_scenario_cannot_work_are_passed_over():
+    """A launch of 10 ms would make the optimiser longer than the whole measured step of one GPU."""
+    limit = str(_refusal(measured_rows([load(GRACE / "topk-2.yaml")]), "runtime.kernel_launch"))
+    assert "they say that it is at most" in limit
+
+
 def _refusal(rows, name):
     with pytest.raises(InputError) as caught:
         fit_named(rows, [name])
@@ -191,19 +196,20 @@ def test_a_table_is_as_good_as_files_and_constants_of_two_owners_are_two_configs
     ]
     table = tmp_path / "measured.csv"
     table.write_text("\n".join(["scenario,cluster.nodes,iteration_time,selection", *lines]) + "\n")
-    names = list(truth)
-    from_table = fit_from_iterations([table], names, ("iteration_time", "selection")).fit
-    from_files = fit_named(measured_rows([row.scenario for row in rows], ("iteration_time", "selection")), names)
-    assert values_of(from_table) == pytest.approx(truth, rel=1e-3)
-    assert values_of(from_files) == pytest.approx(truth, rel=1e-3)
     out = tmp_path / "mine.yaml"
-    options = [word for name in names for word in ("--constants", name)]
-    result = command(table, *options, "--fit-to", "iteration_time", "--fit-to", "selection", "--out", out)
+    options = [word for name in truth for word in ("--constants", name)]
+    options += ["--fit-to", "iteration_time", "--fit-to", "selection"]
+    result = command(table, *options, "--out", out, "--json")
     assert result.exit_code == 0, result.output
+    found = {item["name"]: item["value"] for item in json.loads(result.stdout)["constants"]}
+    assert found == {name: pytest.approx(value, rel=1e-3) for name, value in truth.items()}
     gpu, runtime = (yaml.safe_load((tmp_path / f"mine.{owner}.yaml").read_text()) for owner in ("gpu", "runtime"))
     assert gpu["kernels"]["topk"]["slope"] == "2 ns"
     assert runtime["negotiation"] == "5 ms"
     assert not out.exists()
+    shown = command(tmp_path / "row-0.yaml", "--constants", "kernels.topk", "--out", out).stdout
+    assert "kernels.topk.slope" in shown
+    assert "few, topk, 2 nodes" in shown
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):
@@ -232,3 +238,24 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     two = command(GRACE / "topk-2.yaml", IB, "--constants", "kernels.topk", "--fit-to", "iteration_time",
                   "--out", tmp_path / "x.yaml")  # fmt: skip
     assert "expected rows of one GPU, got 2" in two.stderr
+
+
+def test_set_ups_that_ask_for_different_values_are_not_averaged(tmp_path):
+    """Two models on which top-k takes 0.2 and 8 ns per element: one constant for both would hold for neither."""
+    rows = []
+    for model, seconds in (("few", 2e-10), ("many", 8e-9)):
+        folder = tmp_path / model
+        folder.mkdir()
+        rows += rows_of(folder, {"kernels.topk.slope": seconds}, [{"model": model, "nodes": n} for n in (2, 4)])
+    with pytest.raises(InputError, match="when set-ups are left out: they ask for different values"):
+        fit_named(rows, ["kernels.topk"])
+
+
+def test_where_nothing_is_left_to_fit_every_constant_says_why(tmp_path):
+    """ResNet-18's optimiser alone: kernels of the selection do not change it."""
+    row = load(IB / "threshold.yaml")
+    bare = row.model_copy(update={"measured": row.measured.model_copy(update={"used_in_fit": ("forward",)})})
+    with pytest.raises(InputError) as caught:
+        fit_what_is_not_measured(measured_rows([bare]))
+    assert len(caught.value.problems) >= 3
+    assert all("no fitted time changes with it" in item.got for item in caught.value.problems)

@@ -34,6 +34,8 @@ class KernelUse:
     """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
     `calls`: how many there are, and `extrapolated` how many of them are outside the sizes that were measured.
+    `on_gpu`: the seconds that follow the GPU's speed, if it is as uncertain as `Gpu.width` says; the host decides the
+    others.
     """
 
     smallest: float = math.inf
@@ -41,6 +43,7 @@ class KernelUse:
     seconds: float = 0.0
     calls: int = 0
     extrapolated: int = 0
+    on_gpu: float = 0.0
 
     def added_to(self, other: KernelUse) -> KernelUse:
         """Both uses together."""
@@ -50,6 +53,7 @@ class KernelUse:
             other.seconds + self.seconds,
             self.calls + other.calls,
             self.extrapolated + other.extrapolated,
+            other.on_gpu + self.on_gpu,
         )
 
 
@@ -79,7 +83,8 @@ class KernelPrices:
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
         seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
-        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
+        followed = self._followed(item, sizes)
+        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed)
 
     def _as_fp32(self, item: Compute) -> Floats:
         """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
@@ -88,11 +93,29 @@ class KernelPrices:
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
             return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
+        on_gpu, on_host = self._sides(item, sizes)
+        return max(on_gpu, on_host) + self.runtime.host_read * item.reads
+
+    def _sides(self, item: Compute, sizes: Floats) -> tuple[float, float]:
+        """Seconds of the GPU, and of the launches on the host."""
         each = self.gpu.kernel_time(item.kernel, sizes)
-        if item.ahead:
-            return item.times * float(each.max())
-        on_gpu = item.times * float(each.sum())
-        return max(on_gpu, self.runtime.kernel_launch * item.calls) + self.runtime.host_read * item.reads
+        if item.ahead:  # on threads of the host side by side, so that the longest counts
+            return item.times * float(each.max()), 0.0
+        return item.times * float(each.sum()), self.runtime.kernel_launch * item.calls
+
+    def _followed(self, item: Compute, sizes: Floats) -> float:
+        """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
+
+        All of the GPU's seconds where the GPU decides; fewer, down to none, where launches on the host do. w is the
+        factor by which the kernel may be wrong.
+        """
+        if item.kernel in HOST_KERNELS or self.gpu.ideal:
+            return 0.0
+        on_gpu, on_host = self._sides(item, sizes)
+        width = self.gpu.width(item.kernel)
+        if width == 1:
+            return on_gpu if on_gpu > on_host else 0.0
+        return (max(width * on_gpu, on_host) - max(on_gpu, on_host)) / (width - 1)
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""

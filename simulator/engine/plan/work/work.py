@@ -169,7 +169,6 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
-    backward = _backward_times(workload, buckets)
     select[-1] += max(0.0, ahead - workload.input_time - workload.forward_time - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
