@@ -18,7 +18,7 @@ def test_shares_follow_from_the_bytes_of_what_a_kernel_reads_and_writes():
     mixed, short = (widths_of(Precision(gradients="bf16", residuals=kept), True) for kept in ("fp32", "bf16"))
     assert mixed.share("residual_add") == pytest.approx(10 / 12)
     assert short.share("residual_add") == 0.5
-    assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (16 - 6) / 16)
+    assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (15 - 6) / 15)
     assert widths_of(Precision(gradients="bf16"), False).share("quantise") == pytest.approx(3 / 5)
     narrow = ValueWidths(2, 2, 2)
     assert {narrow.share(kernel) for kernel in ("topk", "sort", "unique", "scatter_add", "cast", "no such kernel")} == {
