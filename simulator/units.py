@@ -19,9 +19,25 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _SIZE = {f"{name}B": factor for name, factor in (_PREFIX | _BINARY).items()}
 _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
 _RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
-TABLES = {"time": _TIME, "size": _SIZE, "bandwidth": _RATE, "fraction": {"%": 0.01}}
-EXAMPLES = {"time": "50 us", "size": "25 MiB", "bandwidth": "10 Gbit/s", "fraction": "0.01 or 1 %"}
-SI = {"time": "s", "size": "B", "bandwidth": "B/s", "fraction": ""}
+_FREQUENCY = {f"{name}Hz": factor for name, factor in _PREFIX.items()}
+_ARITHMETIC = {f"{name}FLOP/s": factor for name, factor in _PREFIX.items()}
+TABLES = {
+    "time": _TIME,
+    "size": _SIZE,
+    "bandwidth": _RATE,
+    "fraction": {"%": 0.01},
+    "frequency": _FREQUENCY,
+    "arithmetic rate": _ARITHMETIC,
+}
+EXAMPLES = {
+    "time": "50 us",
+    "size": "25 MiB",
+    "bandwidth": "10 Gbit/s",
+    "fraction": "0.01 or 1 %",
+    "frequency": "1.41 GHz",
+    "arithmetic rate": "19.5 TFLOP/s",
+}
+SI = {"time": "s", "size": "B", "bandwidth": "B/s", "fraction": "", "frequency": "Hz", "arithmetic rate": "FLOP/s"}
 """Unit of each dimension inside the package, in Python and in results."""
 _LONGEST = 400
 """Most characters of a quantity: the time of matching grows with their square."""
@@ -30,7 +46,7 @@ _QUANTITY = re.compile(rf"({_NUMBER})\s*([^\d\s].*)?")
 
 
 def parse(text: str, dimension: str) -> float:
-    """Read `text` as a quantity of `dimension` (time, size, bandwidth, fraction), in SI.
+    """Read `text` as a quantity of `dimension` (one of `TABLES`), in SI.
 
     >>> parse("10 Gbit/s", "bandwidth"), parse("25 MiB", "size"), parse("2 %", "fraction")
     (1250000000.0, 26214400.0, 0.02)
@@ -103,6 +119,10 @@ Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), 
 Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
 PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
 BytesPerSecond = Annotated[float, _quantity("bandwidth", _LEAST, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
+Hertz = Annotated[float, _quantity("frequency", 1e6, 1e12, True), _schema("frequency"), _with_unit("Hz")]
+FlopsPerSecond = Annotated[
+    float, _quantity("arithmetic rate", 1e6, 1e20, True), _schema("arithmetic rate"), _with_unit("FLOP/s")
+]
 Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
 Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
 Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("fraction")]

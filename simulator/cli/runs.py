@@ -29,10 +29,14 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     """
     from simulator.prediction.run import run as predict
     from simulator.scenario.reading import load, load_versus
+    from simulator.studies.compare.implementations import compare_with_good
 
     loaded = load(scenario, overrides)
     prediction = predict(loaded)
     document = prediction.document
+    implementation = compare_with_good(prediction)
+    if implementation is not None:
+        document["implementation"] = implementation
     baseline = load_versus(scenario, overrides)
     if baseline is not None:
         from simulator.studies.compare.baseline import compare

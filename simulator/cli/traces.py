@@ -63,21 +63,26 @@ def trace_check(folder: str) -> None:
     name="import",
     examples="""
     sparsim trace import npz gradients.npz --out traces/mine --batch-size 64
-    sparsim trace import kineto trace.json.gz --out profile
+    sparsim trace import kineto trace.json.gz --out profile --steps 3-5
 """,
 )
 @click.argument("kind", type=click.Choice(["npz", "kineto", "chakra", "nccl-tests", "osu", "nccl-tuning"]))
-@click.argument("file", type=FILE)
+@click.argument("files", metavar="FILE...", type=FILE, nargs=-1, required=True)
 @OUT_FOLDER
 @click.option("--batch-size", type=click.IntRange(1), default=1, show_default=True, help="Samples per worker.")
 @click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
-def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> None:
+@click.option("--steps", default="", metavar="N-M", help="Steps of a profile; without it, all that are usual.")
+@AS_JSON
+def trace_import(
+    *, kind: str, files: tuple[Path, ...], out: Path, batch_size: int, workers: int | None, steps: str, as_json: bool
+) -> None:
     """Convert a file of another tool into a trace or tables.
 
     \b
     npz          gradients: one array per tensor, named after it, in forward order, of shape
                  (iterations, workers, *shape of the tensor); makes a gradient trace
-    kineto       torch.profiler; makes workload.yaml with layers.csv, gradient_ready.csv, collectives.csv
+    kineto       torch.profiler; makes workload.yaml with layers.csv, gradient_ready.csv, collectives.csv,
+                 and says where the time of a step goes; of several ranks of a job, one file each
     chakra       execution trace in JSON; makes nodes.csv, collectives.csv
     nccl-tests   log; makes collectives.csv
     osu          output of the OSU MPI benchmarks; makes collectives.csv
@@ -87,15 +92,19 @@ def trace_import(kind: str, file: Path, out: Path, batch_size: int, workers: int
     """
     from simulator.traces.readers.imports import import_file
 
-    made = import_file(kind, file, out, batch_size, workers)
+    made = import_file(kind, files, out, batch_size, workers, steps=steps)
     for problem in made.problems:
         click.echo(str(problem), err=True)
     if made.problems:
         click.echo(f"{len(made.problems)} damaged places were left out", err=True)
     for name, count in made.unsized.items():
-        click.echo(f"{file}: {count} x {name}: the file does not state the size", err=True)
-    tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
-    click.echo(f"{out}: written{tables}")
+        click.echo(f"{files[0]}: {count} x {name}: the file does not state the size", err=True)
+    if made.report or as_json:
+        document = {"out": str(out), "rows": made.rows, **made.report}
+        print_document(document, as_json, "print_profile", "profiles")
+    if not as_json:
+        tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
+        click.echo(f"{out}: written{tables}")
 
 
 @trace.command(

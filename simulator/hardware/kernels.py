@@ -1,30 +1,121 @@
-"""The kernels that methods are made of: what each moves in memory, and which of them the host runs."""
+"""The kernels that methods are made of: what each does, by framework, and which of them the host runs."""
 
 from __future__ import annotations
 
-KERNEL_TRAFFIC = {
-    "elementwise": 12.0,  # two fp32 reads, one write
-    "copy": 8.0,  # one read, one write
-    "residual_add": 12.0,
-    "residual_clear": 8.0,
-    "threshold_scan": 16.0,  # read, absolute value and compare to a mask, compaction of the mask
-    "random_indices": 8.0,
-    "gather": 16.0,  # index, value, scattered read, write
-    "scatter_add": 24.0,  # index, value, scattered read and write in 32-byte sectors shared by neighbours
-    "unique": 64.0,  # radix sort of int64 keys: four passes of one read and one write
-    "update": 20.0,  # SGD with momentum: reads gradient, momentum, weight; writes momentum, weight
-    "topk": 16.0,
-    "sort": 64.0,
-    "host_merge": 0.0,  # on the host, as `HOST_KERNELS` says
-    "host_exchange": 0.0,  # on the host
-    "norm": 4.0,
-    "statistics": 8.0,  # mean and standard deviation: two reductions
-    "quantise": 5.0,  # one fp32 read, one byte written
-    "dequantise": 9.0,  # one byte read, fp32 read and written
-    "matmul": 12.0,
-    "hash": 448.0,  # per index, fitted: 214 M elements of which 5.2 % are hashed take 6 ms on a V100 (Zen, OSDI'25)
+from dataclasses import dataclass
+from typing import Literal
+
+Framework = Literal["pytorch", "pytorch-1.11", "pytorch-before-1.11", "tensorflow-1"]
+"""Whose kernels a GPU runs. PyTorch's Top-k searched and gathered in one block before 1.11, gathered in one block in
+1.11 (pull request 71081), and uses all blocks since 1.12 (pull request 74267, 2022)."""
+KernelClass = Literal["streaming", "compaction", "random access", "hash", "selection", "sort", "host"]
+"""How a kernel uses the GPU: kernels of one class are taken to be alike where nothing else is known. Streaming includes
+reductions."""
+Bound = Literal["memory", "multiprocessors", "one block", "one block, linear", "host"]
+"""What limits a kernel: the GPU's memory bandwidth, the cycles of all its multiprocessors, those of one of them, or the
+host."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """What one call of a kernel does for each element.
+
+    `kind`: its class. `values` and `indices`: bytes of gradients, and of indices, masks or codes, that are read and
+    written. `launches`: kernels that the call starts. `host_reads`: values for which the host waits. `atomics`:
+    additions that other threads must wait for. `sort_passes`: passes of a radix sort or radix selection. `bound`: what
+    limits it. `parts`: other kernels that the call contains, each once. `same_as`: another kernel that does exactly the
+    same. `variant`: the implementation, where frameworks have several.
+    """
+
+    kind: KernelClass
+    values: float = 0.0
+    indices: float = 0.0
+    launches: int = 1
+    host_reads: int = 0
+    atomics: int = 0
+    sort_passes: int = 0
+    bound: Bound = "memory"
+    parts: tuple[str, ...] = ()
+    same_as: str = ""
+    variant: str = ""
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that move through GPU memory for each element, without those of the parts."""
+        return self.values + self.indices
+
+
+KERNELS: dict[str, KernelWork] = {
+    "elementwise": KernelWork("streaming", 12.0),  # two fp32 reads, one write
+    "copy": KernelWork("streaming", 8.0),
+    "residual_add": KernelWork("streaming", 12.0, same_as="elementwise"),  # one addition in place
+    "update": KernelWork("streaming", 32.0, launches=3),  # as recorded: SGD with momentum in three passes
+    "cast": KernelWork("streaming", 6.0),  # a number of 32 bits and one of 16, read and written
+    "unscale": KernelWork("streaming", 8.0),  # reads and writes the gradient, and checks it for overflow
+    # Scale, round and cast to a byte, each a call that reads and writes (simulator/record/kernels.py).
+    "quantise": KernelWork("streaming", 20.0, 1.0, launches=3),
+    "dequantise": KernelWork("streaming", 8.0, 1.0),
+    "matmul": KernelWork("streaming", 12.0),
+    "random_indices": KernelWork("streaming", 0.0, 8.0),
+    "norm": KernelWork("streaming", 4.0, launches=2),  # within blocks, then over blocks
+    "statistics": KernelWork("streaming", 8.0, launches=2),  # mean and standard deviation
+    "pack": KernelWork("streaming", 4.0, 26.0, launches=3),  # signs as bytes, times powers of two, sum of eight
+    # A mask of bytes: count, select; then the host reads how many there are.
+    "nonzero": KernelWork("compaction", 0.0, 2.0, launches=3, host_reads=1, bound="multiprocessors"),
+    "masked_select": KernelWork("streaming", 4.0, parts=("nonzero",), host_reads=1),
+    # Absolute value, comparison with the threshold to a mask, compaction of the mask.
+    "threshold_scan": KernelWork("streaming", 12.0, 1.0, launches=2, host_reads=1, parts=("nonzero",)),
+    "gather": KernelWork("random access", 8.0, 8.0),  # index, scattered read, write
+    "residual_clear": KernelWork("random access", 4.0, 4.0),
+    "scatter_add": KernelWork("random access", 16.0, 8.0, atomics=1),  # index, value, scattered read and write
+    # Per index, fitted to 214 M elements of which 5.2 % are hashed in 6 ms on a V100 (Zen, OSDI'25).
+    "hash": KernelWork("hash", 448.0, atomics=1),
+    # Absolute value; then 4 passes of 8 bits over fp32 keys; then two passes that gather. 12 kernels in PyTorch.
+    "topk": KernelWork("selection", 32.0, launches=12, sort_passes=4, variant="all blocks"),
+    "radix_select": KernelWork("selection", 24.0, launches=9, sort_passes=4),  # the same without absolute value
+    "radix_sort": KernelWork("sort", 36.0, launches=6, sort_passes=4, bound="multiprocessors"),  # keys alone
+    "sort": KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4),  # with int64 indices
+    "unique": KernelWork("sort", 0.0, 64.0, launches=8, host_reads=1, sort_passes=4),  # of int64 keys
+    "shuffle": KernelWork("host", 0.0, 8.0, bound="host"),  # a random permutation, copied to the GPU
+    "host_op": KernelWork("host", 16.0, bound="host"),  # copied to the host, read, written, copied back
+    "host_merge": KernelWork("host", launches=0),
+    "host_exchange": KernelWork("host", launches=0),
 }
-"""Bytes that each kernel moves per element in GPU memory, for kernels without a measured curve."""
+"""What each kernel does in today's PyTorch, fp32."""
+
+ONE_BLOCK = KernelWork("selection", 32.0, launches=2, sort_passes=8, bound="one block", variant="one block")
+"""Top-k in one block of threads: n log2 n cycles of one multiprocessor (HKBU-HPML/MG-WFBP, utils.py)."""
+VARIANTS: dict[tuple[str, Framework], KernelWork] = {
+    ("topk", "pytorch-before-1.11"): ONE_BLOCK,
+    ("topk", "pytorch-1.11"): KernelWork(
+        "selection", 32.0, launches=11, sort_passes=4, bound="one block, linear", variant="gather in one block"
+    ),
+    ("topk", "tensorflow-1"): KernelWork("selection", 32.0, launches=2, sort_passes=4, variant="TensorFlow 1"),
+    ("sort", "pytorch-before-1.11"): KernelWork(
+        "sort", 36.0, 72.0, launches=8, sort_passes=4, variant="thrust", host_reads=1
+    ),
+}
+"""Implementations that differ from today's PyTorch, by kernel and framework."""
+
+KERNEL_TRAFFIC = {
+    name: work.nbytes + sum(KERNELS[part].nbytes for part in work.parts) for name, work in KERNELS.items()
+}
+"""Bytes that each kernel moves per element in GPU memory."""
 
 HOST_KERNELS = {"host_merge": "host_element", "host_exchange": "exchange_element"}
 """Work of the host, not of the GPU: the field of `Runtime` that gives the seconds of each element."""
+
+
+def work_of(kernel: str, framework: Framework) -> KernelWork:
+    """What a kernel does in the implementation that a framework has."""
+    return VARIANTS.get((kernel, framework), KERNELS[kernel])
+
+
+def implementation(kernel: str, framework: Framework) -> str:
+    """The name of a kernel's implementation in a framework, by which measurements on several GPUs are joined.
+
+    >>> implementation("topk", "pytorch"), implementation("gather", "tensorflow-1")
+    ('topk (all blocks)', 'gather')
+    """
+    work = work_of(kernel, framework)
+    return f"{kernel} ({work.variant})" if work.variant else work.same_as or kernel

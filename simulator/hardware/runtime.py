@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from simulator.component import Spec
+from simulator.component import Spec, expected
+from simulator.errors import suggest_nearest
+from simulator.hardware.slowdown import estimate_slowdown
 from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
@@ -67,6 +69,12 @@ class RuntimePrior(Spec):
     source: str = ""
 
 
+def _no_other_word(value: Any) -> Any:
+    if isinstance(value, str) and value.strip().isalpha():
+        raise expected("a share such as 0.7 or 70 %, or `auto`", repr(value), suggest_nearest(value, ["auto"]))
+    return value
+
+
 class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
@@ -76,7 +84,9 @@ class Runtime(Spec):
     - `cycle_time`: seconds between two checks for tensors that are ready (Horovod).
     - `collective_launch`: host seconds to issue one collective; overlaps with the collective before it.
     - `gather_overhead`: host seconds of one gather call (a list of output tensors is made and filled).
-    - `compute_slowdown`: how much slower kernels run while a collective is running.
+    - `compute_slowdown`: how much slower kernels run while a collective is running; `auto`: it was not measured, and is
+      estimated from other set-ups (`simulator.hardware.slowdown`).
+    - `slowdown_width`: share of it by which it may be wrong either way, in nine of ten cases; 0: it was measured.
     - `endpoint_bandwidth`: what the software of one endpoint (a socket library, a server process) moves per second and
       direction while both directions are busy.
     - `server_bandwidth`: the same of a server on a machine of its own, which has no GPU to copy from and to; none: as
@@ -87,8 +97,11 @@ class Runtime(Spec):
       copies between GPU and host, and the library's passes over the whole gradient (kernel `host_exchange`).
     - `forward_hook`: host seconds before the forward pass of each module (tensors with one name before the last dot) in
       which a gated scheduler waits for the parameters of that module; the host runs ahead of the GPU.
-    - `update_launch`: host seconds per call of the optimiser after an exchange; for workloads with `update_calls`.
-    - `update_calls`: framework calls of the optimiser per tensor (SGD with momentum and weight decay: 4).
+    - `update_launch`: host seconds per call of the optimiser after an exchange; 0: as `kernel_launch`.
+    - `fills_buckets`: whether the framework copies every gradient to its bucket as soon as it is ready, divides the
+      bucket by the number of workers, and copies every gradient back at the end (PyTorch DDP before
+      `gradient_as_bucket_view`; src of torch/csrc/distributed/c10d/reducer.cpp, v1.4, 2020). One worker pays for this,
+      too, and a method finds the bucket in one piece.
 
     `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
     fitted to whole iterations.
@@ -110,7 +123,10 @@ class Runtime(Spec):
     cycle_time: Seconds = 0.0
     collective_launch: Seconds = 0.0
     gather_overhead: Seconds = 0.0
-    compute_slowdown: Ratio = 0.0
+    compute_slowdown: Annotated[
+        Ratio, BeforeValidator(_no_other_word, json_schema_input_type=Ratio | Literal["auto"])
+    ] = 0.0
+    slowdown_width: Ratio = 0.0
     endpoint_bandwidth: BytesPerSecond | None = None
     server_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0
@@ -118,8 +134,17 @@ class Runtime(Spec):
     exchange_element: Seconds = 0.0
     forward_hook: Seconds = 0.0
     update_launch: Seconds = 0.0
-    update_calls: int = Field(default=4, ge=0, le=1000)
+    fills_buckets: bool = False
     held_out_mape: Fraction | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _estimate(cls, value: Any) -> Any:
+        """The estimate in place of `auto`."""
+        if not isinstance(value, dict) or value.get("compute_slowdown") != "auto":
+            return value
+        slowdown, width = estimate_slowdown()
+        return {"slowdown_width": width, **value, "compute_slowdown": slowdown}
 
     def is_prior_over(self, transport: TransportKind | None) -> bool:
         """Whether the costs are used over another transport than they were fitted for; not if either is unknown."""

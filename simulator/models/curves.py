@@ -30,7 +30,8 @@ class Evidence(Spec):
     """The evidence for a fitted curve.
 
     `range`: smallest and largest size measured. `spread`: relative standard deviation of one run between workers.
-    `held_out_mape`: mean absolute relative error on points that were not used in the fit.
+    `held_out_mape`: mean absolute relative error on points that were not used in the fit. `derived`: carried over from
+    another GPU, or from whole iterations, not timed on this one.
 
     - `source`: where the measurements come from.
     """
@@ -38,6 +39,7 @@ class Evidence(Spec):
     range: tuple[float, float] | None = None
     spread: Ratio = 0.0
     held_out_mape: Fraction | None = None
+    derived: bool = False
     source: str = ""
 
     def in_range(self, sizes: npt.ArrayLike) -> bool:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.models.curves import Floats
+from simulator.models.precision import FP32_BYTES, INDEX_BYTES
+from simulator.models.rows import Rows
 
 Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
@@ -21,8 +23,11 @@ class Bucket:
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
     ended. `layers` are the positions of the tensors in forward order, `offset` the first element of a slice. `density`,
-    if given, is used instead of the sparsifier's. `value_bytes` and `index_bytes` are those of an element and of an
-    index as they travel.
+    if given, is used instead of the sparsifier's. As they travel: `value_bytes` of an element, `index_bytes` of an
+    index, and `long_index_bytes` of one in methods whose released code sends the framework's own int64 indices.
+    `filled`: the runtime has copied the tensors to one place, and copies them back.
+    `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense piece, and empty if
+    all pieces are dense.
     """
 
     index: int
@@ -31,8 +36,16 @@ class Bucket:
     layers: tuple[int, ...] = ()
     offset: int = 0
     density: float | None = None
-    value_bytes: int = 4
-    index_bytes: int = 4
+    value_bytes: int = FP32_BYTES
+    index_bytes: int = INDEX_BYTES["int32"]
+    long_index_bytes: int = INDEX_BYTES["int64"]
+    filled: bool = False
+    rows: tuple[Rows | None, ...] = ()
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether its gradients lie one after the other in memory, so that nothing has to pack them."""
+        return self.filled or len(self.pieces) == 1
 
     @property
     def numel(self) -> int:
@@ -122,7 +135,9 @@ def alike(workers: int, value: float) -> Floats:
 class Compute:
     """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over.
 
-    `reads`: values of the GPU that the host waits for before it goes on, in all.
+    `reads`: values of the GPU that the host waits for before it goes on, in all. `ahead`: work of the host that needs
+    no gradient, one thread for each entry of `elements`: it starts with the iteration, and only what is longer than the
+    forward and backward pass delays the exchange.
     """
 
     kernel: str
@@ -131,6 +146,7 @@ class Compute:
     phase: Phase
     times: int = 1
     reads: int = 0
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

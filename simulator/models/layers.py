@@ -7,15 +7,16 @@ from functools import cached_property
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.optimisers import NamedOptimiser, Optimiser
+from simulator.models.precision import FP32, NumberFormat, PrecisionField
+from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
-VALUE_BYTES = 4
-"""Bytes of one fp32 gradient element."""
 
 
 class Layer(Spec):
@@ -25,12 +26,26 @@ class Layer(Spec):
     - `numel`: elements.
     - `forward`: seconds of its share of the forward pass.
     - `backward`: seconds from the gradient that was ready before it to its own.
+    - `forward_host`: host seconds that launch its share of the forward pass; 0: the GPU never waits for them.
+    - `backward_host`: host seconds that launch what its gradient needs after the one before it.
+    - `rows`: of an embedding, what its gradient consists of; none: the gradient is dense. `dense` sends rows with
+      `indexed_slices: true`.
     """
 
     name: str
     numel: int = Field(ge=1, le=10**12)
     forward: Seconds = 0.0
     backward: Seconds = 0.0
+    forward_host: Seconds = 0.0
+    backward_host: Seconds = 0.0
+    rows: Rows | None = None
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.rows is not None and self.numel % self.rows.width:
+            hint = f"an embedding of {self.numel} elements has whole rows"
+            raise expected(f"a width that divides {self.numel}", self.rows.width, hint)
+        return self
 
 
 class Workload(Spec):
@@ -40,10 +55,18 @@ class Workload(Spec):
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
     folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
 
-    Two things that one GPU by itself does not show: `update_calls`, framework calls of the optimiser per tensor, which
-    the host makes while the backward pass runs on one GPU, but only after the exchange where there is one (seconds per
-    call: the runtime's `update_launch`). `compute_slowdown`, how much slower this model's kernels run while a
-    collective is running, where it was measured for this model; none: the runtime's.
+    `optimiser`: how its weights are updated: a kind, such as `adamw`, or a mapping. On one GPU by itself the host calls
+    it while the backward pass runs, but only after the exchange where there is one (seconds per call: the runtime's
+    `update_launch`). `compute_slowdown`: how much slower this model's kernels run while a collective is running, where
+    it was measured for this model; none: the runtime's.
+
+    The times are those of the precision that they were measured in, `measured_precision`; `precision` is that of the
+    training.
+
+    Where layers have host times, `forward` and `backward` are what the GPU needs while it has work (`queued`).
+    `host_ahead`: whether the host may begin an iteration while the GPU still works on the one before it; otherwise both
+    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds of the GPU
+    from the last gradient to the end of the optimiser's step; none: those of `optimiser`.
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
@@ -58,9 +81,13 @@ class Workload(Spec):
     source: str = ""
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
-    update_calls: int | None = Field(default=None, ge=1, le=1000)
+    optimiser: NamedOptimiser = Optimiser()
+    host_ahead: bool = False
+    update_time: Seconds | None = None
     compute_slowdown: Ratio | None = None
     gradients: str = ""
+    precision: PrecisionField = FP32
+    measured_precision: NumberFormat = "fp32"
     layers: Annotated[
         tuple[Layer, ...],
         Field(min_length=1),
@@ -94,9 +121,19 @@ class Workload(Spec):
         """Seconds of one backward pass."""
         return math.fsum(layer.backward for layer in self.layers)
 
+    @cached_property
+    def has_host_times(self) -> bool:
+        """Whether the GPU may have to wait until the host has launched a layer."""
+        return any(layer.forward_host or layer.backward_host for layer in self.layers)
+
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size, its times in proportion to the batch."""
-        return self._times(batch_size / self.batch_size, batch_size)
+        """The same model at another batch size: what the GPU does in proportion, the host's times unchanged."""
+        more = batch_size / self.batch_size
+        return self._times(more, 1.0, more).model_copy(update={"batch_size": batch_size})
+
+    def at_pace(self, factor: float) -> Self:
+        """The same model on a GPU that takes `factor` times as long, with the same host."""
+        return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
@@ -105,22 +142,59 @@ class Workload(Spec):
         """
         if self.compute_time is None:
             return self
-        total = self.forward_time + self.backward_time
+        queued = self.queued()
+        total = queued.forward_time + queued.backward_time
         if total <= 0:
             raise expected("a workload with times to rescale", "forward and backward all 0")
         if self.compute_time <= update_time:
             hint = "compute_time is the whole iteration of one GPU: forward, backward and update"
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
-        return self._times((self.compute_time - update_time) / total, self.batch_size)
+        factor = (self.compute_time - update_time) / total
+        return self._times(factor, factor)
 
-    def _times(self, factor: float, batch_size: int) -> Self:
+    def queued(self) -> Self:
+        """The workload with the times that its layers take when the GPU waits for the host's launches; itself without.
+
+        The host launches layer after layer, forward and then backward. The GPU begins a layer when the one before it is
+        done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i,
+        h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
+        e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
+        A layer does not wait for its own last launch, since it has many kernels. The queue has no limit.
+
+        With `host_ahead` and iterations without end, the slower of the two sets the pace: a host that needs less than
+        the GPU gets so far ahead that the GPU never waits, and one that needs more is never waited for, so that the
+        layers take as long as it does.
+        """
+        if not self.has_host_times:
+            return self
+        back = self.layers[::-1]
+        gpu = np.cumsum([0.0, *(layer.forward for layer in self.layers), *(layer.backward for layer in back)])
+        host = np.cumsum(
+            [0.0, *(layer.forward_host for layer in self.layers), *(layer.backward_host for layer in back)]
+        )
+        ends = gpu + np.maximum.accumulate(host - gpu)
+        if self.host_ahead:
+            ends = gpu if gpu[-1] >= host[-1] else ends * (host[-1] / ends[-1])
+        lasts, count = np.diff(ends).tolist(), len(self.layers)
+        layers = tuple(
+            layer.model_copy(
+                update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0}
+            )
+            for layer, forward, backward in zip(self.layers, lasts[:count], reversed(lasts[count:]), strict=True)
+        )
+        return self.model_copy(update={"layers": layers})
+
+    def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
         layers = tuple(
             Layer.model_construct(
                 name=layer.name,
                 numel=layer.numel,
                 forward=layer.forward * factor,
                 backward=layer.backward * factor,
+                forward_host=layer.forward_host * host_factor,
+                backward_host=layer.backward_host * host_factor,
+                rows=layer.rows and layer.rows.model_copy(update={"count": layer.rows.count * rows_factor}),
             )
             for layer in self.layers
         )
-        return self.model_copy(update={"batch_size": batch_size, "layers": layers})
+        return self.model_copy(update={"layers": layers})

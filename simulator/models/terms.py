@@ -23,7 +23,7 @@ _TERMS = {
     "backward": Term(
         "backward pass",
         "backward pass, without the selection that runs in between",
-        "sum of the layers' backward times, longer while a collective slows compute",
+        "sum of the layers' backward times and of copies to buckets, longer while a collective slows compute",
     ),
     "selection": Term(
         "selection",
@@ -36,7 +36,7 @@ _TERMS = {
         "kernels that add up what has arrived",
         "sum of the kernels after an exchange, and of those inside it that compute waits for",
     ),
-    "update": Term("update", "the optimiser", "optimiser's kernel on every tensor, the slower of GPU and host"),
+    "update": Term("update", "the optimiser", "the optimiser's kernels on all tensors, the slower of GPU and host"),
     "idle": Term("idle time", "waiting for the slowest worker, and waiting for data"),
 }
 _IDLE = {

@@ -80,6 +80,7 @@ def result_document(
         "versions": versions(),
         "seed": scenario.seed,
         "workers": workers,
+        "precision": scenario.workload.precision.described(),
         "iteration_time_s": time,
         "iteration_time_interval_s": prediction_interval(times, evidence),
         "throughput_samples_per_s": workers * batch / time if time else None,

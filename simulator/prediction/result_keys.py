@@ -28,6 +28,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "versions.pydantic": ResultKey("", "version of pydantic"),
     "seed": ResultKey("", "seed of every random draw"),
     "workers": ResultKey("", "GPUs in all"),
+    "precision": ResultKey("", "format of the gradients, and that in which they travel where it is another one"),
     "iteration_time_s": ResultKey("s", "mean time of one training iteration"),
     "iteration_time_interval_s": ResultKey("s", "90 % interval of the iteration time: 5th and 95th percentile"),
     "throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
@@ -84,6 +85,11 @@ RESULT_KEYS: dict[str, ResultKey] = {
     ),
     "density_over_iterations[].residual_norm": ResultKey("", "2-norm of what is left behind, in gradient units"),
     "density_over_iterations[].never_sent": ResultKey("1", "share of the elements that no worker has sent so far"),
+    "implementation.name": ResultKey("", "which implementation of the method this is, by `sparsifier.implementation`"),
+    "implementation.label": ResultKey("", "the same in words"),
+    "implementation.good_iteration_time_s": ResultKey("s", "iteration time with `implementation: good`"),
+    "implementation.saving_s": ResultKey("s", "what that would save"),
+    "implementation.saving_share": ResultKey("1", "as a share of this iteration"),
     "question": ResultKey("", "the scenario's question, where `versus` gives something to compare with"),
     "comparison.answer": ResultKey("", "the answer, in words"),
     "comparison.baseline": ResultKey("", "what `versus` describes"),
@@ -93,7 +99,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     **{f"comparison.baseline_idle_s.{term}": ResultKey("s", f"{term} of the baseline") for term in IDLE},
     **{f"comparison.difference_s.{term}": ResultKey("s", f"{term}, this one less the baseline") for term in BREAKDOWN},
 }
-"""By dotted key; `[]` stands for every entry of a list. `sparsim run` adds the keys of a comparison."""
+"""By dotted key; `[]` stands for every entry of a list. `sparsim run` adds `implementation` and the comparison."""
 
 
 def flat_keys(value: Any, name: str = "") -> Iterator[str]:

@@ -12,6 +12,7 @@ from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.seating import seat_jobs
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
+from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.evidence import Evidence, collect_evidence
 from simulator.prediction.job_setup import job_setup
@@ -50,6 +51,7 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
         seating = seat_jobs(setup, other_jobs)
         recorded = recorded_inputs(scenario, setup, seating.network)
         plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
+        plan = with_loading(plan, scenario)
         figures = _simulate(scenario, plan, other_plans, keep_iterations)
     evidence = collect_evidence(scenario, plan, figures.breakdown)
     document = result_document(scenario, plan, figures, evidence, recorded)
@@ -65,7 +67,8 @@ def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
     """The same, with the plans of other jobs."""
     with as_input_error(scenario):
         setup, other_jobs = job_setup(scenario)
-        return plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
+        plan, other_plans = plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
+        return with_loading(plan, scenario), other_plans
 
 
 def _simulate(scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep: bool) -> IterationFigures:

@@ -9,7 +9,11 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernel_estimates import Level
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import widths_of
+from simulator.prediction.evidence import is_slowdown_estimated
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_bytes, show_time
@@ -18,13 +22,10 @@ from simulator.units import count_of, show_bytes, show_time
 def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
     """What a reader of the prediction should know: which of its times were extrapolated or estimated."""
     network, gpu = scenario.cluster.network, scenario.cluster.gpu
-    warnings, estimated = list[str](), dict[str, float]()
+    warnings = list[str]()
     for kernel, use in sorted(plan.work.kernels.items()):
         curve = gpu.curve(kernel)
-        if curve is None:
-            if kernel not in HOST_KERNELS:  # the runtime gives these, whatever the GPU
-                estimated[kernel] = use.seconds
-        elif curve.range is not None and use.extrapolated:
+        if curve is not None and curve.range is not None and use.extrapolated:
             asked, measured = (f"{low:,.0f} to {high:,.0f}" for low, high in ((use.smallest, use.largest), curve.range))
             warnings.append(
                 f"{kernel} time extrapolated for {use.extrapolated} of {count_of(use.calls, 'call')} "
@@ -41,13 +42,39 @@ def collect_warnings(scenario: Scenario, plan: Plan, time: float) -> list[str]:
         )
     warnings += _warnings_of_transport(scenario)
     warnings += _warnings_of_idle_nics(scenario, plan)
-    if estimated and not gpu.ideal:
-        share = f" ({100 * math.fsum(estimated.values()) / time:.0f} % of this iteration)" if time else ""
+    warnings += _warnings_of_precision(scenario, plan)
+    if is_slowdown_estimated(scenario, plan):
+        width = 100 * scenario.cluster.runtime.slowdown_width
         warnings.append(
-            f"not measured on {gpu.name}; estimated from memory bandwidth, which is usually too fast: "
-            f"{', '.join(estimated)}{share}"
+            f"how much collectives slow kernels down was not measured here; {100 * plan.slowdown:.0f} % is the middle "
+            f"of what other set-ups show, and may be wrong by {width:.0f} % of it either way"
         )
-    return warnings
+    return warnings + _warnings_of_kernels(plan, gpu, time)
+
+
+def _warnings_of_kernels(plan: Plan, gpu: Gpu, time: float) -> list[str]:
+    """Which kernels were not timed on this GPU, how their time was estimated, and how far it may be off."""
+    if gpu.ideal:
+        return []
+    if gpu.hardware.bandwidth is None and gpu.hardware.reached is None:
+        unknown = [name for name in sorted(plan.work.kernels) if gpu.curve(name) is None and name not in HOST_KERNELS]
+        words = f"nothing is known of {', '.join(unknown)} on {gpu.name}, so that they take no time"
+        return [f"{words}; give its memory_bandwidth"] if unknown else []
+    levels: dict[Level, list[str]] = {}
+    for kernel in sorted(set(plan.work.kernels) - set(HOST_KERNELS)):
+        if (level := gpu.level(kernel)) != "measured":
+            levels.setdefault(level, []).append(kernel)
+    sources: dict[Level, str] = {"transferred": "timings on other GPUs", "estimated": "what kernels like them take"}
+    made = []
+    for level in sorted(levels):
+        widths = ", ".join(f"{kernel} ({gpu.width(kernel):.2g})" for kernel in levels[level])
+        seconds = math.fsum(plan.work.kernels[kernel].seconds for kernel in levels[level])
+        share = f"; {100 * seconds / time:.0f} % of this iteration" if time else ""
+        made.append(
+            f"not timed on {gpu.name}, {level} from {sources[level]}, with the factor by which each may be wrong "
+            f"either way: {widths}{share}"
+        )
+    return made
 
 
 def _warnings_of_unused_curves(scenario: Scenario, plan: Plan) -> list[str]:
@@ -82,6 +109,25 @@ def _warnings_of_transport(scenario: Scenario) -> list[str]:
             warnings.append(f"{where}: {instead}, which may be wrong by a factor of {width:g}")
         else:
             warnings.append(f"{where}: its costs may be wrong by a factor of {width:g} either way")
+    return warnings
+
+
+def _warnings_of_precision(scenario: Scenario, plan: Plan) -> list[str]:
+    """That layer times are those of another precision, and which kernels were measured in fp32 only."""
+    workload, gpu, warnings = scenario.workload, scenario.cluster.gpu, list[str]()
+    made, asked = workload.measured_precision, workload.precision.gradients
+    if made != asked:
+        warnings.append(
+            f"the layer times of {workload.name} are those of {made}, and its gradients are {asked}: the times are not "
+            f"changed; give those of {asked}, and say `measured_precision: {asked}` in the workload"
+        )
+    widths = widths_of(workload.precision, scenario.sparsifier.has_residual)
+    scaled = [kernel for kernel in sorted(plan.work.kernels) if gpu.curve(kernel) and widths.share(kernel) != 1]
+    if scaled:
+        warnings.append(
+            f"measured in fp32 on {gpu.name}, and scaled by the bytes that they move in "
+            f"{workload.precision.described()}: {', '.join(scaled)}"
+        )
     return warnings
 
 

@@ -16,6 +16,7 @@ import torch
 from torch import distributed
 
 from simulator.errors import InputError, Problem, SparsimError
+from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
 from simulator.record.rows import RowFile
 from simulator.record.timing import Spread, clock_of
@@ -26,7 +27,6 @@ COLUMNS = (
 )
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 SIZES = tuple(2**i for i in range(10, 29, 2))
-VALUE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
             done = [{_identity(row) for row in table.done} if table else set()]
             distributed.broadcast_object_list(done, 0, device=torch.device(device))
             for nbytes, name in product(settings.sizes, settings.collectives):
-                elements = me.world * max(1, round(nbytes / VALUE_BYTES / me.world))
-                row = common | {"collective": name, "nbytes": str(VALUE_BYTES * elements)}
+                elements = me.world * max(1, round(nbytes / FP32_BYTES / me.world))
+                row = common | {"collective": name, "nbytes": str(FP32_BYTES * elements)}
                 if _identity(row) not in done[0]:
                     spread = measure(name, elements, device, settings)
                     if table is not None:

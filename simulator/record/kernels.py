@@ -242,6 +242,31 @@ def _dequantise_right(before: Arguments, result: Any) -> bool:
     return _near(result, start + added, start.abs() + added.abs(), 3)
 
 
+def _cast_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
+    n, dtype = point.elements, DTYPES[point.dtype]
+    other = torch.float16 if dtype == torch.float32 else torch.float32
+    return source.floats("a", n, dtype), state("=1", n, other)
+
+
+def _cast_right(before: Arguments, result: Any) -> bool:
+    return _equal(result, before[0].double().to(before[1].dtype))
+
+
+def _unscale_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
+    # A factor of -1 can be checked, and leaves numbers that are used again and again as large as they were.
+    factor, found = (torch.full((1,), value, device=source.device) for value in (-1.0, 0.0))
+    return state("=1", point.elements, DTYPES[point.dtype]), found, factor
+
+
+def _unscale(gradient: Any, found: Any, factor: Any) -> Any:
+    torch._amp_foreach_non_finite_check_and_unscale_([gradient], found, factor)
+    return gradient, found
+
+
+def _unscale_right(before: Arguments, result: Any) -> bool:
+    return _equal(result[0], -before[0].double()) and _equal(result[1], torch.zeros_like(before[1]))
+
+
 def _with(make: Callable[[Inputs, Point], Arguments]) -> Callable[..., Arguments]:
     """Inputs that no call changes."""
     return lambda source, point, state: make(source, point)
@@ -252,6 +277,8 @@ KERNELS: dict[str, Kernel] = {
     "copy": Kernel(_of("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
     "residual_add": Kernel(_of("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
     "update": Kernel(_of("a", "=1", "=2"), _update, _update_right),
+    "cast": Kernel(_cast_inputs, lambda a, out: out.copy_(a), _cast_right),
+    "unscale": Kernel(_unscale_inputs, _unscale, _unscale_right),
     "norm": Kernel(_of("a"), torch.linalg.vector_norm, _norm_right),
     "statistics": Kernel(_of("a"), torch.std_mean, _statistics_right),
     "quantise": Kernel(_quantise_inputs, _quantise, _quantise_right),

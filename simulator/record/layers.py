@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,9 @@ import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
+from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.record.environment import Environment
+from simulator.record.kernels import DTYPES
 from simulator.record.rows import write_whole
 from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.record.timing import Clock, clock_of
@@ -32,7 +34,8 @@ class Profile:
     forward pass. A tensor's backward is the time from the previous ready gradient (the loss, for the first one) to its
     own; its forward the time from the start of its module to the start of the next one, shared among the
     module's own tensors by their elements. `step`: a whole step without any hook: forward, backward and update by SGD
-    with momentum. `idle`: tensors without a gradient, which are left out.
+    with momentum. `idle`: tensors without a gradient, which are left out. `precision`: format of the gradients, that of
+    most elements where they differ.
     """
 
     layers: tuple[Layer, ...]
@@ -42,6 +45,7 @@ class Profile:
     batch_size: int
     repeats: int
     idle: tuple[str, ...] = ()
+    precision: NumberFormat = "fp32"
 
     @property
     def ready(self) -> tuple[float, ...]:
@@ -120,7 +124,24 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
     ]
     idle = tuple(name for name in parameters if name not in gaps)
     size = batch_size_of(batch)
-    return Profile(tuple(layers), forward_time, backward_time, statistics.median(steps), size, repeats, idle)
+    return Profile(
+        layers=tuple(layers),
+        forward=forward_time,
+        backward=backward_time,
+        step=statistics.median(steps),
+        batch_size=size,
+        repeats=repeats,
+        idle=idle,
+        precision=_format_of([parameters[name] for name in gaps]),
+    )
+
+
+def _format_of(parameters: Sequence[Any]) -> NumberFormat:
+    """The format of most elements; fp32 for formats that gradients are not sent in."""
+    elements: dict[NumberFormat, int] = dict.fromkeys(NUMBER_BYTES, 0)
+    for name in elements:
+        elements[name] = sum(item.numel() for item in parameters if item.dtype == DTYPES[name])
+    return max(elements, key=lambda name: elements[name])
 
 
 def _whole_step(task: Task, batch: Any, optimiser: Any, clock: Clock) -> tuple[Any, Any]:
@@ -219,6 +240,10 @@ def write_workload(folder: Path, name: str, task: str, made: Profile, place: Env
         "compute_time": f"{made.step:.6g} s",
         "layers": f"{name}.layers.csv",
     }
+    if made.precision != "fp32":
+        # The optimiser's step that was timed worked on the 16-bit weights themselves.
+        plain = {"gradients": made.precision, "master_weights": False, "loss_scaling": False}
+        document |= {"precision": plain, "measured_precision": made.precision}
     write_whole(folder / f"{name}.layers.csv", "\n".join(rows) + "\n")
     text = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
     write_whole(folder / f"{name}.yaml", text)

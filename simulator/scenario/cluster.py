@@ -92,6 +92,18 @@ class OtherGpus(Spec):
     factor: float = Field(gt=0, le=1000)
 
 
+class Loading(Spec):
+    """The data loading of a node, which its GPUs share: an iteration waits for batch x GPUs / rate.
+
+    - `rate`: samples per second that a node prepares for all of its GPUs.
+    - `prefetched`: whether batches are prepared while the GPUs compute, so that an iteration waits only for what is
+      still missing then; otherwise it waits for the whole.
+    """
+
+    rate: float = Field(gt=0, le=1e12)
+    prefetched: bool = True
+
+
 class Cluster(Spec):
     """The cluster: nodes with GPUs, the network that connects them, and the software that runs on them.
 
@@ -104,6 +116,7 @@ class Cluster(Spec):
     - `links`: links that are slow or fail.
     - `background`: traffic that is not this training's.
     - `other_gpus`: nodes with another kind of GPU.
+    - `loading`: data loading that the GPUs of a node share; none: nothing but the workload's `input_time`.
     """
 
     nodes: int = Field(ge=1, le=MAX_WORKERS)
@@ -115,6 +128,7 @@ class Cluster(Spec):
     links: tuple[LinkCondition, ...] = ()
     background: tuple[BackgroundTraffic, ...] = ()
     other_gpus: tuple[OtherGpus, ...] = ()
+    loading: Loading | None = None
 
     @property
     def workers(self) -> int:

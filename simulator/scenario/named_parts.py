@@ -22,10 +22,12 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, Layer, Workload
+from simulator.models.optimisers import NamedOptimiser
+from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
 
 
@@ -100,16 +102,18 @@ class WorkloadSource(Spec):
     - `batch_size`: samples per worker and step; times change in proportion.
     - `compute_time`: the measured step of one GPU: forward, backward and update.
     - `input_time`: seconds that a step waits for its data.
-    - `update_calls`: framework calls of the optimiser per tensor; none: as the named workload says.
+    - `optimiser`: how weights are updated; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
+    - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
     """
 
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     compute_time: Seconds | None = None
     input_time: Seconds = 0.0
-    update_calls: int | None = Field(default=None, ge=1, le=1000)
+    optimiser: NamedOptimiser | None = None
     compute_slowdown: Ratio | None = None
+    precision: PrecisionField | None = None
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -120,8 +124,10 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time, "input_time": source.input_time}
-        if source.update_calls is not None:
-            changes["update_calls"] = source.update_calls
+        if source.optimiser is not None:
+            changes["optimiser"] = source.optimiser
+        if source.precision is not None:
+            changes["precision"] = source.precision
         if source.compute_slowdown is not None:
             changes["compute_slowdown"] = source.compute_slowdown
         return workload.model_copy(update=changes)
@@ -139,3 +145,18 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
     "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
     "runtimes": TypeAdapter(Runtime),
 }
+
+
+def read_gpu(name: str) -> Gpu:
+    """A GPU by its name or file. Raises InputError with every problem and its place."""
+    path = find_file(name, None) or find_file(f"gpus/{name}", None)
+    if path is None:
+        raise missing_file_error(name if name.startswith("gpus/") else f"gpus/{name}", "gpus", "gpu")
+    gpu: Gpu = validate_document(_TARGETS["gpus"].validate_python, read_document(path), path.parent)
+    return gpu
+
+
+def shipped_gpus() -> dict[str, Gpu]:
+    """Every GPU that comes with the package, by the name of its file, in alphabetical order."""
+    folder = find_shipped("configs/gpus")
+    return {path.stem: read_gpu(str(path)) for path in sorted(folder.glob("*.yaml"))} if folder else {}

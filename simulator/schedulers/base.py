@@ -12,7 +12,9 @@ from pydantic import Field
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
-from simulator.models.layers import VALUE_BYTES, Layer
+from simulator.models.layers import Layer
+from simulator.models.precision import FP32_BYTES
+from simulator.models.rows import Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,9 @@ class Costs:
     `exchange`: its communication, software included, with the sparsifier `method` at its own `density` (None: it has
     none). `selection`: the kernels before the exchange, on the compute stream, of one tensor. `by_tensor`: whether the
     tensors of a merged bucket are selected from one by one. Arguments may be arrays.
+
+    `value_bytes` of an element as it travels, and `gradient_bytes` of one as it was computed: limits in bytes are in
+    one or the other.
     """
 
     exchange: Callable[[Floats | float], Floats]
@@ -29,6 +34,13 @@ class Costs:
     density: float | None = None
     by_tensor: bool = False
     method: str = ""
+    value_bytes: int = FP32_BYTES
+    gradient_bytes: int = FP32_BYTES
+
+    @property
+    def known(self) -> bool:
+        """Whether the costs are those of a network; otherwise they are all 0."""
+        return self.exchange is not np.zeros_like
 
 
 MAX_SLICES = 100_000
@@ -84,9 +96,15 @@ def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list
             pieces=tuple(layers[layer].numel for layer in group),
             ready_layer=min(group),
             layers=tuple(group),
+            rows=_rows_of([layers[layer] for layer in group]),
         )
         for index, group in enumerate(groups)
     ]
+
+
+def _rows_of(layers: Sequence[Layer]) -> tuple[Rows | None, ...]:
+    rows = tuple(layer.rows for layer in layers)
+    return rows if any(rows) else ()
 
 
 def singles(layers: Sequence[Layer]) -> list[Bucket]:
@@ -94,41 +112,52 @@ def singles(layers: Sequence[Layer]) -> list[Bucket]:
     return buckets_of([[layer] for layer in reversed(range(len(layers)))], layers)
 
 
-def fuse(layers: Sequence[Layer], limits: Sequence[float]) -> list[list[int]]:
-    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats)."""
+def fuse(layers: Sequence[Layer], limits: Sequence[float], value_bytes: int = FP32_BYTES) -> list[list[int]]:
+    """Groups of tensor indices, filled in backward order; each closes at its limit in bytes (the last one repeats).
+
+    `value_bytes`: of an element, as the limits count them.
+    """
     groups: list[list[int]] = [[]]
     size = 0.0
     for layer in reversed(range(len(layers))):
         groups[-1].append(layer)
-        size += VALUE_BYTES * layers[layer].numel
+        size += value_bytes * layers[layer].numel
         if size >= limits[min(len(groups), len(limits)) - 1]:
             groups.append([])
             size = 0.0
     return [group for group in groups if group]
 
 
-def partition(buckets: Sequence[Bucket], limit: float) -> list[Bucket]:
-    """Cut buckets of one tensor into slices of at most `limit` bytes; fused ones stay whole."""
-    most = max(1, int(limit // VALUE_BYTES))
+def partition(buckets: Sequence[Bucket], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
+    """Cut buckets of one tensor into slices of at most `limit` bytes, `value_bytes` each; fused ones stay whole.
+
+    An embedding that is cut travels as a dense tensor.
+    """
+    most = max(1, int(limit // value_bytes))
     count = sum(-(-bucket.numel // most) for bucket in buckets if len(bucket.pieces) == 1)
     if count > MAX_SLICES:
         raise expected(f"at most {MAX_SLICES:,} slices", f"{count:,} of {limit:g} bytes", "a larger `partition`")
     slices: list[Bucket] = []
     for bucket in buckets:
-        sizes = [bucket.pieces]
+        sizes, rows = [bucket.pieces], bucket.rows
         if len(bucket.pieces) == 1:
             whole, rest = divmod(bucket.numel, most)
             sizes = [(size,) for size in [most] * whole + [rest] * bool(rest)]
+            rows = rows if len(sizes) == 1 else ()
         offset = 0
         for pieces in sizes:
-            slices.append(Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density))
+            part = Bucket(len(slices), pieces, bucket.ready_layer, bucket.layers, offset, bucket.density, rows=rows)
+            slices.append(part)
             offset += sum(pieces)
     return slices
 
 
-def partition_merged(layers: Sequence[Layer], limit: float) -> list[Bucket]:
-    """Slices of at most `limit` bytes of all gradients in one buffer, in backward order; tensors may span slices."""
-    most = max(1, int(limit // VALUE_BYTES))
+def partition_merged(layers: Sequence[Layer], limit: float, value_bytes: int = FP32_BYTES) -> list[Bucket]:
+    """Slices of at most `limit` bytes of all gradients in one buffer, in backward order; tensors may span slices.
+
+    `value_bytes`: of an element.
+    """
+    most = max(1, int(limit // value_bytes))
     total = sum(layer.numel for layer in layers)
     if total > most * MAX_SLICES:
         raise expected(

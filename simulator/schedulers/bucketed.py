@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import VALUE_BYTES, Layer
+from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.units import PositiveBytes, Seconds
 
@@ -34,15 +34,16 @@ class Bucketed(Scheduler, kind="bucketed"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets in the order in which they fill."""
         if self.rule == "ddp":
-            return buckets_of(fuse(layers, [self.first_bucket, self.bucket_size or 25 * _MIB]), layers)
-        return buckets_of(self._by_cycle(layers, self.bucket_size or 64 * _MIB), layers)
+            limits = [self.first_bucket, self.bucket_size or 25 * _MIB]
+            return buckets_of(fuse(layers, limits, costs.gradient_bytes), layers)
+        return buckets_of(self._by_cycle(layers, self.bucket_size or 64 * _MIB, costs.value_bytes), layers)
 
-    def _by_cycle(self, layers: Sequence[Layer], limit: float) -> list[list[int]]:
+    def _by_cycle(self, layers: Sequence[Layer], limit: float, value_bytes: int) -> list[list[int]]:
         groups: list[list[int]] = []
         clock, size, cycle = 0.0, 0.0, -1
         for layer in reversed(range(len(layers))):
             clock += layers[layer].backward
-            nbytes = VALUE_BYTES * layers[layer].numel
+            nbytes = value_bytes * layers[layer].numel
             now = math.ceil(clock / self.cycle_time)
             if now != cycle or size + nbytes > limit:
                 groups.append([])

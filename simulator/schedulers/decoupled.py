@@ -26,4 +26,4 @@ class Decoupled(Scheduler, kind="decoupled"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""
-        return buckets_of(fuse(layers, [self.bucket_size]), layers)
+        return buckets_of(fuse(layers, [self.bucket_size], costs.value_bytes), layers)

@@ -29,7 +29,7 @@ class LayerwiseAdaptive(Scheduler, kind="lags"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor in backward order, with its density."""
         buckets, made = singles(layers), []
-        if costs is FREE:
+        if not costs.known:
             return buckets
         if costs.density is None:
             raise expected("a sparsifier with a density", costs.method, "lags sets the density of every layer")

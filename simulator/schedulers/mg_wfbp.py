@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
-from simulator.models.layers import VALUE_BYTES, Layer
+from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import Seconds
 
@@ -69,7 +69,7 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     def _cost(self, costs: Costs) -> Costs:
         if self.startup is None or self.per_byte is None:
             return costs
-        a, b = self.startup, self.per_byte * VALUE_BYTES
+        a, b = self.startup, self.per_byte * costs.value_bytes
         return replace(costs, exchange=lambda numel: a + b * np.asarray(numel))
 
 

@@ -34,4 +34,4 @@ class Priority(Scheduler, kind="priority"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Slices in backward order."""
-        return partition(singles(layers), self.partition)
+        return partition(singles(layers), self.partition, costs.value_bytes)

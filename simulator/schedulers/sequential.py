@@ -27,8 +27,8 @@ class Sequential(Scheduler, kind="sequential"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket, or buckets or slices of the given size."""
         if self.partition is not None and self.merged:
-            return partition_merged(layers, self.partition)
+            return partition_merged(layers, self.partition, costs.value_bytes)
         if self.partition is not None:
-            return partition(singles(layers), self.partition)
+            return partition(singles(layers), self.partition, costs.value_bytes)
         limit = self.bucket_size if self.bucket_size is not None else float("inf")
-        return buckets_of(fuse(layers, [limit]), layers)
+        return buckets_of(fuse(layers, [limit], costs.value_bytes), layers)

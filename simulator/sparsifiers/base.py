@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from simulator.component import Component, expected
-from simulator.errors import SparsimError
+from simulator.errors import SparsimError, suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
 from simulator.models.overlap import Overlap, union_density
+from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
-    INDEX_BYTES,
-    LONG_INDEX_BYTES,
+    COUNT_BYTES,
+    SIZE_BYTES,
     Style,
     each_sends,
     pairs_gathered,
@@ -28,8 +30,8 @@ from simulator.sparsifiers.steps import (
 from simulator.units import Density
 
 __all__ = [
-    "INDEX_BYTES",
-    "LONG_INDEX_BYTES",
+    "COUNT_BYTES",
+    "SIZE_BYTES",
     "LocalSelection",
     "Selective",
     "Sparsifier",
@@ -54,10 +56,43 @@ class Sparsifier(Component, family="sparsifier"):
     A member implements `choose`: given u = residual + gradient of every worker, it returns what each worker sends. Of
     equal magnitudes it takes the first ones, so that results do not depend on the processor. `select` does the error
     feedback and the counting, and checks what `choose` returns.
+
+    - `implementation`: which software carries the method out: `released` (the default: the code that was released with
+      it, or that most people run), `good` (one fused call per kernel over all tensors of a bucket, no reads by the
+      host), or another one that the member knows, such as `grace` (GRACE's TensorFlow code).
     """
+
+    implementation: str = RELEASED
+
+    implementations: ClassVar[Mapping[str, Implementation]] = {}
+    """Further implementations of the member, by the names that `implementation` takes."""
 
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
+        return True
+
+    @field_validator("implementation")
+    @classmethod
+    def _is_known(cls, value: str) -> str:
+        known = cls.known_implementations()
+        if value not in known:
+            raise expected(f"one of {', '.join(known)}", value, suggest_nearest(value, known))
+        return value
+
+    @classmethod
+    def known_implementations(cls) -> dict[str, Implementation]:
+        """What `implementation` may name; a method that is derived from another one has its own."""
+        member = cls.registry.get(cls.kind, cls)
+        return {RELEASED: RELEASED_CODE, GOOD: GOOD_CODE, **member.__dict__.get("implementations", {})}
+
+    def carry_out(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+        """The kernels of the selection, and the exchange, as the chosen implementation carries them out."""
+        chosen = self.known_implementations()[self.implementation]
+        return chosen.steps(self, selection, bucket, workers, style)
 
     def start(self, block: Block) -> State:
         """The state before the first iteration: a residual of zeros."""

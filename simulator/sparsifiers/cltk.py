@@ -7,9 +7,8 @@ from pydantic import Field
 
 from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, largest
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, split_evenly
+from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
 
 class CLTK(LocalSelection, kind="cltk"):
@@ -59,9 +58,9 @@ class CLTK(LocalSelection, kind="cltk"):
         per_unit = split_evenly(k, units)
         gather = per_call("gather", per_unit, 1, "combine")
         write = per_call("scatter_add", per_unit, 1, "combine")
-        nbytes = VALUE_BYTES * k
+        nbytes = bucket.value_bytes * k
         if style == "push_pull":
             # Only the leader pushes indices; here every worker pushes 1/n of these bytes.
-            indices = PushPull(INDEX_BYTES * k / workers, INDEX_BYTES * k)
+            indices = PushPull(bucket.index_bytes * k / workers, bucket.index_bytes * k)
             return [indices, gather, PushPull(nbytes, nbytes), write]
-        return [Broadcast(INDEX_BYTES * k), gather, AllReduce(nbytes), write]
+        return [Broadcast(bucket.index_bytes * k), gather, AllReduce(nbytes), write]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, per_call
 
 SCALE_BYTES = 4
-"""Bytes of a norm or scale, fp32."""
+"""Bytes of a norm or scale: fp32, whatever the precision of the gradients."""
+SUM_BYTES = 4
+"""Bytes of an element that servers summed: fp32, since payloads of different scales are decoded before."""
 
 
 class Compressor(Sparsifier):
@@ -24,6 +26,14 @@ class Compressor(Sparsifier):
     """
 
     error_feedback: bool = False
+
+    decode_calls: ClassVar[int] = 3
+    """Framework calls that decode a tensor of one worker and add it to the sum."""
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether rounding errors are kept."""
+        return self.error_feedback
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
@@ -42,8 +52,8 @@ class Compressor(Sparsifier):
         raise NotImplementedError
 
     def pulled(self, pieces: tuple[int, ...]) -> float:
-        """Bytes that a worker pulls from servers: fp32, since payloads of different scales were summed."""
-        return float(VALUE_BYTES * sum(pieces))
+        """Bytes that a worker pulls from servers: fp32 in any precision, as the server adds up decoded values."""
+        return float(SUM_BYTES * sum(pieces))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements on every worker."""
@@ -59,7 +69,7 @@ class Compressor(Sparsifier):
         if style == "push_pull":
             return [PushPull(sum(payload), self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         gathers = [AllGather(nbytes) for nbytes in payload if nbytes]
-        return [*gathers, per_call("dequantise", units * workers, 3, "combine")]
+        return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
 
     def before(self, bucket: Bucket) -> list[Compute]:
         """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""

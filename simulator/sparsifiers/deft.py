@@ -11,7 +11,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import INDEX_BYTES, Style, per_call
+from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.micro import Exclusive, at, even_bounds
 
 
@@ -70,7 +70,7 @@ class Deft(Exclusive, kind="deft"):
         """Residual add and the norm of every piece; top-k of the busiest worker's pieces, taken as equally large."""
         whole = (float(bucket.numel),)
         sizes = tuple(np.diff(pieces(bucket.pieces, workers)).astype(float).tolist())
-        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or bucket.numel / workers
         own = -(-len(sizes) // workers)
         return [
@@ -88,9 +88,9 @@ class Deft(Exclusive, kind="deft"):
         selected = float(np.broadcast_to(selection.selected, (workers,)).sum())
         common = max(0.0, selected - selection.aggregated) / (workers - 1)
         indices = max(0.0, selection.largest - common)
-        steps = self.gathered(selection, indices, workers, self.kind, style)
+        steps = self.gathered(selection, bucket, indices, workers, style)
         count = len(pieces(bucket.pieces, workers)) - 1
-        return [Broadcast(float(INDEX_BYTES * workers)), Broadcast(float(INDEX_BYTES * count)), *steps]
+        return [Broadcast(float(SIZE_BYTES * workers)), Broadcast(float(SIZE_BYTES * count)), *steps]
 
 
 def pieces(numels: Sequence[int], workers: int) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ Search = Callable[[Values, int, int, int], tuple[Mask, float]]
 
 class EstimatedThreshold(LocalSelection):
     """Base of methods that find a threshold for about k elements in a few passes over the vector."""
+
+    statistics_read: ClassVar[int] = 0
+    """How many statistics of a unit the host waits for, to compute the threshold from them."""
 
     def searched(self, u: Values, block: Block, search: Search) -> Choice:
         """What `search` selects in every unit of every worker; zeros are never sent.
@@ -37,7 +41,7 @@ class EstimatedThreshold(LocalSelection):
         selected = split_evenly(selection.largest, len(units))
         return [
             per_call("residual_add", units, 1),
-            per_call("statistics", units, 2),
+            per_call("statistics", units, 2, reads=self.statistics_read),
             scans(units, selection.passes, 3),
             per_call("gather", selected, 1),
             per_call("residual_clear", selected, 2),

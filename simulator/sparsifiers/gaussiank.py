@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +22,8 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
     stopped before its limit, which heavy tails often prevent. `converged` in the detail is the share of units where it
     did. The closed form takes u as normal: one pass, k elements. Pairs are gathered at the largest count.
     """
+
+    statistics_read: ClassVar[int] = 2
 
     loops: int = Field(default=3, ge=1, le=100)
 

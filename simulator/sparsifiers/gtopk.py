@@ -10,10 +10,9 @@ from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, largest_indices, reaching
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse, split_evenly
+from simulator.sparsifiers.base import LocalSelection, Style, per_call, refuse, split_evenly
 
 Sparse = tuple[Ints, Values]
 
@@ -79,7 +78,7 @@ class GTopK(LocalSelection, kind="gtopk"):
         return [
             # Each round waits for the merge of the round before, so that the merges delay the messages.
             Compute("host_merge", (k,) * rounds, rounds, "combine"),
-            Messages("gtopk", ((VALUE_BYTES + INDEX_BYTES) * k,), merge_tree),
+            Messages("gtopk", ((bucket.value_bytes + bucket.index_bytes) * k,), merge_tree),
             per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
             per_call("residual_add", split_evenly(k, units), 1, "combine"),
         ]

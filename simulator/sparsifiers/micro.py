@@ -10,9 +10,8 @@ from pydantic import Field
 
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import LONG_INDEX_BYTES, Selective, Style, per_call, refuse
+from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call, refuse
 
 
 class Exclusive(Selective):
@@ -34,23 +33,24 @@ class Exclusive(Selective):
         """k: the target, rounded down as in the released code, at least 1."""
         return max(1, int(self.density * numel))
 
-    def gathered(self, selection: Selection, indices: float, workers: int, method: str, style: Style) -> list[Step]:
+    def gathered(self, selection: Selection, bucket: Bucket, indices: float, workers: int, style: Style) -> list[Step]:
         """Counts (8 bytes each), int64 `indices` padded to the largest count, then a sum of K values.
 
         Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
         coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
-        disjoint, so that indices are unique. Raises an expected-error for `push_pull`.
+        disjoint, so that indices are unique. The released code asks the GPU for every worker's count three times: for
+        the largest, whether it is 0, and to cut off the padding. Raises an expected-error for `push_pull`.
         """
         if style == "push_pull":
             hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
-            raise refuse(method, "push and pull", hint)
+            raise refuse(self.kind, "push and pull", hint)
         union = (selection.aggregated,)
         return [
-            AllGather(float(LONG_INDEX_BYTES)),
-            AllGather(LONG_INDEX_BYTES * indices),
-            Compute("copy", union, workers + 1, "combine"),
+            AllGather(float(COUNT_BYTES)),
+            AllGather(bucket.long_index_bytes * indices),
+            Compute("copy", union, workers + 1, "combine", reads=3 * workers + 1),
             per_call("gather", union, 1, "combine"),
-            AllReduce(VALUE_BYTES * selection.aggregated),
+            AllReduce(bucket.value_bytes * selection.aggregated),
             per_call("scatter_add", union, 3, "combine"),
             per_call("residual_clear", union, 1, "combine"),
         ]
@@ -113,13 +113,13 @@ class Micro(Exclusive, kind="micro"):
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing and residual add over d; absolute value, compare and compaction over the largest part."""
         whole = (float(bucket.numel),)
-        pack = [per_call("copy", whole, 1)] if len(bucket.pieces) > 1 else []
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or self.busiest(bucket.numel, workers)
         return [*pack, per_call("residual_add", whole, 1), per_call("threshold_scan", (scanned,), 5)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Counts, padded indices, then the sum of the values at all K of them."""
-        return self.gathered(selection, selection.largest, workers, self.kind, style)
+        return self.gathered(selection, bucket, selection.largest, workers, style)
 
 
 def at(union: Mask, u: Values) -> Values:

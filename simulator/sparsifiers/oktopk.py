@@ -10,10 +10,9 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import all_to_all
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call, refuse
+from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, refuse
 
 
 class OkTopK(LocalSelection, kind="oktopk"):
@@ -115,13 +114,14 @@ class OkTopK(LocalSelection, kind="oktopk"):
         """Sizes and pairs to the owners of the regions, sums, global threshold; then sizes and survivors to all."""
         if style == "push_pull":
             raise refuse(self.kind, "push and pull", "every worker owns a region: use topology ring, tree or nccl")
-        pair, sent, survivors = VALUE_BYTES + INDEX_BYTES, float(selection.selected.mean()), selection.aggregated
+        pair = bucket.value_bytes + bucket.index_bytes
+        sent, survivors = float(selection.selected.mean()), selection.aggregated
         return [
-            Messages("oktopk", (float(INDEX_BYTES),), all_to_all),
+            Messages("oktopk", (float(SIZE_BYTES),), all_to_all),
             Messages("oktopk", (pair * sent / workers,), all_to_all),
             per_call("scatter_add", (sent / workers,) * workers, 1, "combine"),
             per_call("threshold_scan", (bucket.numel / workers,), 5, "combine"),
-            AllGather(float(INDEX_BYTES)),
+            AllGather(float(SIZE_BYTES)),
             AllGather((pair * survivors / workers,) * workers, padded=False),
             per_call("scatter_add", (survivors,), 3, "combine"),
             per_call("residual_clear", (survivors,), 1, "combine"),

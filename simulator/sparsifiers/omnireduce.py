@@ -9,7 +9,6 @@ from pydantic import Field
 
 from simulator.models.exchange import AllGather, Bucket, Compute, Messages, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import INDEPENDENT, Overlap, union_density
 from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
@@ -70,11 +69,11 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         sent, union = float(selection.selected.mean()), selection.aggregated
         write = per_call("copy", (union,), 1, "combine")
         if style == "push_pull":
-            return [PushPull(VALUE_BYTES * sent, VALUE_BYTES * union), write]
+            return [PushPull(bucket.value_bytes * sent, bucket.value_bytes * union), write]
         return [
-            Messages("omnireduce", (VALUE_BYTES * sent / workers,), all_to_all),
+            Messages("omnireduce", (bucket.value_bytes * sent / workers,), all_to_all),
             per_call("elementwise", (sent,), 1, "combine"),
-            AllGather(VALUE_BYTES * union / workers),
+            AllGather(bucket.value_bytes * union / workers),
             write,
         ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -11,10 +12,10 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 Matrix = tuple[int, int]
 
@@ -36,6 +37,8 @@ class PowerSGD(Compressor, kind="powersgd"):
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
     - `seed`: of Q in the first iteration.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=20, after=0, summed=True)}
 
     rank: int = Field(default=4, ge=1)
     error_feedback: bool = True
@@ -89,7 +92,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         shapes = self._shapes(bucket.pieces)
         parts = self._elements(shapes, bucket.pieces) | selection.detail
         dense, p, q = (
-            [sum_step(VALUE_BYTES * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
+            [sum_step(bucket.value_bytes * parts[name], style)] if parts[name] else [] for name in ("dense", "p", "q")
         )
         areas = self._areas(bucket)
         if not areas:

@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal, Self
+
 import numpy as np
 from numpy.random import Generator
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
+from simulator.sparsifiers.implementation import Implementation, grace
 
 _AT_ONCE = 2048
+_MOST_LEVELS = {1: 127, 2: 32767}
+"""The largest signed level of so many bytes."""
 
 
 class QSGD(Compressor, kind="qsgd"):
-    """QSGD: one int8 level per element and one norm per bucket of 128, rounded at random without bias.
+    """QSGD: one level per element and one norm per bucket of 128, rounded at random without bias.
 
     Each tensor is cut into buckets of `bucket_size`; an element u of a bucket with 2-norm N is sent as
     sign(u) N l / s, where l is s |u| / N rounded up with a chance equal to its fractional part, so that its mean is u
-    (Alistarh et al., NeurIPS 2017; buckets, int8 and the all-gather as in GRACE, ICDCS 2021). s = `levels` < 128.
-    Payloads of different norms cannot be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has
-    no error feedback, since the rounding is unbiased. Times are those of fused kernels, with as many calls as GRACE's
-    PyTorch code. On a sample of coordinates, the norm of a bucket is estimated from the coordinates held.
+    (Alistarh et al., NeurIPS 2017; buckets, whole bytes and the all-gather as in GRACE, ICDCS 2021). s = `levels` is
+    below 128 with levels of int8, below 32768 with `level_bytes: 2`, which GRACE takes from 128 levels on. Its
+    TensorFlow code has one norm per tensor (a `bucket_size` of the largest tensor). Payloads of different norms cannot
+    be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has no error feedback, since the rounding
+    is unbiased. Times are those of fused kernels, with as many calls as GRACE's PyTorch code. On a sample of
+    coordinates, the norm of a bucket is estimated from the coordinates held.
 
     - `seed`: of the random rounding.
     """
 
-    levels: int = Field(default=127, ge=1, le=127)
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=15, decode=3, arrays=2)}
+
+    levels: int = Field(default=127, ge=1, le=_MOST_LEVELS[2])
+    level_bytes: Literal[1, 2] = 1
     bucket_size: int = Field(default=128, ge=1)
     seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _check_levels(self) -> Self:
+        most = _MOST_LEVELS[self.level_bytes]
+        if self.levels > most:
+            hint = "signed levels of one byte; more take `level_bytes: 2`"
+            raise expected(f"levels less than or equal to {most}", self.levels, hint)
+        return self
 
     def quantised(self, u: Values, block: Block) -> Values:
         """Norm times level / s, for a few thousand buckets at a time, which fit into the cache."""
@@ -72,8 +91,10 @@ class QSGD(Compressor, kind="qsgd"):
         return np.concatenate([first_held, np.flatnonzero(change) + 1]).astype(np.int64)
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
-        """A byte per element; a norm per bucket."""
-        return float(sum(pieces)), float(SCALE_BYTES * sum(-(-n // self.bucket_size) for n in pieces))
+        """`level_bytes` per element; a norm per bucket."""
+        return float(self.level_bytes * sum(pieces)), float(
+            SCALE_BYTES * sum(-(-n // self.bucket_size) for n in pieces)
+        )
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Norms (three calls per tensor), random rounding (ten)."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class RandomK(LocalSelection, kind="randomk"):
@@ -20,6 +22,10 @@ class RandomK(LocalSelection, kind="randomk"):
 
     - `seed`: of the draws.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=10, after=3, summed=True, ahead=("shuffle",))
+    }
 
     shared_seed: bool = True
     seed: int = Field(default=0, ge=0)
@@ -55,5 +61,5 @@ class RandomK(LocalSelection, kind="randomk"):
         units = len(self.units(bucket))
         if not self.shared_seed:
             return pairs_gathered(selection, bucket, units, workers, style)
-        nbytes = VALUE_BYTES * selection.largest
+        nbytes = bucket.value_bytes * selection.largest
         return [sum_step(nbytes, style), per_call("scatter_add", tuple(self.counts(bucket)), 1, "combine")]

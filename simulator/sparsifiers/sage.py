@@ -80,13 +80,17 @@ class Sage(Threshold, kind="sage"):
         return max(1, int(numel / (1.0 + numel * 0.05 * 0.05)))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add; mean of the sample; two scans, the second as for the hard threshold; clear."""
+        """Residual add; mean of the sample; two scans, the second as for the hard threshold; clear.
+
+        The released code draws, takes and adds the samples one by one in Python: a framework call each.
+        """
         units = self.unit_sizes(bucket)
         selected = split_evenly(selection.largest, len(units))
-        sample = (float(self.samples(bucket.numel)),)
+        drawn = self.samples(bucket.numel)
+        sample = (float(drawn),)
         return [
             per_call("residual_add", units, 1),
-            per_call("gather", sample, 2),
+            per_call("gather", sample, drawn),
             per_call("statistics", sample, 1),
             scans(units, 1.0, 5),
             *([scans(units, selection.passes - 1.0, 3)] if selection.passes > 1 else []),

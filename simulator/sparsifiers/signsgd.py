@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class SignSGD(Compressor, kind="signsgd"):
@@ -17,8 +20,12 @@ class SignSGD(Compressor, kind="signsgd"):
     servers, the servers vote: d/8 bytes are pushed and d/8 pulled. No magnitude travels, since the learning rate
     replaces it; `sent` holds mean |u| of the tensor, which has the smallest error. With `error_feedback` (EF-signSGD,
     Karimireddy et al., ICML 2019) this mean travels, too, 4 bytes per tensor, and servers return fp32. The sign of 0 is
-    +. GRACE (ICDCS 2021) sends a byte per sign; here eight signs are packed into a byte.
+    +. `bits` per sign: 1 (eight signs are packed into a byte), or 8 as GRACE (ICDCS 2021) sends them.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=1, decode=3, after=5)}
+
+    bits: Literal[1, 8] = 1
 
     def quantised(self, u: Values, block: Block) -> Values:
         """sign(u) mean |u|, tensor by tensor."""
@@ -34,16 +41,16 @@ class SignSGD(Compressor, kind="signsgd"):
         return sent
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
-        """A bit per element, packed over the bucket; with error feedback also a scale per tensor."""
+        """`bits` per element, packed over the bucket; with error feedback also a scale per tensor."""
         scales = float(SCALE_BYTES * len(pieces)) if self.error_feedback else 0.0
-        return packed(sum(pieces), 1), scales
+        return packed(sum(pieces), self.bits), scales
 
     def pulled(self, pieces: tuple[int, ...]) -> float:
-        """The vote, a bit per element; with error feedback the sum."""
-        return super().pulled(pieces) if self.error_feedback else packed(sum(pieces), 1)
+        """The vote, `bits` per element; with error feedback the sum."""
+        return super().pulled(pieces) if self.error_feedback else packed(sum(pieces), self.bits)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Sign and packing (four calls per tensor); with error feedback also mean |u| (two calls)."""
+        """Sign and packing (four calls per tensor; two without packing); with error feedback also mean |u| (two)."""
         units = tuple(float(n) for n in bucket.pieces)
         scale = [per_call("norm", units, 2)] if self.error_feedback else []
-        return [*self.before(bucket), *scale, per_call("quantise", units, 4)]
+        return [*self.before(bucket), *scale, per_call("quantise", units, 4 if self.bits == 1 else 2)]

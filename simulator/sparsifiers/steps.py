@@ -7,21 +7,28 @@ from typing import Literal
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
-from simulator.models.layers import VALUE_BYTES
+from simulator.models.rows import Rows
 
-INDEX_BYTES = 4
-"""Bytes of an int32 index."""
-LONG_INDEX_BYTES = 8
-"""Bytes of torch's own int64 index."""
+SIZE_BYTES = 4
+"""Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""
+COUNT_BYTES = 8
+"""Bytes of a count as torch keeps it, int64."""
 
 Style = Literal["collective", "push_pull"]
 
 
 def per_call(
-    kernel: str, elements: tuple[float, ...], launches: int, phase: Phase = "selection", times: int = 1
+    kernel: str,
+    elements: tuple[float, ...],
+    launches: int,
+    phase: Phase = "selection",
+    times: int = 1,
+    *,
+    reads: int = 0,
 ) -> Compute:
-    """One kernel per entry of `elements`, each with `launches` framework calls."""
-    return Compute(kernel, elements, launches * len(elements) * times, phase, times)
+    """One kernel per entry of `elements`, each with `launches` framework calls and `reads` reads of the host."""
+    each = len(elements) * times
+    return Compute(kernel, elements, launches * each, phase, times, reads * each)
 
 
 def split_evenly(total: float, parts: int) -> tuple[float, ...]:
@@ -41,7 +48,7 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     elements in all) with three framework calls each. With servers: push the pairs, pull the pairs of the union, then
     one scatter-add per unit.
     """
-    pair = VALUE_BYTES + INDEX_BYTES
+    pair = bucket.value_bytes + bucket.index_bytes
     if style == "push_pull":
         mean = float(selection.selected.mean())
         return [
@@ -49,8 +56,8 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
             per_call("scatter_add", split_evenly(selection.aggregated, units), 3, "combine"),
         ]
     return [
-        AllGather(each_sends(VALUE_BYTES * selection.selected)),
-        AllGather(each_sends(INDEX_BYTES * selection.selected)),
+        AllGather(each_sends(bucket.value_bytes * selection.selected)),
+        AllGather(each_sends(bucket.index_bytes * selection.selected)),
         per_call("scatter_add", split_evenly(selection.largest, units), 3, "combine", workers),
     ]
 
@@ -63,3 +70,15 @@ def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
 def refuse(method: str, what: str, hint: str) -> Exception:
     """The error for an exchange that a method cannot use."""
     return expected(f"an exchange that {method} can use", what, hint)
+
+
+def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
+    """The gradient of an embedding as rows: their values and indices are gathered, averaged, and equal rows added."""
+    elements = rows.count * rows.width
+    return [
+        AllGather(bucket.value_bytes * elements),
+        AllGather(bucket.long_index_bytes * rows.count),
+        per_call("elementwise", (workers * elements,), 1, "combine"),
+        per_call("unique", (workers * rows.count,), 1, "combine"),
+        per_call("scatter_add", (workers * elements,), 1, "combine"),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,6 +11,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class TernGrad(Compressor, kind="terngrad"):
@@ -25,6 +26,8 @@ class TernGrad(Compressor, kind="terngrad"):
 
     - `seed`: of the draws.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=22, decode=2, arrays=2)}
 
     bits: Literal[2, 8] = 8
     clip: float | None = Field(default=2.5, gt=0)

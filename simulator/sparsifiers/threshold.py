@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import (
-    INDEX_BYTES,
-    LONG_INDEX_BYTES,
+    COUNT_BYTES,
     LocalSelection,
     Style,
     pairs_gathered,
     per_call,
 )
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class Threshold(LocalSelection, kind="threshold"):
@@ -30,6 +30,10 @@ class Threshold(LocalSelection, kind="threshold"):
     (default 1), means over a training. Counts are gathered first (8 bytes per worker), then pairs padded to the
     largest.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=13, decode=4, own=1, sized=True, reads=2)
+    }
 
     threshold: float | None = Field(default=None, gt=0)
     selected_density: float | None = Field(default=None, gt=0, le=1)
@@ -67,7 +71,7 @@ class Threshold(LocalSelection, kind="threshold"):
             return pairs_gathered(selection, bucket, units, workers, style)
         per_unit = (selection.largest / units,) * (units * workers)
         return [
-            AllGather(float(LONG_INDEX_BYTES)),
-            AllGather((VALUE_BYTES + INDEX_BYTES) * selection.largest),
+            AllGather(float(COUNT_BYTES)),
+            AllGather((bucket.value_bytes + bucket.index_bytes) * selection.largest),
             per_call("scatter_add", per_unit, 6, "combine"),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import field_validator
@@ -10,8 +10,8 @@ from pydantic import field_validator
 from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
-from simulator.sparsifiers.base import LONG_INDEX_BYTES, LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
+from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class TopK(LocalSelection, kind="topk"):
@@ -24,6 +24,10 @@ class TopK(LocalSelection, kind="topk"):
 
     - `exchange_by`: how selected elements are exchanged.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        "grace": grace(before=9, decode=4, own=1, kernels=("topk",))
+    }
 
     exchange_by: Literal["all_gather", "union_all_reduce"] = "all_gather"
 
@@ -52,9 +56,9 @@ class TopK(LocalSelection, kind="topk"):
             return pairs_gathered(selection, bucket, units, workers, style)
         total, union = float(selection.selected.sum()), selection.aggregated
         return [
-            AllGather(tuple(LONG_INDEX_BYTES * selection.selected)),
+            AllGather(tuple(bucket.long_index_bytes * selection.selected)),
             Compute("unique", (total,), 1, "combine"),
             Compute("gather", (union,), 1, "combine"),
-            AllReduce(VALUE_BYTES * union),
+            AllReduce(bucket.value_bytes * union),
             per_call("scatter_add", split_evenly(union, units), 3, "combine"),
         ]

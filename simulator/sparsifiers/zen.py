@@ -10,9 +10,8 @@ from pydantic import Field
 
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.patterns import all_to_all
-from simulator.sparsifiers.base import INDEX_BYTES, LocalSelection, Style, per_call
+from simulator.sparsifiers.base import LocalSelection, Style, per_call
 
 
 class Zen(LocalSelection, kind="zen"):
@@ -59,8 +58,8 @@ class Zen(LocalSelection, kind="zen"):
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Push of pairs, sums, pull of the sums with bitmap or indices, and writing them."""
         pushed, union = float(selection.selected.mean()), selection.aggregated
-        push = (VALUE_BYTES + INDEX_BYTES) * pushed
-        pull = VALUE_BYTES * union + (INDEX_BYTES * union if self.pull == "coo" else bucket.numel / 8)
+        push = (bucket.value_bytes + bucket.index_bytes) * pushed
+        pull = bucket.value_bytes * union + (bucket.index_bytes * union if self.pull == "coo" else bucket.numel / 8)
         decode = [] if self.pull == "coo" else [per_call("norm", (bucket.numel / 32,), 1, "combine")]
         write = per_call("scatter_add", (union,), 3, "combine")
         if style == "push_pull":

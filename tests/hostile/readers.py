@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from small_inputs import BASE, SCENARIO, VARY, WHOLE
 from synthetic_logs import kineto_trace, nccl_log
+from synthetic_profiles import profiled_steps
 from traces.format import test_format
 from traces.readers import test_chakra, test_nccl_tuning_log, test_osu
 
@@ -195,7 +196,7 @@ def _out(path: Path) -> Path:
 
 def _kineto(path: Path) -> Any:
     trace = read_kineto(path)
-    import_kineto(path, _out(path), 4)
+    import_kineto([path], _out(path), 4)
     load(path.parent / "imported.yaml")
     return trace
 
@@ -218,6 +219,7 @@ def readers() -> dict[str, Reader]:
     """All readers, by the name of their corpus."""
     trace, log = _trace(), nccl_log([(0, 1e-5, 1e-5), (4096, 2e-5, 3e-5), (2**20, 1e-3, 1e-3)], each=4)
     kineto = [kineto_trace(nccl=[(4096, 50)]), kineto_trace(ddp=True, shapes=False), kineto_trace(older=True)]
+    kineto.append(profiled_steps([(1000, 40, 50, 30, 20)] * 2, steps=3, loading=9, copy=9, update=(9, 9), nccl=9)[0])
     imported = {"imported.yaml": SCENARIO.replace("workload: {", "workload: out/workload.yaml\n#").encode()}
     net, gpu = RUN.replace("gpu.yaml", "gpus/ideal"), RUN
     return {

@@ -5,6 +5,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
+from simulator.models.rows import Rows
 
 HEADER = "name,numel,forward_s,backward_s\n"
 
@@ -16,10 +17,34 @@ def test_layers_are_read_with_their_times(tmp_path):
     assert read_layers(path, times_needed=True) == ((layer,), ((10, 2),))
 
 
+def test_the_hosts_times_may_stand_in_columns_of_their_own(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel,forward_s,backward_s,forward_host_s,backward_host_s\nfc,20,1,2,3,4\n")
+    layer = Layer(name="fc", numel=20, forward=1, backward=2, forward_host=3, backward_host=4)
+    assert read_layers(path, times_needed=True) == ((layer,), ())
+
+
 def test_times_may_be_left_out_where_they_are_not_needed(tmp_path):
     path = tmp_path / "layers.csv"
     path.write_text("name,numel\nfc,20\n")
     assert read_layers(path) == ((Layer(name="fc", numel=20),), ())
+
+
+def test_embeddings_may_state_their_rows(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel,rows,row_width\nwords,2000,70,20\nfc,20,,\n")
+    embedding = Layer(name="words", numel=2000, rows=Rows(count=70, width=20))
+    assert read_layers(path)[0] == (embedding, Layer(name="fc", numel=20))
+    path.write_text(
+        f"name,numel,rows,row_width\na,2000,70,\nb,2000,70,30\nc,2000,-1,20\nd,2000,,20\ne,{10**10},1,{10**10}\n"
+    )
+    with pytest.raises(InputError) as caught:
+        read_layers(path)
+    places = [problem.where.removeprefix(f"{path}:") for problem in caught.value.problems]
+    assert places == ["2: row_width", "3: row_width", "4: rows", "5: rows", "6: row_width"]
+    path.write_text("name,numel,rows\na,2000,70\n")
+    with pytest.raises(InputError, match="expected both rows and row_width, or neither, got nothing"):
+        read_layers(path)
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,15 @@ from scipy.stats import binom
 
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
 from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
-from simulator.models.layers import VALUE_BYTES, Layer, Workload
+from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
+from simulator.models.precision import FP32_BYTES
+from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
 from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run
@@ -76,7 +78,10 @@ def test_a_curve_says_its_kind():
 
 
 def test_kernels_without_a_curve_cost_their_bytes():
-    """From the measured elementwise kernel, else the data sheet, else nothing; a measured curve goes first."""
+    """From the measured elementwise kernel, else the data sheet, else nothing; a measured curve goes first.
+
+    Streaming kernels reach what elementwise does; nothing is faster than the data sheet's share of its bandwidth.
+    """
     measured = Gpu(name="m", kernels={"elementwise": Affine(intercept=1e-5, slope=2e-11), "topk": Affine(slope=1e-9)})
     sheet, bare, ideal = (
         Gpu(name="s", memory_bandwidth=5e11),
@@ -84,11 +89,14 @@ def test_kernels_without_a_curve_cost_their_bytes():
         Gpu(name="i", ideal=True, kernels=measured.kernels),
     )
     sizes = np.array([0.0, 1e6])
-    for kernel, nbytes in KERNEL_TRAFFIC.items():
-        by_elementwise = 1e-5 + 2e-11 * nbytes / KERNEL_TRAFFIC["elementwise"] * 1e6
-        expected = 1e-3 if kernel == "topk" else by_elementwise
-        np.testing.assert_allclose(measured.kernel_time(kernel, sizes), [0, expected])
-        np.testing.assert_allclose(sheet.kernel_time(kernel, sizes), [0, nbytes * 1e6 / 5e11])
+    assert measured.kernel_time("topk", sizes)[1] == 1e-3
+    for kernel in ("copy", "update", "dequantise", "matmul"):
+        by_elementwise = 1e-5 + 2e-11 * KERNEL_TRAFFIC[kernel] / KERNEL_TRAFFIC["elementwise"] * 1e6
+        np.testing.assert_allclose(measured.kernel_time(kernel, sizes), [0, by_elementwise])
+    for kernel in set(KERNEL_TRAFFIC) - set(HOST_KERNELS):
+        few, many = sheet.kernel_time(kernel, [1.0, 1e6])
+        assert 1e-6 < few < many
+        assert sheet.kernel_time(kernel, 0.0) == 0
         assert not bare.kernel_time(kernel, sizes).any()
         assert not ideal.kernel_time(kernel, sizes).any()
     assert ideal.curve("topk") is None
@@ -141,7 +149,7 @@ def test_ddp_buckets_of_resnet50():
     buckets = Bucketed().plan(workload.layers)
     assert [bucket.numel for bucket in buckets] == [2_049_000, 7_875_584, 6_563_840, 6_637_568, 2_431_040]
     for bucket, limit in zip(buckets[:-1], (2**20, *[25 * 2**20] * 3), strict=True):
-        assert VALUE_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= VALUE_BYTES * bucket.numel
+        assert FP32_BYTES * (bucket.numel - bucket.pieces[-1]) < limit <= FP32_BYTES * bucket.numel
 
 
 def test_a_workload_is_stretched_to_its_measured_step():
@@ -152,6 +160,15 @@ def test_a_workload_is_stretched_to_its_measured_step():
     assert stretched.layers[1].backward == pytest.approx(4 * 5 / 10)
     assert workload.rescaled(4).backward_time == pytest.approx(3)
     assert (workload.numel, workload.numels.tolist()) == (15, [10, 5])
+
+
+def test_rows_of_an_embedding_follow_the_batch_and_divide_it():
+    layers = ({"name": "words", "numel": 60, "backward": 1, "rows": {"count": 8, "width": 20}},)
+    workload = Workload.model_validate({"batch_size": 2, "layers": layers, "compute_time": 5})
+    assert workload.rescaled(5).layers[0].rows == Rows(count=20, width=20)
+    assert workload.stretched(1).layers[0].rows == Rows(count=8, width=20)
+    with pytest.raises(ValueError, match="expected a width that divides 60, got 25"):
+        Layer.model_validate({"name": "words", "numel": 60, "rows": {"count": 8, "width": 25}})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8), st.integers(0, 15), st.integers(15, 30))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from simulator.hardware.slowdown import estimate_slowdown
 from simulator.prediction.evidence import DEVIATION, NORMAL_95
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
@@ -82,3 +83,50 @@ def test_a_prior_widens_the_interval_and_one_node_has_none():
     alone = predicted("tcp", NEGOTIATING, "ring", nodes=1)
     assert not priors(alone)
     assert not [text for text in alone.document["warnings"] if "transport" in text or "fitted over" in text]
+
+
+SLOWED = {"compute_slowdown": "auto"}
+
+
+def slowed(runtime, workload=None, scheduler="wfbp"):
+    """Two tensors of 1 s backward each on 2 workers: the exchange of the first, 1 s, meets compute of the second."""
+    layers = [{"name": name, "numel": 1_000_000, "backward": 1.0} for name in "ab"]
+    spec = {
+        "workload": {"batch_size": 1, "layers": layers, **(workload or {})},
+        "cluster": {
+            "nodes": 2,
+            "gpu": {"name": "ideal", "ideal": True},
+            "network": {"kind": "single_switch", "bandwidth": 4e6},
+            "runtime": runtime,
+        },
+        "topology": "ring",
+        "sparsifier": "dense",
+        "scheduler": scheduler,
+    }
+    return run(Scenario.model_validate(spec))
+
+
+def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
+    slowdown, width = estimate_slowdown()
+    made = slowed(SLOWED)
+    lost = slowdown / (1 + slowdown)  # of the second that the exchange takes, so much is not computed
+    assert made.document["iteration_time_s"] == pytest.approx(3 + lost)
+    (item,) = priors(made).values()
+    assert item.seconds == pytest.approx(lost)
+    low, high = made.document["iteration_time_interval_s"]
+    assert (high - low) / 2 >= width * lost
+    assert [text for text in made.document["warnings"] if f"{100 * slowdown:.0f} % is the middle" in text]
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"runtime": {"compute_slowdown": 0.5}},
+        {"runtime": SLOWED, "workload": {"compute_slowdown": 0.5}},
+        {"runtime": SLOWED, "scheduler": "sequential"},
+    ],
+)
+def test_a_stated_slowdown_and_exchanges_that_meet_no_compute_need_no_estimate(stated):
+    made = slowed(**stated)
+    assert not priors(made)
+    assert not [text for text in made.document["warnings"] if "slow kernels down" in text]

@@ -49,6 +49,7 @@ software = st.fixed_dictionaries(
 )
 
 
+PRECISIONS = st.sampled_from(["fp32", "bf16", "fp16", {"travels": "fp16"}])
 ONE_TO_SIX, ONE_TO_THREE = st.integers(1, 6), st.integers(1, 3)
 
 
@@ -56,7 +57,7 @@ ONE_TO_SIX, ONE_TO_THREE = st.integers(1, 6), st.integers(1, 3)
 def scenarios(draw, gpus=ONE_TO_THREE, nodes=ONE_TO_SIX):
     """A scenario as a mapping; combinations that can't work together are left out."""
     made = {
-        "workload": {"batch_size": 1, "layers": draw(layers)},
+        "workload": {"batch_size": 1, "layers": draw(layers), "precision": draw(PRECISIONS)},
         "cluster": {
             "nodes": draw(nodes),
             "gpus_per_node": draw(gpus),

@@ -41,7 +41,8 @@ def source():
 def names():
     """Without importing PyTorch; held against the recorder's own list below."""
     return (
-        *("elementwise", "copy", "residual_add", "update", "norm", "statistics", "quantise", "pack", "dequantise"),
+        *("elementwise", "copy", "residual_add", "update", "cast", "unscale", "norm", "statistics", "quantise"),
+        *("pack", "dequantise"),
         *("sort", "topk", "threshold_scan", "nonzero", "masked_select", "gather", "scatter_add", "residual_clear"),
         *("random_indices", "unique"),
     )

@@ -46,6 +46,10 @@ OWN = """\
     def make():
         return Net(), {"x": torch.randn(6, 8)}, lambda model, batch: model(batch["x"]).square().mean()
 
+    def short():
+        batch = {"x": torch.randn(6, 8).bfloat16()}
+        return Net().bfloat16(), batch, lambda model, batch: model(batch["x"]).square().mean()
+
     def no_tuple():
         return Net()
 
@@ -148,7 +152,15 @@ def test_an_own_network_with_shared_unused_and_frozen_parameters(own, tmp_path):
     document = parse_document((tmp_path / "make.yaml").read_text()).data
     assert document["batch_size"] == 6
     assert "No gradient reached unused.weight, unused.bias" in document["source"]
+    assert "precision" not in document
     assert predicted(tmp_path, "make")["iteration_time_s"] > 0
+
+
+def test_a_network_of_16_bits_is_recorded_with_its_precision(own, tmp_path):
+    assert invoke("own_network:short", "--out", tmp_path, "--repeats", 3, *FAST).exit_code == 0
+    document = predicted(tmp_path, "short")
+    assert document["precision"] == "bf16"
+    assert not [text for text in document["warnings"] if "measured_precision" in text]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Bucket, Layout
-from simulator.models.layers import VALUE_BYTES, Layer, Workload
+from simulator.models.layers import Layer, Workload
+from simulator.models.precision import FP32_BYTES
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
@@ -185,7 +186,7 @@ def test_greedy_merging_by_hand(first):
     layers = model((first, 1), (1, 0.5), (3, 2.5), (1, 1), (1, 4))
     greedy = MergedGradient(rule="greedy", smallest=0)
     assert grouped(greedy, layers, affine(1, 1)) == [[4, 3], [2, 1], [0]]
-    stated = MergedGradient(rule="greedy", smallest=0, startup=1, per_byte=1 / VALUE_BYTES)
+    stated = MergedGradient(rule="greedy", smallest=0, startup=1, per_byte=1 / FP32_BYTES)
     assert grouped(stated, layers, affine(50, 50)) == [[4, 3], [2, 1], [0]]
 
 
@@ -389,7 +390,7 @@ def test_slices_are_no_larger_than_asked_and_make_up_each_tensor(items, limit, t
 def slices_fit(layers, scheduler, limit):
     slices = scheduler.plan(layers)
     assert [item.index for item in slices] == list(range(len(slices)))
-    assert all(VALUE_BYTES * item.numel <= max(limit, VALUE_BYTES) for item in slices)
+    assert all(FP32_BYTES * item.numel <= max(limit, FP32_BYTES) for item in slices)
     for layer, tensor in enumerate(layers):
         mine = [item for item in slices if item.layers == (layer,)]
         ends = np.cumsum([item.numel for item in mine])

@@ -134,3 +134,13 @@ def test_error_feedback_adds_the_residual_before_and_takes_off_what_was_decoded_
         Compute("dequantise", (100.0, 20.0, 3.0), 6, "selection"),
     ]
     assert [kernel for kernel in kernels[True] if kernel not in added] == kernels[False]
+
+
+def test_two_bytes_hold_more_levels():
+    """s = 32767 loses a 258th of the step of s = 127, as the variance bound d / s^2 has it, and twice the bytes."""
+    u = np.random.default_rng(2).standard_normal((1, 1280)).astype(np.float32)
+    fine, coarse = QSGD(levels=32767, level_bytes=2), QSGD()
+    lost = [float(np.square(member.quantised(u, block(u, (1280,))) - u).sum()) for member in (fine, coarse)]
+    assert lost[0] * (32767 / 127) ** 2 == pytest.approx(lost[1], rel=0.1)
+    assert fine.payload((128, 3)) == (262, 8)
+    assert coarse.payload((128, 3)) == (131, 8)

@@ -6,7 +6,6 @@ import numpy as np
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Selective, Style, per_call
 
@@ -49,7 +48,7 @@ class Strided(Selective, kind="strided"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """All-reduce of the values, or push and pull of them; then a strided copy back."""
-        nbytes = VALUE_BYTES * selection.largest
+        nbytes = bucket.value_bytes * selection.largest
         travel: Step = PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
         return [travel, per_call("scatter_add", (selection.largest,), 1, "combine")]
 

@@ -60,7 +60,7 @@ class Job:
             mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
             draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
         self.segments = self._segments(draws)
-        self.factor = draws.compute * self.plan.pace
+        self.factor = draws.compute * self.plan.pace[:, 0]
         self.slowdown = slowdown = self.plan.slowdown if self.plan.overlap else 0.0
         # A collective starts when the slowest worker is ready.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
@@ -96,15 +96,15 @@ class Job:
         Without overlap all of backward comes first; forward is empty where it stands at the iteration's end. Columns
         are cumulated seconds.
         """
-        work, factor = self.work, draws.compute[:, None] * self.plan.pace[:, None]
-        backward = work.backward * factor
+        work, factor = self.work, draws.compute[:, None] * self.plan.pace
+        backward = work.backward * factor[:, -len(work.backward) :]
         selection, spread = self.plan.selection, self.plan.selection_spread
         # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
         select = np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
         if not self.plan.overlap:
             backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
         parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
-        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.forward * factor
+        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.forward * factor[:, :1]
         parts[:, 1::2] = backward
         parts[:, 2::2] = select
         return np.cumsum(parts, axis=1)

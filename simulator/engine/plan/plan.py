@@ -23,7 +23,6 @@ from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler
 
@@ -38,7 +37,8 @@ class Plan:
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
     `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row where all
-    are alike: `pace` (w,), the factor on compute times, and `selection` with its spread (w, b). `order` is that of
+    are alike: `pace` (w, 1), the factor on compute times, or (w, 1 + b) of forward and of each bucket's backward, and
+    `selection` with its spread (w, b). `order` is that of
     buckets that go first in, first out; `priority` the first layer that needs each bucket; `nbytes` the size of its
     gradients.
     """
@@ -82,9 +82,9 @@ class Plan:
 
     @property
     def single_gpu_time(self) -> float:
-        """Seconds of the same iteration on one GPU, without exchange or selection."""
+        """Seconds of the same iteration on one GPU with this runtime, without exchange or selection."""
         work = self.work
-        return work.input_time + work.forward + float(work.backward.sum()) + work.update_alone
+        return work.input_alone + work.forward + float(work.backward.sum()) + work.emptying + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
@@ -179,7 +179,7 @@ def _plan_job(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: b
         selection_spread=spread,
         order=_order(setup, len(work.buckets)),
         priority=[min(bucket.layers) for bucket in work.buckets],
-        nbytes=[float(VALUE_BYTES * bucket.numel) for bucket in work.buckets],
+        nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in work.buckets],
         uses=uses,
         disturbances=network.disturbances,
         network=network,

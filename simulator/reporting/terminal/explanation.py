@@ -30,6 +30,7 @@ _ROUNDING = 1e-12
 _COUNTERFACTUALS = {
     "infinite_network": "an infinite network",
     "free_selection": "free selection",
+    "good_implementation": "a good implementation",
     "no_software": "no software cost of exchanges",
     "no_stragglers": "no stragglers",
     "perfect_overlap": "perfect overlap (a bound)",
@@ -80,10 +81,11 @@ def _describe_content(row: dict[str, Any]) -> str:
     """A term's numbers in one line."""
     numbers, term = row["numbers"], row["term"]
     if term in ("forward", "backward"):
-        scaled = numbers.get("compute_time_s")
-        return f"{numbers['tensors']} tensors" + (
-            f", scaled to a compute time of {show_time(scaled)}" if scaled else ""
-        )
+        scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
+        parts = [f"{numbers['tensors']} tensors"]
+        parts += [f"scaled to a compute time of {show_time(scaled)}"] if scaled else []
+        parts += [f"{100 * slowdown:.0f} % longer while a collective runs"] if slowdown else []
+        return "; ".join([", ".join(parts), *filter(None, [_describe_kernels(numbers.get("kernels", []))])])
     if "kernels" in numbers:
         return _describe_kernels([*numbers["kernels"], *numbers.get("kernels_inside", [])])
     return _CONTENTS[term](numbers) if term in _CONTENTS else ""

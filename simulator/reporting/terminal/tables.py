@@ -51,6 +51,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; busiest link {link['name']}, "
         f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
     )
+    if document.get("precision", "fp32") != "fp32":
+        yield "precision", document["precision"]
     if density["target"] < 1:
         yield (
             "density",
@@ -58,6 +60,10 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"aggregated {density['aggregated']:.4g} "
             f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
         )
+    if "implementation" in document:
+        made = document["implementation"]
+        saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
+        yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
 
 

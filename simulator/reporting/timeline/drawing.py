@@ -9,7 +9,6 @@ from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
-from simulator.models.layers import VALUE_BYTES
 from simulator.models.timeline import Iteration, Span
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
@@ -109,7 +108,7 @@ class Drawing:
             "bucket": span.bucket,
             "tensors": ", ".join(names) + (f" and {more} more" if more else ""),
             "elements": bucket.numel,
-            "gradient_bytes": VALUE_BYTES * bucket.numel,
+            "gradient_bytes": bucket.value_bytes * bucket.numel,
         }
         if span.stream != "compute":
             details["selected_density"] = float(selection.selected.mean()) / bucket.numel

@@ -39,6 +39,7 @@ _KNOWN = {
     "density.build_up": ("build-up", "number"),
     "density.padding": ("padding", "number"),
     "workers": ("workers", "count"),
+    "precision": ("precision", "text"),
     "fidelity.tier": ("fidelity", "text"),
     "digest": ("digest", "text"),
 }

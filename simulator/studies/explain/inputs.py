@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulator.hardware.runtime import RUNTIME_COSTS
-from simulator.models.curves import Affine
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import scale_compute, scale_curve, value_at, with_value
@@ -22,6 +21,7 @@ _NETWORK = {
 }
 _OTHERS = {
     "workload.input_time": ("s", "loading time of a batch"),
+    "cluster.loading.rate": ("samples/s", "rate of data loading"),
     "cluster.stragglers.jitter": ("", "jitter"),
     "overlap_concentration": ("", "overlap concentration"),
 }
@@ -82,12 +82,12 @@ def _kernel_inputs(scenario: Scenario, used: set[str]) -> list[Input]:
     gpu = scenario.cluster.gpu
     if gpu.ideal:
         return []
-    not_measured = any(kernel not in gpu.kernels for kernel in used)
-    floor = isinstance(gpu.kernels.get("elementwise"), Affine)
+    not_measured = any(gpu.curve(kernel) is None for kernel in used)
+    floor = "elementwise" in gpu.kernels
     made = [
         Input(_KERNELS + kernel, 1.0, "times as long", _scale_kernel(kernel))
         for kernel in sorted(gpu.kernels)
-        if kernel in used or (kernel == "elementwise" and not_measured and floor)
+        if kernel in used or (kernel == "elementwise" and (not_measured or "residual_add" in used))
     ]
     return [*made, _plain_input(scenario, _MEMORY, "B/s")] if not_measured and not floor else made
 

@@ -9,56 +9,103 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.kernels import add_host_work, runtime_after_exchange, update_kernel
+from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
+from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
+from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.exchange import Compute
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
-STAGES = ("selection", "exchange", "combine", "update")
+STAGES = ("backward", "selection", "exchange", "combine", "update")
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: before an exchange, inside it, after it, and in the update.
+    """One row per kernel in each stage: copies to buckets, before an exchange, inside it, after it, and in the update.
 
     A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
-    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), the curve's `held_out_mape` and whether
-    the sizes were `in_range`.
+    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
+    transferred from others, or estimated; None on the host or an ideal GPU) with the `width` of what is not measured,
+    the curve's `held_out_mape` and whether the sizes were `in_range`.
     """
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
+    precision = scenario.workload.precision
+    widths = widths_of(precision, scenario.sparsifier.has_residual)
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     workers = scenario.cluster.workers
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
+        if bucket.filled:
+            there, back = filling_kernels(bucket)
+            used["backward"].append(there)
+            used["combine"].append(back)
         if workers == 1:
-            break
+            continue
         method = scenario.sparsifier.at_density(bucket.density)
-        used["selection"] += method.compute(selection, bucket, workers)
-        steps = method.exchange(selection, bucket, workers, scenario.topology.style)
+        chosen, steps = steps_with_casts(
+            method, selection, bucket, workers, scenario.topology.style, precision=precision
+        )
+        used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    used["update"] = [update_kernel(scenario.workload, runtime)]
-    waited = runtime if workers == 1 else runtime_after_exchange(scenario.workload, runtime)
-    return {stage: _rows(items, gpu, waited if stage == "update" else runtime) for stage, items in used.items()}
+    rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
+    mixed = _rows(mixed_precision_kernels(scenario.workload), gpu, runtime, widths)
+    return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
 
 
-def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime) -> list[dict[str, Any]]:
+def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
+    """The optimiser's step as one row; a run is one of its kernels."""
+    gpu, workload = scenario.cluster.gpu, scenario.workload
+    made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
+    kernel = "update" if made.by_curve else "elementwise"
+    curve = gpu.curve(kernel)
+    return {
+        "kernel": "update",
+        "runs": made.calls,
+        "calls": made.calls,
+        "elements": float(workload.numel),
+        "seconds": made.optimiser,
+        "per_call_s": made.optimiser / made.calls,
+        "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
+        "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
+        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
+        "held_out_mape": curve.held_out_mape if curve is not None else None,
+        "in_range": curve.in_range(workload.numels) if curve is not None else None,
+    }
+
+
+def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
+    """How the seconds of the optimiser follow from its elements, in words."""
+    optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
+    if gpu.ideal:
+        return "free: the GPU is ideal"
+    if scenario.workload.update_time is not None:
+        return "measured with the workload's profile"
+    way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
+    return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
+
+
+def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[dict[str, Any]]:
     grouped: dict[str, list[Compute]] = {}
     for item in items:
         if item.elements:
             grouped.setdefault(item.kernel, []).append(item)
-    return sorted((_row(kernel, group, gpu, runtime) for kernel, group in grouped.items()), key=lambda r: -r["seconds"])
+    rows = [_row(kernel, group, gpu, runtime, widths) for kernel, group in grouped.items()]
+    return sorted(rows, key=lambda row: -row["seconds"])
 
 
-def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[str, Any]:
-    on_gpu, on_host, elements = [], [], np.concatenate([item.elements for item in group])
+def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> dict[str, Any]:
+    on_gpu, on_host, share = [], [], widths.share(kernel)
+    elements = share * np.concatenate([item.elements for item in group])
     for item in group:
         sizes = np.array(item.elements)
-        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(gpu.kernel_time(kernel, sizes).sum()))
+        timed = gpu.kernel_time(kernel, share * sizes)
+        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(timed.sum()))
         per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
         worked = item.times * float(sizes.sum()) * per_element
         on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
@@ -66,6 +113,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
     curve = gpu.curve(kernel)
+    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
     return {
         "kernel": kernel,
         "runs": runs,
@@ -74,7 +122,9 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime) -> dict[
         "seconds": seconds,
         "per_call_s": seconds / runs,
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
-        "law": _law(kernel, gpu, curve),
+        "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+        "level": level,
+        "width": gpu.width(kernel) if level not in (None, "measured") else None,
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,
@@ -87,10 +137,9 @@ def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
         return "free: the GPU is ideal"
     if kernel in HOST_KERNELS:
         return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
-    if isinstance(curve, Affine):
-        return f"{show_time(curve.intercept)} + {show_time(curve.slope)} n"
-    if isinstance(curve, NLogN):
-        return f"{show_time(curve.intercept)} + {show_time(curve.coefficient)} n log2 n"
-    if curve is not None:
-        return f"measured, {len(curve.points)} points"
-    return f"{KERNEL_TRAFFIC[kernel]:g} bytes of GPU memory traffic per element"
+    law = curve if curve is not None else gpu.estimate(kernel).curve
+    if isinstance(law, Affine):
+        return f"{show_time(law.intercept)} + {show_time(law.slope)} n"
+    if isinstance(law, NLogN):
+        return f"{show_time(law.intercept)} + {show_time(law.coefficient)} n log2 n"
+    return f"{'carried over' if law.derived else 'measured'}, {len(law.points)} points"

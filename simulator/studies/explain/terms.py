@@ -83,7 +83,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown},
+        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {
@@ -129,7 +129,10 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     document, scenario = prediction.document, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     if term in ("forward", "backward", "data_loading"):
-        return [_evidence_row("profile", workload.name, None, workload.source)]
+        rows = [_evidence_row("profile", workload.name, None, workload.source)]
+        if term == "backward" and prediction.plan.slowdown and workload.compute_slowdown is None:
+            rows.append(_evidence_row("slowdown", runtime.name, runtime.held_out_mape, runtime.source))
+        return rows
     if term in ("selection", "combine", "update"):
         stages = [term, "exchange"] if term == "combine" else [term]
         return [

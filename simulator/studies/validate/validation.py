@@ -19,6 +19,8 @@ from simulator.scenario.versions import versions
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.measured_rows import QUANTITIES, is_used_in_fit, predicted_time
+from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
+from simulator.studies.validate.scenario_table import read_scenarios
 
 DEFAULT = "validation"
 
@@ -26,7 +28,7 @@ DEFAULT = "validation"
 def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
 
-    Every line of a table of measured collectives (`collectives.csv`) is a row.
+    Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
     Returns `rows`, errors by `groups`, of whole `iterations` and `overall`, and `versions`. Rows that were used in
     fitting are listed but not counted. Raises InputError with every problem of every file.
@@ -36,13 +38,13 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     for path in scenario_files(places):
         try:
             scenario = load(path)
-            if scenario.measured is not None:
+            if scenario.measured is not None and scenario.measured != Measured(source=scenario.measured.source):
                 rows.extend(_rows(scenario, scenario.measured, path.parent.name))
         except InputError as error:
             problems.extend(error.problems)
     for path in table_files(places):
         try:
-            rows.extend(table_rows(path, path.absolute().parent.name))
+            rows.extend(_table(path))
         except InputError as error:
             problems.extend(error.problems)
     if problems:
@@ -60,6 +62,17 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
         "overall": _errors(counted),
         "versions": versions(),
     }
+
+
+def _table(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table of either kind."""
+    group = path.absolute().parent.name
+    if path.name != SCENARIO_TABLE:
+        yield from table_rows(path, group)
+        return
+    for scenario in read_scenarios(path):
+        if scenario.measured is not None:
+            yield from _rows(scenario, scenario.measured, group)
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -83,11 +96,11 @@ def scenario_files(places: Sequence[str | Path]) -> list[Path]:
 
 
 def table_files(places: Sequence[str | Path]) -> list[Path]:
-    """Tables of measured collectives among the given files and in the given folders, in order (default: shipped)."""
+    """Tables of measurements among the given files and in the given folders, in order (default: the shipped ones)."""
     found: list[Path] = []
     for path in map(Path, places or [_shipped()]):
         if path.is_dir():
-            found.extend(sorted(path.rglob(TABLE)))
+            found.extend(sorted(item for name in (TABLE, SCENARIO_TABLE) for item in path.rglob(name)))
         elif path.suffix == ".csv" and path.is_file():
             found.append(path)
     return found
@@ -146,7 +159,7 @@ def trivial_sum(prediction: Prediction) -> float:
     plan, document = prediction.plan, prediction.document
     link = document["traffic"]["busiest_link"]
     rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
-    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"]
+    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
 
 

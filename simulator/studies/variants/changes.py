@@ -9,13 +9,14 @@ from simulator.component import Spec
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN
-from simulator.models.exchange import Bucket, Compute, Selection
+from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Mixture, Scenario
-from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.base import Sparsifier, Style
+from simulator.sparsifiers.implementation import GOOD, Steps
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 INFINITE = 1e18
@@ -70,11 +71,16 @@ def _without_selection(kind: type[Sparsifier]) -> type[Sparsifier]:
     class Free(kind):  # type: ignore[misc, valid-type]
         """A method without kernels before its exchange."""
 
-        def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-            return []
+        def carry_out(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+            return [], kind.carry_out(self, selection, bucket, workers, style)[1]
 
     Free.__qualname__ = f"Free{kind.__name__}"  # the name is part of a spec's fingerprint
     return Free
+
+
+def with_good_implementation(scenario: Scenario) -> Scenario:
+    """The same method with one fused call per kernel, one gather per payload, and no reads by the host."""
+    return with_value(scenario, "sparsifier.implementation", GOOD)
 
 
 def without_software(scenario: Scenario) -> Scenario:
@@ -114,13 +120,13 @@ def scale_curve(curve: Curve, factor: float) -> Curve:
 
 
 def scale_compute(scenario: Scenario, factor: float) -> Scenario:
-    """The scenario whose model computes `factor` times as long on one GPU."""
+    """The scenario whose model computes `factor` times as long on one GPU, its host's launches included."""
     workload = scenario.workload
     if workload.compute_time is not None:
         return with_value(scenario, "workload.compute_time", workload.compute_time * factor)
+    times = ("forward", "backward", "forward_host", "backward_host")
     layers = tuple(
-        layer.model_copy(update={"forward": layer.forward * factor, "backward": layer.backward * factor})
-        for layer in workload.layers
+        layer.model_copy(update={name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
     )
     return with_value(scenario, "workload.layers", layers)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.kineto_summary import report_of
 from simulator.traces.readers.kineto_workload import import_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
@@ -21,16 +23,32 @@ _COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version"
 
 @dataclass(slots=True)
 class Imported:
-    """Result of an import: rows by file, damaged places, and the number of collectives without a size, by kind."""
+    """Result of an import: rows by file, damaged places, and the number of collectives without a size, by kind.
+
+    `report`: what a profile says of its steps, as plain data; empty for other files.
+    """
 
     rows: dict[str, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     unsized: Counter[str] = field(default_factory=Counter)
+    report: dict[str, Any] = field(default_factory=dict)
 
 
-def import_file(kind: str, file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
-    """Import a file of a `kind` in IMPORTERS into folder `out`. Raises InputError where it has nothing of the kind."""
-    return IMPORTERS[kind](file, out, batch_size, workers)
+def import_file(
+    kind: str, files: Sequence[Path], out: Path, batch_size: int, workers: int | None, *, steps: str = ""
+) -> Imported:
+    """Import a file of a `kind` in IMPORTERS, or profiles of several ranks, into folder `out`.
+
+    `steps`: of a profile, such as "3-5"; all that are usual where it is empty. Raises InputError where a file has
+    nothing of the kind.
+    """
+    if kind == "kineto":
+        return _kineto(files, out, batch_size, steps)
+    if steps:
+        raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
+    if len(files) > 1:
+        raise InputError(Problem(str(files[1]), f"one file of kind {kind}", f"{len(files)} files"))
+    return IMPORTERS[kind](files[0], out, batch_size, workers)
 
 
 def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
@@ -38,10 +56,11 @@ def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
     return Imported()
 
 
-def _kineto(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
-    trace = import_kineto(file, out, batch_size)
-    rows = {"gradient_ready.csv": len(trace.gradients), "collectives.csv": len(trace.collectives)}
-    return Imported(rows, list(trace.problems), _count_unsized((k.collective, k.nbytes) for k in trace.collectives))
+def _kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str) -> Imported:
+    made = import_kineto(files, out, batch_size, steps)
+    kernels = made.collectives.kernels
+    rows = {"gradient_ready.csv": len(made.chosen.trace.gradients), "collectives.csv": len(kernels)}
+    return Imported(rows, made.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(made))
 
 
 def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
@@ -114,7 +133,6 @@ def _nccl_tuning(file: Path, out: Path, batch_size: int, workers: int | None) ->
 
 IMPORTERS = {
     "npz": _npz,
-    "kineto": _kineto,
     "chakra": _chakra,
     "nccl-tests": _nccl_tests,
     "osu": _osu,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simulator.errors import Problem, format_value
-from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
 
 MAX_PROBLEMS = 20
 MOST = 2**62
@@ -32,7 +29,13 @@ ITEMSIZE = {
 }
 _KINDS = {"kernel": "kernel", "cuda_runtime": "runtime", "runtime": "runtime", "cuda_driver": "runtime"}
 _KINDS |= {"cpu_op": "operation", "operator": "operation", "user_annotation": "operation"}
-_KINDS |= {"gpu_memcpy": "copy", "memcpy": "copy"}
+_KINDS |= {"gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset": "copy", "memset": "copy"}
+STEP, LOADER, OPTIMISER = "ProfilerStep#", "enumerate(DataLoader)", "Optimizer.step#"
+COMPUTE, COLLECTIVE, FROM_HOST, COPY = range(4)
+"""What the GPU does: a kernel, one of NCCL, a copy from the host's memory, another copy or a memset."""
+ISSUE, WAIT, CALL = range(3)
+"""What a call of the CUDA runtime does: it hands over work, it waits for the GPU, or something else."""
+_NUMBER = re.compile(r"\d{1,18}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,14 @@ class Events:
         self.path, self.problems = path, list[Problem]()
         self.device, self.workers, self.count = "", 0, 0
         self.operations: list[Operation] = []
-        self.steps: list[tuple[float, float]] = []
+        self.steps: list[tuple[float, float, int]] = []
+        self.loading: list[tuple[float, float]] = []
+        self.optimiser: list[tuple[float, float]] = []
         self.nccl: list[tuple[int, float, float, str, dict[str, Any]]] = []
-        self.launch_id, self.launch_thread, self.launch_time = array("q"), array("q"), array("d")
-        self.kernel_id, self.kernel_start, self.kernel_seconds = array("q"), array("d"), array("d")
-        self.copy_id, self.copy_bytes = array("q"), array("d")
+        self.call_id, self.call_thread, self.call_kind = array("q"), array("q"), array("b")
+        self.call_start, self.call_length = array("d"), array("d")
+        self.gpu_id, self.gpu_kind, self.gpu_pageable = array("q"), array("b"), array("b")
+        self.gpu_start, self.gpu_length, self.gpu_bytes = array("d"), array("d"), array("d")
         self._threads: dict[str, int] = {}
 
     def add(self, event: Any) -> None:
@@ -82,32 +88,48 @@ class Events:
                 self.problems.append(Problem(where, "an event with ts and dur in microseconds", format_value(event)))
 
     def _runtime(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
-        if "correlation" in args:
-            number, thread = whole(args["correlation"]), self._thread(event["tid"])
-            self.launch_id.append(number)
-            self.launch_thread.append(thread)
-            self.launch_time.append(start)
+        name = str(event.get("name", ""))
+        waits = "Synchronize" in name
+        if "correlation" in args or waits:
+            number, thread = whole(args.get("correlation", -1)), self._thread(event["tid"])
+            self.call_id.append(number)
+            self.call_thread.append(thread)
+            self.call_kind.append(WAIT if waits else ISSUE if "Launch" in name or "Mem" in name else CALL)
+            self.call_start.append(start)
+            self.call_length.append(length)
 
     def _kernel(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         name, number = text_of(event["name"]), whole(args.get("correlation", -1))
         if name.startswith("nccl"):
-            shape_of(args), whole(args.get("Group size") or 0)  # raises where the event is malformed
-        self.kernel_id.append(number)
-        self.kernel_start.append(start)
-        self.kernel_seconds.append(length)
+            shape_of(args), whole(args.get("Group size") or 0), whole(args.get("stream", -1))  # raises if malformed
+        self._add_to_gpu(number, COLLECTIVE if name.startswith("nccl") else COMPUTE, start, length)
+        self.gpu_bytes.append(0.0)
+        self.gpu_pageable.append(False)
         if name.startswith("nccl"):
             self.nccl.append((number, start, length, name, args))
 
     def _copy(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
-        if "DtoD" in str(event["name"]) and "bytes" in args:
-            number, nbytes = whole(args.get("correlation", -1)), whole(args["bytes"])
-            self.copy_id.append(number)
-            self.copy_bytes.append(nbytes)
+        name, number = str(event["name"]), whole(args.get("correlation", -1))
+        nbytes = whole(args["bytes"]) if "DtoD" in name and "bytes" in args else 0
+        self._add_to_gpu(number, FROM_HOST if "HtoD" in name else COPY, start, length)
+        self.gpu_bytes.append(nbytes)
+        self.gpu_pageable.append("Pageable" in name)
+
+    def _add_to_gpu(self, number: int, kind: int, start: float, length: float) -> None:
+        self.gpu_id.append(number)
+        self.gpu_kind.append(kind)
+        self.gpu_start.append(start)
+        self.gpu_length.append(length)
 
     def _operation(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
         name, numbered = text_of(event["name"]), "Sequence number" in args
-        if name.startswith("ProfilerStep#"):
-            self.steps.append((start, start + length))
+        if name.startswith(STEP):
+            found = _NUMBER.search(name)
+            self.steps.append((start, start + length, int(found[0]) if found else len(self.steps)))
+        elif name.startswith(LOADER):
+            self.loading.append((start, start + length))
+        elif name.startswith(OPTIMISER):
+            self.optimiser.append((start, start + length))
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
             sequence = whole(args["Sequence number"]) if numbered else -1
             backward = numbered and whole(args.get("Fwd thread id", 0)) > 0
@@ -149,45 +171,3 @@ def shape_of(args: dict[str, Any]) -> tuple[int, int]:
         ):
             return whole(math.prod(shape)), ITEMSIZE.get(str(kind).lower(), 0)
     return 0, 0
-
-
-Table = dict[int, tuple[Floats, Floats]]
-"""For each host thread: launch times (m,), and rows (m, c) in the same order."""
-
-
-class Launches:
-    """Kernels (start, end, length) and copies (bytes) in the order of their launch, per host thread."""
-
-    def __init__(self, events: Events) -> None:
-        order = np.argsort(np.array(events.launch_id), kind="stable")
-        self._ids = np.array(events.launch_id, dtype=np.int64)[order]
-        self._threads = np.array(events.launch_thread, dtype=np.int64)[order]
-        self._times = np.array(events.launch_time)[order]
-        start, length = np.array(events.kernel_start), np.array(events.kernel_seconds)
-        self.kernels = self._table(np.array(events.kernel_id), np.stack([start, start + length, length], axis=1))
-        self.copies = self._table(np.array(events.copy_id), np.array(events.copy_bytes)[:, None])
-
-    def launch(self, ids: Ints) -> tuple[Ints, Floats]:
-        """Host thread (-1: not in the trace) and time of launches by correlation id, both (m,)."""
-        if not len(self._ids):
-            return np.full(len(ids), -1), np.zeros(len(ids))
-        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        known = self._ids[at] == ids
-        return np.where(known, self._threads[at], -1), np.where(known, self._times[at], 0.0)
-
-    def _table(self, ids: Ints, rows: Floats) -> Table:
-        threads, times = self.launch(ids)
-        made = {}
-        for thread in np.unique(threads[threads >= 0]).tolist():
-            mine = np.flatnonzero(threads == thread)
-            mine = mine[np.argsort(times[mine], kind="stable")]
-            made[thread] = times[mine], rows[mine]
-        return made
-
-
-def launched(table: Table, thread: int, start: float, end: float) -> Floats:
-    """Rows launched by `thread` from `start` to `end`, both included."""
-    if thread not in table:
-        return np.zeros((0, 3))
-    times, rows = table[thread]
-    return rows[np.searchsorted(times, start) : np.searchsorted(times, end, side="right")]

@@ -3,28 +3,90 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
-from simulator.traces.readers.kineto import GradientReady, KinetoTrace, ddp_buckets, read_kineto
+from simulator.traces.readers.kineto import KinetoTrace, ddp_buckets, read_kineto
+from simulator.traces.readers.kineto_choice import Summary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto_passes import GradientReady
+from simulator.traces.readers.kineto_ranks import Collectives, match_collectives, middle_rank
+from simulator.traces.readers.kineto_steps import LayerTimes
 
+_LAYERS = ("name", "numel", "forward_s", "backward_s")
+_HOST = ("forward_host_s", "backward_host_s")
 _READY = ("iteration", "order", "node", "sequence", "numel", "ready_s", "forward_s")
+_COLLECTIVES = ("collective", "nbytes", "workers", "time_s", "start_s", "kernel", "itemsize", "stream")
 _NODE = re.compile(r"(?:Backward)?\d*$")
 
 
-def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
-    """Write the workload of a trace to folder `out`: `workload.yaml` with `layers.csv`, and two more tables.
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One rank's file: what was read, the steps that count (None: it names none), and its whole backward passes."""
 
-    `layers.csv` holds the tensors in forward order with medians over the passes (the first one left out where there
-    are three or more); `backward_s` is the time since the previous gradient was ready. `gradient_ready.csv` holds every
-    gradient of every pass, `collectives.csv` every NCCL kernel. Raises InputError where the trace has no gradients or
-    does not state their sizes.
+    file: Path
+    trace: KinetoTrace
+    summary: Summary | None
+    passes: list[list[GradientReady]]
+
+    @property
+    def layers(self) -> LayerTimes:
+        """Medians of the layers over the steps that count, or over all passes where no steps are named."""
+        return self.summary.layers if self.summary is not None else _over_passes(self.passes)
+
+
+@dataclass(frozen=True, slots=True)
+class KinetoImport:
+    """The profiles of all ranks, the one that stands for all of them, and the collectives of the job."""
+
+    ranks: tuple[Profile, ...]
+    chosen: Profile
+    collectives: Collectives
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged places of all files."""
+        return [problem for rank in self.ranks for problem in rank.trace.problems]
+
+
+def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str = "") -> KinetoImport:
+    """Write the workload of a trace, or of one for each rank of a job, to folder `out`, and two more tables.
+
+    `workload.yaml` with `layers.csv` is that of the rank whose compute is the median. `layers.csv` holds the tensors in
+    forward order with medians over the steps of `choose_steps`; `backward_s` is the time since the previous gradient
+    was ready, without the time in which the GPU waited for launches; the host's times stand in columns of their own.
+    `compute_time` is the wall time of a step without `input_time`, for which the GPU waits for data, and without
+    exposed collectives. A trace without steps has times of the layers only, over all passes but the first.
+
+    `gradient_ready.csv` holds every gradient of every pass of that rank, `collectives.csv` every NCCL kernel,
+    of several ranks as `match_collectives` says. Raises InputError where a trace has no gradients or does not state
+    their sizes, and where there is no such step.
     """
+    ranks = tuple(_read_profile(file, steps) for file in files)
+    sizes = [[item.numel for item in rank.passes[0]] for rank in ranks]
+    for rank, found in zip(ranks, sizes, strict=True):
+        if found != sizes[0]:
+            what, got = f"the gradients of {files[0]}, a rank of the same job", f"{len(found)} of other sizes"
+            raise InputError(Problem(str(rank.file), what, got))
+    summaries = [rank.summary for rank in ranks if rank.summary is not None]
+    chosen = ranks[middle_rank([item.compute for item in summaries]) if len(summaries) == len(ranks) else 0]
+    collectives = match_collectives([rank.trace.collectives for rank in ranks])
+    out.mkdir(parents=True, exist_ok=True)
+    _write_layers(out, chosen)
+    write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, chosen.trace.gradients))
+    _write_collectives(out, collectives)
+    text = yaml.safe_dump(_about(chosen, batch_size), sort_keys=False, width=110, allow_unicode=True)
+    (out / "workload.yaml").write_text(text, encoding="utf-8")
+    return KinetoImport(ranks, chosen, collectives)
+
+
+def _read_profile(file: Path, steps: str) -> Profile:
     trace = read_kineto(file)
     passes = _complete_passes(trace.gradients)
     if not passes:
@@ -32,30 +94,71 @@ def import_kineto(file: Path, out: Path, batch_size: int) -> KinetoTrace:
     if not all(item.numel for item in passes[0]):
         hint = "record with record_shapes=True"
         raise InputError(Problem(str(file), "the sizes of the gradients", "a trace without shapes", hint))
-    out.mkdir(parents=True, exist_ok=True)
-    ready = np.median([[item.ready for item in found] for found in passes], axis=0)
-    forward = np.median([[item.forward for item in found] for found in passes], axis=0)
-    backward = np.diff(np.maximum.accumulate(ready), prepend=0.0)
-    first = passes[0]
-    rows = [
-        (f"{place:03d}.{_NODE.sub('', first[i].node)}", first[i].numel, _rounded(forward[i]), _rounded(backward[i]))
-        for place, i in enumerate(reversed(range(len(first))))
-    ]
-    write_rows(out / "layers.csv", ("name", "numel", "forward_s", "backward_s"), rows)
-    write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, trace.gradients))
-    kernels = ((k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel) for k in trace.collectives)
-    write_rows(out / "collectives.csv", ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"), kernels)
-    buckets = ddp_buckets([item.numel for item in first])
-    about = {
+    chosen = choose_steps(trace.steps, steps, file.name)
+    summary = summarise_steps(trace.steps, chosen) if chosen else None
+    if summary is not None and len(summary.layers.backward) != len(passes[0]):
+        summary = None  # the steps hold other passes than most of the trace: for instance two each
+    return Profile(file, trace, summary, passes)
+
+
+def _write_collectives(out: Path, collectives: Collectives) -> None:
+    kernels = (
+        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
+        for k in collectives.kernels
+    )
+    heading = _COLLECTIVES
+    if collectives.waited is None:
+        write_rows(out / "collectives.csv", heading, kernels)
+    else:
+        rows = ((*row, _rounded(waited)) for row, waited in zip(kernels, collectives.waited, strict=True))
+        write_rows(out / "collectives.csv", (*heading, "waited_s"), rows)
+
+
+def _about(profile: Profile, batch_size: int) -> dict[str, Any]:
+    """What workload.yaml says besides the layers."""
+    file, summary = profile.file, profile.summary
+    buckets = ddp_buckets([item.numel for item in profile.passes[0]])
+    over = f"{len(profile.passes)} backward passes"
+    times: dict[str, Any] = {}
+    if summary is not None:
+        over = f"steps {', '.join(map(str, summary.used))}"
+        update = max(0.0, summary.update)
+        if summary.compute > update:
+            times["compute_time"] = f"{_rounded(summary.compute)!r} s"
+        times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(update)!r} s"}
+        times["host_ahead"] = not summary.waits
+    return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,
-        "device": trace.device,
-        "source": f"{file.name}, {len(passes)} backward passes; DDP would make buckets of {buckets} elements",
+        "device": profile.trace.device,
+        "source": f"{file.name}, medians over {over}; DDP would make buckets of {buckets} elements",
+        **times,
         "layers": "layers.csv",
     }
-    text = yaml.safe_dump(about, sort_keys=False, width=110, allow_unicode=True)
-    (out / "workload.yaml").write_text(text, encoding="utf-8")
-    return trace
+
+
+def _write_layers(out: Path, profile: Profile) -> None:
+    gradients, layers = profile.passes[0], profile.layers
+    host = () if profile.summary is None else (layers.forward_host, layers.backward_host)
+    columns = (layers.forward, layers.backward, *host)
+    rows = (
+        (
+            f"{place:03d}.{_NODE.sub('', gradients[i].node)}",
+            gradients[i].numel,
+            *(_rounded(times[i]) for times in columns),
+        )
+        for place, i in enumerate(reversed(range(len(gradients))))
+    )
+    write_rows(out / "layers.csv", (*_LAYERS, *(_HOST if host else ())), rows)
+
+
+def _over_passes(passes: list[list[GradientReady]]) -> LayerTimes:
+    """Medians over passes of a trace without steps, in which nothing tells the host's share."""
+    ready = np.median([[item.ready for item in found] for found in passes], axis=0)
+    forward = np.median([[item.forward for item in found] for found in passes], axis=0)
+    none = (0.0,) * len(ready)
+    backward = np.diff(np.maximum.accumulate(ready), prepend=0.0)
+    return LayerTimes(tuple(forward.tolist()), none, tuple(backward.tolist()), none)
 
 
 def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:

@@ -10,21 +10,30 @@ from simulator.scenario.scenario import Scenario
 
 M = 1_000_000
 SLICES = {"kind": "priority", "partition": "4 MB"}
+FIVE_CALLS = {"kind": "momentum", "weight_decay": True, "nesterov": True}
 
 
-def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, **parts):
-    """Seconds of an iteration from (name, forward, backward) of each layer, a million elements each."""
+IDEAL = {"name": "ideal", "ideal": True}
+
+
+def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, cluster=None, **parts):
+    """Seconds of an iteration from (name, forward, backward) of each layer, a million elements each.
+
+    The host's forward and backward may follow.
+    """
+    columns = ("forward", "backward", "forward_host", "backward_host")
     tensors = [
-        {"name": name, "numel": M, "forward": float(forward), "backward": float(backward)}
-        for name, forward, backward in layers
+        {"name": name, "numel": M, **{key: float(value) for key, value in zip(columns, times, strict=False)}}
+        for name, *times in layers
     ]
     made = {
         "workload": {"batch_size": 1, "layers": tensors, **(workload or {})},
         "cluster": {
             "nodes": nodes,
-            "gpu": {"name": "ideal", "ideal": True},
+            "gpu": IDEAL,
             "network": {"kind": "single_switch", "bandwidth": 4e6},
             "runtime": {"name": "host", **(runtime or {})},
+            **(cluster or {}),
         },
         **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp", **parts},
     }
@@ -46,8 +55,8 @@ def test_the_host_works_on_every_element_of_an_exchanged_gradient():
 
 
 def test_calls_of_the_optimiser_are_hidden_on_one_gpu_and_not_after_an_exchange():
-    calls, launch = {"update_calls": 5}, {"update_launch": "0.1 s"}
-    assert took(runtime=launch) == exact(3)  # the workload does not state its calls
+    calls, launch = {"optimiser": FIVE_CALLS}, {"update_launch": "0.1 s"}
+    assert took(runtime=launch) == exact(3.3)  # momentum: two passes over the momentum, one over the weights
     assert took(workload=calls) == exact(3)
     assert took(workload=calls, runtime=launch) == exact(3.5)
     assert took(workload=calls, runtime=launch, nodes=1) == exact(2)
@@ -56,7 +65,7 @@ def test_calls_of_the_optimiser_are_hidden_on_one_gpu_and_not_after_an_exchange(
 
 
 def test_a_measured_compute_time_has_hidden_the_calls():
-    measured = {"update_calls": 5, "compute_time": "4 s"}
+    measured = {"optimiser": FIVE_CALLS, "compute_time": "4 s"}
     assert took(workload=measured, runtime={"update_launch": "0.1 s"}) == exact(4 + 1 + 0.5)
 
 
@@ -89,3 +98,53 @@ def test_the_slowdown_of_a_workload_takes_the_place_of_the_runtime_s():
     assert took(layers, runtime={"compute_slowdown": 1}) == exact(3.5)
     assert took(layers, workload={"compute_slowdown": 1}) == exact(3.5)
     assert took(layers, workload={"compute_slowdown": 0}, runtime={"compute_slowdown": 1}) == exact(3)
+
+
+def test_a_runtime_that_fills_buckets_copies_every_gradient_there_and_back_with_one_worker_too():
+    """One call takes 0.1 s, elements nothing: copies of two tensors, a division of their bucket, and copies back."""
+    gpu = {
+        "name": "slow to start",
+        "kernels": {"elementwise": {"curve": "affine", "intercept": "0.1 s", "slope": "0 s"}},
+    }
+    fills, layers = {"fills_buckets": True}, [("a.weight", 1, 1), ("b.weight", 0, 0)]
+    bucket = {"kind": "bucketed", "first_bucket": "8 MB"}
+
+    def on_gpu(nodes, runtime):
+        return took(layers, nodes, runtime, {"update_time": "0.2 s"}, {"gpu": gpu}, scheduler=bucket)
+
+    assert on_gpu(1, {}) == exact(2 + 0.2)
+    assert on_gpu(1, fills) == exact(2.2 + 0.3 + 0.2)
+    # An all-reduce of both takes 2 s. By itself the method packs them with one call each way, as one kernel.
+    assert on_gpu(2, {}) == exact(2.2 + 2 + 0.1 + 0.1)
+    assert on_gpu(2, fills) == exact(2.2 + 2 + 0.3 + 0.2)
+
+
+LAUNCHED = [("a.weight", 1, 1, 2, 2)]
+"""One layer of 1 s and 1 s on the GPU, which the host launches in 2 s and 2 s."""
+
+
+def test_the_gpu_waits_for_launches():
+    assert took(LAUNCHED, nodes=1) == exact(4)
+    assert took(LAUNCHED) == exact(4 + 1)
+    assert took(LAUNCHED, scheduler="priority") == exact(4 + 1)
+    # The host has launched the last layer's backward pass before the GPU is done with its forward pass.
+    assert took([("a.weight", 1, 1, 0, 0), ("b.weight", 3, 1, 2, 2)], nodes=1) == exact(6)
+
+
+@pytest.mark.parametrize("scheduler", ["wfbp", "sequential", "priority"])
+@pytest.mark.parametrize(("factor", "seconds"), [(0.5, 4), (2, 4), (3, 6)])
+def test_another_gpu_computes_at_its_own_pace_what_the_same_host_launches(scheduler, factor, seconds):
+    """The other GPU needs `factor` and `factor` s for what the host launches in 2 s and 2 s."""
+    cluster = {"other_gpus": [{"nodes": [1], "gpu": {"name": "other", "ideal": True}, "factor": factor}]}
+    assert took(LAUNCHED, cluster=cluster, scheduler=scheduler) == exact(seconds + 1)
+    # Measured as 8 s, all of it takes twice as long.
+    measured = {"compute_time": "8 s"}
+    assert took(LAUNCHED, cluster=cluster, scheduler=scheduler, workload=measured) == exact(2 * seconds + 1)
+
+
+def test_a_measured_update_takes_its_time_and_no_less_than_its_calls_after_an_exchange():
+    assert took(workload={"update_time": "0.25 s"}) == exact(3 + 0.25)
+    assert took(workload={"update_time": "0.25 s", "compute_time": "4.25 s"}) == exact(4 + 1 + 0.25)
+    calls = {"update_time": "0.25 s", "optimiser": FIVE_CALLS}
+    assert took(workload=calls, runtime={"update_launch": "0.1 s"}) == exact(3 + 0.5)
+    assert took(workload=calls, runtime={"update_launch": "0.1 s"}, nodes=1) == exact(2 + 0.25)

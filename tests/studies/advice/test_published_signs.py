@@ -57,7 +57,8 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
                 "gpus_per_node": 8,
                 "gpu": "gpus/v100-pytorch2",
                 "network": network,
-                "runtime": "runtimes/pytorch-ddp",
+                # Their compute times are those of distributed runs: collectives have slowed them already.
+                "runtime": {"name": "DDP", "kernel_launch": "5 us", "fills_buckets": True},
             },
             "topology": "nccl",
             "scheduler": "bucketed",
@@ -97,9 +98,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     alone = load(GRACE / "dense-1.yaml")
     assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
     fitted = fit_runtime([nccl], ["compute_slowdown"]).terms["compute_slowdown"]
-    # Since NCCL's own law prices its collectives, this row asks for 7 % more slowdown: 0.4 % of the iteration. The
-    # constant stays, since the two below were fitted with it.
-    assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.08)
+    assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
 
     wire = load("quickstart").cluster.network.bandwidth
 
@@ -107,10 +106,10 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
         return run(with_value(spec, key, value)).document["iteration_time_s"] - spec.measured.iteration_time
 
     host = brentq(lambda x: left(mpi, "cluster.network.transport.staging", 1 / x), 1e-11, 1e-8)
-    assert host == pytest.approx(0.747e-9, rel=0.02)
+    assert host == pytest.approx(0.684e-9, rel=0.02)
     for gigabit in (1, 10, 25):
         rate = load(GRACE / f"dense-8-{gigabit}gbe.yaml").cluster.network.carried(8)
-        assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 0.747e-9), rel=1e-3)
+        assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 0.684e-9), rel=1e-3)
 
     kernels = topk.cluster.gpu.kernels
 

@@ -39,7 +39,7 @@ def test_without_sizes_they_are_0_and_cannot_be_imported(tmp_path):
     path = write_json(tmp_path / "t.json", kineto_trace(sizes=SIZES, shapes=False))
     assert {item.numel for item in read_kineto(path).gradients} == {0}
     with pytest.raises(InputError, match="record_shapes=True"):
-        import_kineto(path, tmp_path / "out", 32)
+        import_kineto([path], tmp_path / "out", 32)
 
 
 def test_nccl_kernels_have_the_size_of_the_operation_that_launched_them(tmp_path):
@@ -69,7 +69,7 @@ def test_buckets_close_with_the_tensor_that_fills_them():
 
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
     path = write_json(tmp_path / "model.pt.trace.json.gz", kineto_trace(sizes=SIZES, steps=4, nccl=[(1024, 5.0)]))
-    import_kineto(path, tmp_path / "out", 32)
+    import_kineto([path], tmp_path / "out", 32)
     layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.numel for layer in layers] == list(reversed(SIZES))
     assert [layer.backward for layer in layers] == [0.0001] * len(SIZES)

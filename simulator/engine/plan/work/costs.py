@@ -11,8 +11,10 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.casts import in_precision, steps_with_casts
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
 from simulator.engine.rounds.fold import fold
+from simulator.hardware.precision import widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -33,13 +35,17 @@ def costs_of(setup: Setup, workload: Workload, workers: int, network: NetworkSet
     # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
     largest = workload.numel / (density or 1.0)
     sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
-    pricing, steps = KernelPrices(setup.gpu, setup.runtime), dict[Communication, int]()
+    method, precision = setup.sparsifier, workload.precision
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, method.has_residual))
+    steps = dict[Communication, int]()
     select, chains = [], []
     for numel in sizes:
-        bucket = Bucket(0, (int(numel),), 0, (0,))
-        selection = setup.sparsifier.expect(bucket, workers, setup.concentration)
-        select.append(math.fsum(pricing.cost(item) for item in setup.sparsifier.compute(selection, bucket, workers)))
-        exchange = setup.sparsifier.exchange(selection, bucket, workers, setup.topology.style)
+        bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
+        selection = method.expect(bucket, workers, setup.concentration)
+        chosen, exchange = steps_with_casts(
+            method, selection, bucket, workers, setup.topology.style, precision=precision
+        )
+        select.append(math.fsum(pricing.cost(item) for item in chosen if not item.ahead))
         exchange = add_host_work(exchange, bucket, setup.runtime)
         chains.append(chain_steps(exchange, pricing, steps)[0])
     every = tuple(steps)

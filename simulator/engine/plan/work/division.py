@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.component import Spec, expected
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.casts import in_precision
 from simulator.engine.plan.work.costs import costs_of
-from simulator.engine.plan.work.kernels import update_time
+from simulator.engine.plan.work.update import update_time
 from simulator.models.exchange import Bucket
 from simulator.models.limits import refuse_collectives
+from simulator.models.precision import FP32
 from simulator.models.small_cache import LatestResults
 from simulator.schedulers.base import FREE
 
@@ -54,8 +56,12 @@ def _divided(setup: Setup, network: NetworkSetup, workers: int) -> Division:
         key = (*key, placed, setup.topology.style, setup.concentration)
 
     def plan_buckets() -> Division:
-        workload = setup.workload.stretched(update)
+        workload = setup.workload.stretched(update).queued()
         costs = costs_of(setup, workload, workers, network) if reads_costs else FREE
-        return Division(tuple(setup.scheduler.plan(workload.layers, costs)))
+        precision = setup.workload.precision
+        if precision != FP32:
+            costs = replace(costs, value_bytes=precision.value_bytes, gradient_bytes=precision.gradient_bytes)
+        buckets = setup.scheduler.plan(workload.layers, costs)
+        return Division(tuple(in_precision(bucket, precision) for bucket in buckets))
 
     return _divisions.get(key, plan_buckets)

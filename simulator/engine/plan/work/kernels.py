@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
@@ -18,7 +19,6 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
-from simulator.models.layers import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class KernelUse:
     """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
     `calls`: how many there are, and `extrapolated` how many of them are outside the sizes that were measured.
+    `on_gpu`: the seconds that follow the GPU's speed, if it is as uncertain as `Gpu.width` says; the host decides the
+    others.
     """
 
     smallest: float = math.inf
@@ -41,6 +43,7 @@ class KernelUse:
     seconds: float = 0.0
     calls: int = 0
     extrapolated: int = 0
+    on_gpu: float = 0.0
 
     def added_to(self, other: KernelUse) -> KernelUse:
         """Both uses together."""
@@ -50,14 +53,15 @@ class KernelUse:
             other.seconds + self.seconds,
             self.calls + other.calls,
             self.extrapolated + other.extrapolated,
+            other.on_gpu + self.on_gpu,
         )
 
 
 class KernelPrices:
-    """Prices kernels, and notes which sizes were used."""
+    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less."""
 
-    def __init__(self, gpu: Gpu, runtime: Runtime) -> None:
-        self.gpu, self.runtime = gpu, runtime
+    def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
+        self.gpu, self.runtime, self.widths = gpu, runtime, widths
         self.used: dict[str, KernelUse] = {}
         self._known: dict[Compute, KernelUse] = {}
 
@@ -75,44 +79,64 @@ class KernelPrices:
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        sizes, curve = np.array(item.elements), self.gpu.curve(item.kernel)
+        sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
         seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
-        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside)
+        followed = self._followed(item, sizes)
+        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed)
+
+    def _as_fp32(self, item: Compute) -> Floats:
+        """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
+        return self.widths.share(item.kernel) * np.array(item.elements)
 
     def _seconds(self, item: Compute, sizes: Floats) -> float:
         if item.kernel in HOST_KERNELS:
             return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-        on_gpu = item.times * float(self.gpu.kernel_time(item.kernel, sizes).sum())
-        return max(on_gpu, self.runtime.kernel_launch * item.calls) + self.runtime.host_read * item.reads
+        on_gpu, on_host = self._sides(item, sizes)
+        return max(on_gpu, on_host) + self.runtime.host_read * item.reads
+
+    def _sides(self, item: Compute, sizes: Floats) -> tuple[float, float]:
+        """Seconds of the GPU, and of the launches on the host."""
+        each = self.gpu.kernel_time(item.kernel, sizes)
+        if item.ahead:  # on threads of the host side by side, so that the longest counts
+            return item.times * float(each.max()), 0.0
+        return item.times * float(each.sum()), self.runtime.kernel_launch * item.calls
+
+    def _followed(self, item: Compute, sizes: Floats) -> float:
+        """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
+
+        All of the GPU's seconds where the GPU decides; fewer, down to none, where launches on the host do. w is the
+        factor by which the kernel may be wrong.
+        """
+        if item.kernel in HOST_KERNELS or self.gpu.ideal:
+            return 0.0
+        on_gpu, on_host = self._sides(item, sizes)
+        width = self.gpu.width(item.kernel)
+        if width == 1:
+            return on_gpu if on_gpu > on_host else 0.0
+        return (max(width * on_gpu, on_host) - max(on_gpu, on_host)) / (width - 1)
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
         return (
-            spread * math.sqrt(item.times) * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, item.elements)))
+            spread
+            * math.sqrt(item.times)
+            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._as_fp32(item))))
             if spread
             else 0.0
         )
 
 
-def update_kernel(workload: Workload, runtime: Runtime) -> Compute:
-    """The optimiser's kernel on every tensor, with its framework calls: the workload's own, or the runtime's."""
-    calls = (workload.update_calls or runtime.update_calls) * len(workload.layers)
-    return Compute("update", tuple(workload.numels), calls, "combine")
+def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:
+    """What a runtime that fills buckets does to one: copies to it, with the division by the workers, and copies back.
 
-
-def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself; the host launches it while the GPU computes."""
-    return KernelPrices(gpu, runtime).cost(update_kernel(workload, runtime))
-
-
-def runtime_after_exchange(workload: Workload, runtime: Runtime) -> Runtime:
-    """The runtime as the optimiser sees it after an exchange, for which the host has waited with its calls."""
-    if workload.update_calls is None or runtime.update_launch <= runtime.kernel_launch:
-        return runtime
-    return runtime.model_copy(update={"kernel_launch": runtime.update_launch})
+    One kernel and one call per tensor and way; the division is one more pass over the bucket.
+    """
+    pieces = tuple(float(numel) for numel in bucket.pieces)
+    there = Compute("copy", (*pieces, float(bucket.numel)), len(pieces) + 1, "combine")
+    return there, Compute("copy", pieces, len(pieces), "combine")
 
 
 def add_host_work(exchange: list[Step], bucket: Bucket, runtime: Runtime) -> list[Step]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.casts import steps_with_casts
 from simulator.engine.plan.work.division import Division
 from simulator.engine.plan.work.kernels import (
     Kernel,
@@ -17,9 +18,10 @@ from simulator.engine.plan.work.kernels import (
     KernelUse,
     add_host_work,
     chain_steps,
-    runtime_after_exchange,
-    update_time,
+    filling_kernels,
 )
+from simulator.engine.plan.work.update import update_of, update_time
+from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -44,7 +46,9 @@ Chain = tuple[Kernel | int, ...]
 class Work:
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
-    `update` is the optimiser's step after an exchange, `update_alone` that of one GPU by itself.
+    `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `update` is the
+    optimiser's step after an exchange, `update_alone` that of one GPU by itself. `backward` holds the runtime's copies
+    to buckets, and `combine` those back, which take `emptying` seconds in all.
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
@@ -54,6 +58,7 @@ class Work:
     """
 
     input_time: float
+    input_alone: float
     forward: float
     update: float
     update_alone: float
@@ -63,6 +68,7 @@ class Work:
     selection: Floats
     selection_spread: Floats
     combine: Floats
+    emptying: float
     steps: tuple[Communication, ...]
     chains: tuple[Chain, ...]
     halves: tuple[Chain, ...]
@@ -118,22 +124,31 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload = setup.workload.stretched(update)
+    workload = setup.workload.stretched(update).queued()
     if workers > 1:
-        update = update_time(workload, setup.gpu, runtime_after_exchange(workload, setup.runtime))
+        update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
     selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
-    pricing = KernelPrices(setup.gpu, setup.runtime)
+    precision, style = workload.precision, setup.topology.style
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
+    backward = _backward_times(workload, buckets)
+    if setup.runtime.fills_buckets:
+        buckets = tuple(replace(bucket, filled=True) for bucket in buckets)
+        for i, (there, back) in enumerate(map(filling_kernels, buckets)):
+            backward[i] += pricing.cost(there)
+            combine[i] = pricing.cost(back)
+    emptying = math.fsum(combine)
     chains: list[Chain] = [()] * len(buckets)
     halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
     first: dict[object, int] = {}
+    ahead = 0.0
     asked: list[list[Compute]] = []
     for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
         if workers == 1:
             break
-        same = first.setdefault((bucket.pieces, bucket.density, id(selection)), i)
+        same = first.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), i)
         if same < i:  # buckets of the same sizes have the same steps and prices
             select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
             chains[i], halves[i] = chains[same], halves[same]
@@ -141,30 +156,35 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
             for item in asked[same]:
                 pricing.cost(item)
             continue
-        chosen = methods[i].compute(selection, bucket, workers)
+        chosen, exchange = steps_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
+        ahead = max([ahead, *(pricing.cost(item) for item in chosen if item.ahead)])
+        chosen = [item for item in chosen if not item.ahead]
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = methods[i].exchange(selection, bucket, workers, setup.topology.style)
         exchange = add_host_work(exchange, bucket, setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
             exchange, second = _decouple(exchange, workers)
-        chains[i], combine[i] = chain_steps(exchange, pricing, steps)
+        chains[i], last = chain_steps(exchange, pricing, steps)
+        combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
+    select[-1] += max(0.0, ahead - workload.input_time - workload.forward_time - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
         input_time=workload.input_time,
+        input_alone=workload.input_time,
         forward=workload.forward_time,
         update=update,
         update_alone=alone,
         buckets=buckets,
         selections=selections,
-        backward=_backward_times(workload, buckets),
+        backward=backward,
         selection=select,
         selection_spread=spread,
         combine=combine,
+        emptying=emptying,
         steps=tuple(steps),
         chains=tuple(chains),
         halves=tuple(halves),

@@ -27,6 +27,7 @@ PHASES = {**dict(zip(_SPENT, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, BLACK), str
 METHODS = (
     *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),
     *("exdyna", "micro", "cltk", "omnireduce", "zen", "qsgd", "terngrad", "signsgd", "powersgd", "skip_reduce"),
+    *("efsignsgd", "signum", "onebit", "natural", "eight_bit", "sketch", "inceptionn"),
 )
 """Colours and strokes are assigned in this fixed order, so that a method looks the same in all figures."""
 STROKES = ("-", "--", "-.", ":")
@@ -74,7 +75,9 @@ def assign_looks(labels: Iterable[str]) -> dict[str, Look]:
         own = Look(BLACK, "-", "o") if kind == "dense" else _look(METHODS.index(kind)) if kind in METHODS else None
         if own is not None and own not in looks.values():
             looks[label] = own
-    free = (look for look in map(_look, range(len(PALETTE) * len(STROKES))) if look not in looks.values())
+    free = (
+        look for look in map(_look, range(len(PALETTE) * len(STROKES) * len(MARKERS))) if look not in looks.values()
+    )
     for label in labels:
         if label not in looks:
             looks[label] = next(free, _look(0))

@@ -1,0 +1,282 @@
+"""How kernels were found to run on all GPUs that were timed, and how far an estimate is from what was left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import median
+
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernel_estimates import (
+    Estimate,
+    Level,
+    Rate,
+    Rates,
+    estimate,
+    memory_time,
+    rate_name,
+    unit_time,
+)
+from simulator.hardware.kernels import KERNELS, implementation, work_of
+from simulator.models.curves import Curve
+from simulator.scenario.named_parts import shipped_gpus
+
+PRIOR = 2.0
+"""Measurements that the spread over all kernels counts for, beside a kernel's own."""
+_SIZES = 5
+_SMALL = 1e5
+_WHOLE_GPU = ("memory", "multiprocessors")
+_FEW, _MANY = 1e4, 1e9
+"""Elements between which estimates are judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A kernel that was timed on a GPU. `device`: the same for all configs of one GPU, whatever the software."""
+
+    device: tuple[float, ...]
+    gpu: Gpu
+    kernel: str
+    curve: Curve
+
+    @property
+    def name(self) -> str:
+        """The implementation that was timed."""
+        return implementation(self.kernel, self.gpu.framework)
+
+    def sizes(self) -> list[float]:
+        """Elements at which it is compared with an estimate: some of those that were measured."""
+        low, high = self.curve.range or (_FEW, _MANY)
+        low, high = max(low, min(_FEW, high)), max(min(high, _MANY), low)
+        if high / low < 2:
+            return [high]
+        return [low * (high / low) ** (i / (_SIZES - 1)) for i in range(_SIZES)]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What was measured of a kernel on a GPU against an estimate that knows nothing of it.
+
+    `ratios`: estimated over measured seconds, by size.
+    """
+
+    timed: Timed
+    level: Level
+    width: float
+    ratios: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Root mean square of the logarithm of the ratios."""
+        return math.sqrt(math.fsum(math.log(ratio) ** 2 for ratio in self.ratios) / len(self.ratios))
+
+
+def timed_kernels(gpus: Iterable[Gpu]) -> list[Timed]:
+    """Every curve that was measured on one of the GPUs; each kernel of a device once."""
+    found: dict[tuple[object, ...], Timed] = {}
+    for gpu in gpus:
+        if gpu.ideal or not gpu.memory_bandwidth:
+            continue
+        device = (gpu.memory_bandwidth, float(gpu.multiprocessors or 0), gpu.clock or 0.0)
+        for kernel, curve in gpu.kernels.items():
+            if kernel in KERNELS and not curve.derived:
+                item = Timed(device, gpu, kernel, curve)
+                found.setdefault((device, item.name), item)
+    return list(found.values())
+
+
+def learn_rates(timed: Sequence[Timed]) -> Rates:
+    """Factors, starts and widths from measured kernels.
+
+    The factor of a kernel is the geometric mean over its GPUs of measured over expected seconds per element. That of
+    a class is the geometric mean over its kernels, on the bytes that they move (1 for streaming kernels). Widths come
+    from leaving out one GPU at a time (kernels), and one kernel at a time (classes).
+    """
+    rates = _learn_factors(timed)
+    if not timed:
+        return rates
+    by_name: dict[str, list[float]] = {}
+    for item in leave_gpus_out(timed):
+        if item.level == "transferred":
+            by_name.setdefault(item.timed.name, []).append(item.error)
+    kernels = {
+        name: replace(rate, width=_width(by_name.get(name.rpartition(", ")[0] or name, []), by_name))
+        for name, rate in rates.kernels.items()
+    }
+    by_kind: dict[str, list[float]] = {}
+    for item in leave_kernels_out(timed):
+        kind = work_of(item.timed.kernel, item.timed.gpu.framework).kind
+        by_kind.setdefault(kind, []).append(item.error)
+    classes = {
+        name: replace(rate, width=_width(by_kind.get(name, []), by_kind)) for name, rate in rates.classes.items()
+    }
+    return replace(rates, kernels=kernels, classes=classes)
+
+
+def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
+    """Each measured kernel against the estimate from all other GPUs, for a GPU of which only the data sheet is known.
+
+    With `widths`, those are learnt from the other GPUs too.
+    """
+    made = []
+    for device in dict.fromkeys(item.device for item in timed):
+        others = [item for item in timed if item.device != device]
+        if not others:
+            continue
+        rates = learn_rates(others) if widths else _learn_factors(others)
+        made += [_compare(item, rates, bare=True) for item in timed if item.device == device]
+    return made
+
+
+def leave_kernels_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
+    """Each measured kernel against the estimate from all other kernels, those of the same GPU included."""
+    made = []
+    judged = [item for item in timed if item.kernel != "elementwise"]
+    judged = [item for item in judged if work_of(item.kernel, item.gpu.framework).bound in _WHOLE_GPU]
+    for kernel in dict.fromkeys(item.name for item in judged):
+        others = [item for item in timed if item.name != kernel]
+        rates = learn_rates(others) if widths else _learn_factors(others)
+        made += [_compare(item, rates, bare=False) for item in timed if item.name == kernel]
+    return made
+
+
+def _compare(item: Timed, rates: Rates, bare: bool) -> LeftOut:
+    known = {} if bare else {name: curve for name, curve in item.gpu.kernels.items() if name == "elementwise"}
+    hardware = item.gpu.model_copy(update={"kernels": known}).hardware
+    made: Estimate = estimate(item.kernel, hardware, rates)
+    sizes = item.sizes()
+    pairs = zip(made.curve.time(sizes).tolist(), item.curve.time(sizes).tolist(), strict=True)
+    return LeftOut(item, made.level, made.width, tuple(mine / measured for mine, measured in pairs))
+
+
+def _learn_factors(timed: Sequence[Timed]) -> Rates:
+    """Rates without widths."""
+    adds = [item for item in timed if item.kernel == "elementwise"]
+    reached = {item.device: _of(item.gpu.hardware.reached) for item in adds}
+    share = _mean([reached[item.device] / _of(item.gpu.memory_bandwidth) for item in adds]) if adds else 1.0
+    hardware = {item.device: item.gpu.hardware for item in timed}
+    clocks = [_of(item.clock) for item in hardware.values() if item.clock]
+    cycles = [_of(item.cycles) / (share * _of(item.bandwidth)) for item in hardware.values() if item.cycles]
+    plain = Rates(
+        launch=_launch(timed),
+        share=share,
+        cycles_per_byte=_mean(cycles) if cycles else 0.0,
+        clock=median(clocks) if clocks else 0.0,
+    )
+    found: dict[str, list[float]] = {}
+    least: dict[str, list[float]] = {}
+    kinds: dict[str, dict[str, list[float]]] = {"streaming": {"elementwise": [1.0]}}
+    for item in timed:
+        work = work_of(item.kernel, item.gpu.framework)
+        seen = replace(item.gpu.hardware, reached=reached.get(item.device))
+        measured = _rate_of(item)
+        factor = measured / unit_time(work, seen, plain)
+        for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
+            found.setdefault(name, []).append(1 / share if item.kernel == "elementwise" else factor)
+            least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
+        if item.kernel != "elementwise" and work.bound in _WHOLE_GPU:
+            by_bytes = measured / memory_time(work, seen, plain)
+            kinds.setdefault(work.kind, {}).setdefault(item.name, []).append(by_bytes)
+    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, min(least[name])) for name in sorted(found)}
+    classes = {
+        kind: Rate(_mean([_mean(values) for values in names.values()]), len(names), 1.0)
+        for kind, names in sorted(kinds.items())
+    }
+    # Streaming kernels reach what element-wise kernels do: that is what the bandwidth of a GPU means here.
+    classes["streaming"] = replace(classes["streaming"], factor=1.0)
+    classes["all"] = Rate(_mean([rate.factor for rate in classes.values()]), sum(map(len, kinds.values())), 1.0)
+    return replace(plain, kernels=kernels, classes=classes)
+
+
+def _launch(timed: Sequence[Timed]) -> float:
+    """Seconds of one launch: the geometric mean over the kernels that were timed at few elements on a whole GPU."""
+    found = []
+    for item in timed:
+        work = work_of(item.kernel, item.gpu.framework)
+        low = item.curve.range[0] if item.curve.range else math.inf
+        if low <= _SMALL and work.bound in _WHOLE_GPU:
+            found.append(float(item.curve.time(low)) / work.launches)
+    positive = [seconds for seconds in found if seconds > 0]
+    return _mean(positive) if positive else 0.0
+
+
+def _rate_of(item: Timed) -> float:
+    """Measured seconds per element (per n log2 n in one block) at the largest sizes, without the start of a call."""
+    if work_of(item.kernel, item.gpu.framework).bound == "one block":
+        return _whole_rate(item)
+    low, high = _ends(item)
+    low = max(low, high / 10)
+    many, few = float(item.curve.time(high)), float(item.curve.time(low))
+    start = item.gpu.hardware.start or 0.0
+    return (many - few) / (high - low) if high > 2 * low else max(many - start, many / 2) / high
+
+
+def _whole_rate(item: Timed) -> float:
+    """Measured seconds of the largest call per element (per n log2 n in one block)."""
+    high = _ends(item)[1]
+    one_block = work_of(item.kernel, item.gpu.framework).bound == "one block"
+    return float(item.curve.time(high)) / (high * math.log2(high) if one_block else high)
+
+
+def _ends(item: Timed) -> tuple[float, float]:
+    """The smallest and the largest size that was measured, at most `_MANY` elements."""
+    low, high = item.curve.range or (_FEW, _MANY)
+    return low, max(low, min(high, _MANY))
+
+
+def _width(errors: Sequence[float], pooled: Mapping[str, Sequence[float]]) -> float:
+    """Factor that holds nine of ten estimates, either way.
+
+    exp(t s), s^2 = (sum of e_i^2 + m s_0^2) / (n + m): the errors e_i of the n GPUs (kernels) that were left out, with
+    the mean square s_0^2 of all counting for m = `PRIOR` more; t is Student's for n + m degrees of freedom (95 %).
+    """
+    from scipy.stats import t
+
+    every = [value for values in pooled.values() for value in values]
+    if not every:
+        return 10.0
+    prior = math.fsum(value**2 for value in every) / len(every)
+    weight = len(errors) + PRIOR
+    variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
+    return math.exp(float(t.ppf(0.95, weight)) * math.sqrt(variance))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Geometric mean."""
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def _of(value: float | None) -> float:
+    return value or 0.0
+
+
+_HEAD = """\
+# Written by `sparsim kernels --rates`, checked by a test: how kernels were found to run on all GPUs of configs/gpus
+# that were timed. Seconds, shares and factors; `width` is the factor that holds nine of ten of the values left out.
+"""
+
+
+def rates_yaml(rates: Rates) -> str:
+    """The text of `configs/kernel_rates.yaml`."""
+    numbers = {name: getattr(rates, name) for name in ("launch", "share", "cycles_per_byte", "clock")}
+    lines = [f"{name}: {_number(value)}" for name, value in numbers.items()]
+    for group, found in (("kernels", rates.kernels), ("classes", rates.classes)):
+        lines.append(f"{group}:")
+        for name, rate in sorted(found.items()):
+            fields = f"factor: {_number(rate.factor)}, count: {rate.count}, width: {_number(rate.width)}"
+            least = f", least_bytes: {_number(rate.least_bytes)}" if rate.least_bytes else ""
+            lines.append(f'  "{name}": {{{fields}{least}}}')
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def _number(value: float) -> str:
+    """Four digits, so that the text is the same on every processor."""
+    return f"{value:.4g}"
+
+
+@cache
+def shipped_measurements() -> tuple[Timed, ...]:
+    """Every kernel that was timed on a GPU of the package."""
+    return tuple(timed_kernels(shipped_gpus().values()))

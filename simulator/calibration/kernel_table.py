@@ -1,0 +1,92 @@
+"""What is known of every kernel on every GPU: timed there, elsewhere or nowhere, and how far it may be off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from simulator.calibration.kernel_rates import (
+    LeftOut,
+    leave_gpus_out,
+    leave_kernels_out,
+    shipped_measurements,
+)
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernel_estimates import shipped_rates
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS, implementation, work_of
+
+SIZES = (1_000_000, 100_000_000)
+CLOSE = 1.5
+"""An estimate within this factor of what was measured counts as close."""
+
+
+def kernel_rows(gpus: Mapping[str, Gpu]) -> list[dict[str, Any]]:
+    """A row for each GPU and kernel.
+
+    `level`: measured, transferred or estimated. `width`: factor by which it may be wrong either way in nine of ten
+    cases; `held_out_mape` of a curve that was measured. `count`: GPUs on which this implementation was timed.
+    `seconds`: of one call with each of `SIZES` elements.
+    """
+    rates = shipped_rates()
+    rows = []
+    for name, gpu in gpus.items():
+        for kernel, work in KERNELS.items():
+            if gpu.ideal or kernel in HOST_KERNELS:
+                continue
+            curve = gpu.curve(kernel)
+            known = rates.kernels.get(implementation(kernel, gpu.framework))
+            rows.append(
+                {
+                    "gpu": name,
+                    "kernel": kernel,
+                    "implementation": implementation(kernel, gpu.framework),
+                    "class": work_of(kernel, gpu.framework).kind,
+                    "bytes_per_element": work.nbytes + math.fsum(KERNELS[part].nbytes for part in work.parts),
+                    "level": gpu.level(kernel),
+                    "width": gpu.width(kernel) if gpu.level(kernel) != "measured" else None,
+                    "held_out_mape": curve.held_out_mape if curve is not None and not curve.derived else None,
+                    "count": known.count if known else 0,
+                    "seconds": gpu.kernel_time(kernel, SIZES).tolist(),
+                }
+            )
+    return rows
+
+
+def accuracy_rows() -> dict[str, Any]:
+    """Errors of estimates on what they were not learnt from: a GPU at a time by kernel, a kernel at a time by class.
+
+    Each with its number of GPUs or kernels, of values, the shares of the values within a factor of 1.5 and within the
+    width (which is learnt without them), and the median factor of the error.
+    """
+    timed = shipped_measurements()
+    gpus, kernels = leave_gpus_out(timed, widths=True), leave_kernels_out(timed, widths=True)
+    by_kernel = _grouped(gpus, lambda item: item.timed.name)
+    by_class = _grouped(kernels, lambda item: work_of(item.timed.kernel, item.timed.gpu.framework).kind)
+    return {
+        "leave_one_gpu_out": [*by_kernel, _summary("all", gpus)],
+        "leave_one_kernel_out": [*by_class, _summary("all", kernels)],
+    }
+
+
+def _grouped(items: Iterable[LeftOut], key: Any) -> list[dict[str, Any]]:
+    groups: dict[str, list[LeftOut]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return [_summary(name, groups[name]) for name in sorted(groups)]
+
+
+def _summary(name: str, items: Sequence[LeftOut]) -> dict[str, Any]:
+    ratios = [(abs(math.log(ratio)), math.log(item.width)) for item in items for ratio in item.ratios]
+    errors = sorted(error for error, _ in ratios)
+    middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
+    return {
+        "name": name,
+        "gpus": len({item.timed.device for item in items}),
+        "kernels": len({item.timed.name for item in items}),
+        "values": len(errors),
+        "median_factor": math.exp(middle),
+        "worst_factor": math.exp(errors[-1]),
+        "close": sum(error <= math.log(CLOSE) for error in errors) / len(errors),
+        "within_width": sum(error <= width for error, width in ratios) / len(errors),
+    }

@@ -1,0 +1,75 @@
+"""Kernels at another precision than fp32: how many of their bytes are values, and what is left of their work."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, Precision
+
+Role = Literal["gradients", "accumulated", "weights"]
+
+VALUE_TRAFFIC: dict[str, dict[Role, float]] = {
+    "elementwise": {"accumulated": 12.0},
+    "copy": {"gradients": 8.0},
+    "residual_add": {"gradients": 4.0, "accumulated": 8.0},  # reads the gradient, reads and writes the residual
+    "residual_clear": {"accumulated": 4.0},  # the rest is the index
+    "threshold_scan": {"accumulated": 12.0},  # read, and the absolute values; the rest is the mask
+    "gather": {"accumulated": 8.0},  # the rest is the index and what else a scattered read brings along
+    "norm": {"accumulated": 4.0},
+    "statistics": {"accumulated": 8.0},
+    "quantise": {"accumulated": 4.0},  # the rest is the code
+    "dequantise": {"gradients": 8.0},
+    "matmul": {"accumulated": 12.0},
+    "unscale": {"gradients": 4.0, "weights": 4.0},
+}
+"""Bytes of values among the bytes that each kernel moves per element (`KERNEL_TRAFFIC`), all in fp32, by what they are:
+gradients, sums with the residual (`accumulated`), or weights and states of the optimiser.
+
+Not in it: the update, whose optimiser says its bytes at any width. Nor what short numbers make no faster: Top-k and
+sorts, which compare; kernels of indices; work of the host; casts, which always move one number of 32 bits and one of
+16; and scatter-adds, which are bound by atomic additions and sectors (PyTorch 1.12 and later: as long in fp16 as in
+fp32; before, fp16 took up to 12 times as long where indices are close together; pytorch issue 74487, pull requests
+61440 and 76996).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueWidths:
+    """Bytes of the values that kernels work on: gradients, sums with the residual, weights and states."""
+
+    gradients: int = FP32_BYTES
+    accumulated: int = FP32_BYTES
+    weights: int = FP32_BYTES
+
+    def share(self, kernel: str) -> float:
+        """Bytes that the kernel moves at these widths over those in fp32: (m - sum of v_i (1 - w_i / 4)) / m.
+
+        m are all of its bytes, v_i those of the values of role i, w_i the width of that role. It is taken as bound by
+        memory: n elements take the time of n times this share in fp32. 1 for kernels that are not in the tables.
+        """
+        moved = KERNEL_TRAFFIC.get(kernel, 0.0)
+        if not moved:
+            return 1.0
+        width: dict[Role, int] = {
+            "gradients": self.gradients,
+            "accumulated": self.accumulated,
+            "weights": self.weights,
+        }
+        values = VALUE_TRAFFIC.get(kernel, {})
+        saved = math.fsum(nbytes * (1 - width[role] / FP32_BYTES) for role, nbytes in values.items())
+        return (moved - saved) / moved
+
+
+def widths_of(precision: Precision, has_residual: bool) -> ValueWidths:
+    """The widths at a precision, with a method that keeps a residual or that works on the gradients themselves."""
+    return ValueWidths(
+        gradients=precision.gradient_bytes,
+        accumulated=NUMBER_BYTES[precision.residuals] if has_residual else precision.gradient_bytes,
+        weights=FP32_BYTES if precision.has_master_weights else precision.gradient_bytes,
+    )
+
+
+IN_FP32 = ValueWidths()

@@ -1,0 +1,197 @@
+"""Implementations: how software carries out a method, apart from what the method computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
+from simulator.sparsifiers.steps import COUNT_BYTES, Style, rows_gathered
+
+if TYPE_CHECKING:
+    from simulator.sparsifiers.base import Sparsifier
+
+RELEASED = "released"
+GOOD = "good"
+
+LENGTH_BYTES = 4
+"""Bytes of the length of an array, which GRACE gathers before arrays of unequal lengths."""
+
+S = TypeVar("S", bound=Communication)
+
+Steps = tuple[list[Compute], list[Step]]
+"""Kernels of the selection before anything is sent, then the exchange with the kernels between and after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One way in which software carries out a method: `label` in words, `source` with its year."""
+
+    label: str
+    source: str
+
+    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+        """The steps of a bucket: here those that the member names, which are its released code's."""
+        chosen = member.compute(selection, bucket, workers)
+        return chosen, member.exchange(selection, bucket, workers, style)
+
+
+@dataclass(frozen=True, slots=True)
+class FusedImplementation(Implementation):
+    """The same kernels over all tensors of a bucket at once, and one gather for all arrays of a payload.
+
+    Each kernel is called once with the sum of its elements, so that its bytes are the same and its start-ups are paid
+    once; the host reads no value of the GPU. Gathers that follow each other become one with the sum of their bytes.
+    A gather of a single count, which says how much the next one carries, stays. It is what the method could cost, not
+    what anyone has measured.
+    """
+
+    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+        """The member's steps, fused."""
+        chosen = [_fused(item) for item in member.compute(selection, bucket, workers)]
+        exchange: list[Step] = []
+        for step in member.exchange(selection, bucket, workers, style):
+            last = exchange[-1] if exchange else None
+            if isinstance(step, Compute):
+                exchange.append(_fused(step))
+            elif isinstance(step, AllGather) and isinstance(last, AllGather) and _joins(last, step):
+                exchange[-1] = AllGather(_added(last, step, workers), last.padded)
+            else:
+                exchange.append(step)
+        return chosen, exchange
+
+
+RELEASED_CODE = Implementation("released code", "the source that the method's description names")
+GOOD_CODE = FusedImplementation("one fused call per kernel", "derived from the released code's kernels")
+
+
+def _fused(item: Compute) -> Compute:
+    """One call of the kernel instead of one per tensor."""
+    if not item.elements:
+        return item
+    calls = math.ceil(item.calls / (len(item.elements) * item.times))
+    return Compute(item.kernel, (item.times * math.fsum(item.elements),), calls, item.phase)
+
+
+def _joins(first: AllGather, second: AllGather) -> bool:
+    counts = [item for item in (first, second) if item.nbytes == COUNT_BYTES]
+    return first.padded == second.padded and not counts
+
+
+def _added(first: AllGather, second: AllGather, workers: int) -> float | tuple[float, ...]:
+    """Bytes of both payloads, per worker where they differ."""
+    if isinstance(first.nbytes, tuple) or isinstance(second.nbytes, tuple):
+        return tuple((first.sizes(workers) + second.sizes(workers)).tolist())
+    return first.nbytes + second.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class GraphImplementation(Implementation):
+    """A method as a graph of TensorFlow operations, tensor by tensor, as GRACE runs it.
+
+    Every operation is a kernel over the whole tensor with a start of its own (kernel `elementwise`). Each tensor
+    gathers its own arrays; embeddings whose gradients are rows pass the method by, and their rows are gathered. What
+    arrives from a worker is cut out, array by array, and decoded by `decode` operations; the decoded tensors are then
+    added up, which is one of `after`. Cutting takes `CUT` operations on a few numbers for each array, and `CUT_SIZED`
+    where its length is known only at run time.
+
+    - `before`: operations per tensor before the exchange.
+    - `decode`: operations per payload; `own` times more for the error feedback, which decodes the worker's own.
+    - `after`: operations per tensor once everything is decoded.
+    - `arrays`: gathers per tensor. `sized`: one more for the lengths of the arrays.
+    - `summed`: payloads are summed on the way, fused as the scheduler says, so that one is decoded.
+    - `host`, `host_decode`: operations that TensorFlow 1 runs on the CPU, with copies to the host and back (kernel
+      `host_op`), before the exchange and per payload: those on int32 numbers, among others.
+    - `reads`, `reads_decode`: values of the GPU that the host waits for, before the exchange and per payload.
+    - `kernels`: further kernels over the tensor, by the names of `simulator.hardware.kernels`.
+    - `ahead`: kernels that need no gradient and run on the host from the start of the iteration on.
+    - `rounds`: of a loop with `LOOP` operations and `LOOP_READS` reads each: a function of the member and the elements
+      of a tensor.
+    """
+
+    CUT: ClassVar[int] = 2
+    CUT_SIZED: ClassVar[int] = 6
+    LOOP: ClassVar[int] = 10
+    LOOP_READS: ClassVar[int] = 2
+
+    before: int = 0
+    decode: int = 0
+    after: int = 1
+    own: int = 0
+    arrays: int = 1
+    sized: bool = False
+    summed: bool = False
+    host: int = 0
+    host_decode: int = 0
+    reads: int = 0
+    reads_decode: int = 0
+    kernels: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
+    rounds: Callable[[Any, int], float] | None = None
+
+    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+        """The operations of every tensor, with the bytes of the member's own exchange."""
+        rows = bucket.rows or (None,) * len(bucket.pieces)
+        pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
+        sizes, few = tuple(float(n) for n in pieces), (1.0,) * len(pieces)
+        payloads = 1 if self.summed else workers
+        cut = 0 if self.summed else payloads * self.arrays * (self.CUT_SIZED if self.sized else self.CUT)
+        chosen = [
+            *_operations(sizes, self.before + self.own * self.decode, reads=self.reads),
+            *(item for kernel in self.kernels for item in _operations(sizes, 1, kernel)),
+            *(replace(item, ahead=True) for kernel in self.ahead for item in _operations(sizes, 1, kernel)),
+            *(item for n in pieces for item in self._loop(member, n)),
+            *_operations(sizes, self.host + self.own * self.host_decode, "host_op"),
+        ]
+        combined = [
+            *_operations(sizes, payloads * self.decode + self.after, reads=payloads * self.reads_decode),
+            *_operations(few, cut),
+            *_operations(sizes, payloads * self.host_decode, "host_op"),
+        ]
+        steps = member.exchange(selection, bucket, workers, style)
+        shares = [sum(sizes) / bucket.numel] if self.summed else [n / bucket.numel for n in pieces]
+        sent: list[Step] = [step for own in rows if own is not None for step in rows_gathered(own, bucket, workers)]
+        for share in filter(None, shares):
+            sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
+        return chosen, [*sent, *(replace(item, phase="combine") for item in combined)]
+
+    def _loop(self, member: Sparsifier, numel: int) -> list[Compute]:
+        """The kernels of the loop over one tensor."""
+        rounds = round(self.rounds(member, numel)) if self.rounds else 0
+        return _operations((float(numel),), self.LOOP * rounds, reads=self.LOOP_READS * rounds)
+
+    def _arrays(self, sent: Sequence[Communication], share: float, workers: int) -> list[Communication]:
+        """The part of the bucket's communication that belongs to one tensor, in `arrays` gathers."""
+        gathers = [_scaled(step, share) for step in sent if isinstance(step, AllGather)]
+        for rest in gathers[self.arrays :]:
+            gathers[0] = AllGather(_added(gathers[0], rest, workers), gathers[0].padded)
+        lengths = [AllGather(float(LENGTH_BYTES * self.arrays))] if self.sized and gathers else []
+        others = [_scaled(step, share) for step in sent if not isinstance(step, AllGather)]
+        return [*others, *lengths, *gathers[: self.arrays]]
+
+
+def _operations(sizes: tuple[float, ...], times: int, kernel: str = "elementwise", reads: int = 0) -> list[Compute]:
+    """`times` operations on every tensor, and `reads` reads of the host for each."""
+    return (
+        [Compute(kernel, sizes, times * len(sizes), "selection", times, reads * len(sizes))] if times and sizes else []
+    )
+
+
+def _scaled(step: S, share: float) -> S:
+    """A share of the bytes of a step."""
+    named = [item.name for item in fields(step) if item.name in ("nbytes", "push_nbytes", "pull_nbytes")]
+    changed: dict[str, Any] = {name: _times(getattr(step, name), share) for name in named}
+    return replace(step, **changed)
+
+
+def _times(nbytes: float | tuple[float, ...], share: float) -> float | tuple[float, ...]:
+    return tuple(share * item for item in nbytes) if isinstance(nbytes, tuple) else share * nbytes
+
+
+def grace(**counts: Any) -> GraphImplementation:
+    """GRACE's TensorFlow code of a method, with the operations `counts` that stand in it."""
+    return GraphImplementation(
+        "GRACE, TensorFlow 1", "Xu et al., ICDCS 2021: sands-lab/grace, grace_dl/tensorflow (BSD-2-Clause)", **counts
+    )

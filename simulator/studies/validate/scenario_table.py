@@ -1,0 +1,47 @@
+"""Tables of measured iterations: each row is a template scenario with some of its keys replaced."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.csv_tables import Row, read_rows
+from simulator.loading.documents import parse_document, read_document
+from simulator.loading.replacing import replace_key
+from simulator.scenario.reading import scenario_of
+from simulator.scenario.scenario import Scenario
+
+NAME = "rows.csv"
+_TEMPLATE = "template"
+
+
+def read_scenarios(path: Path) -> list[Scenario]:
+    """The scenarios of a table.
+
+    The column `template` names a scenario file in the same folder; every other column is a dotted key of a scenario,
+    such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an empty one leaves what the
+    template says. Raises InputError with every problem of every row.
+    """
+    problems: list[Problem] = []
+    made = []
+    for row in read_rows(path, (_TEMPLATE,), problems):
+        try:
+            made.append(_scenario(row, path.parent))
+        except InputError as error:
+            for item in error.problems:
+                row.note(item.where, item.expected, item.got)
+    if problems or not made:
+        raise InputError(problems or Problem(str(path), "at least one row", "none"))
+    return made
+
+
+def _scenario(row: Row, folder: Path) -> Scenario:
+    """The template with one row's changes."""
+    document = read_document(folder / row.cells[_TEMPLATE])
+    data = document.data
+    if not isinstance(data, dict):
+        raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
+    for key, text in row.cells.items():
+        if key != _TEMPLATE and text:
+            data = replace_key(data, key, parse_document(text, key).data, folder)
+    return scenario_of(data, document, folder)

@@ -1,0 +1,61 @@
+"""Collectives of a PyTorch profiler trace: every NCCL kernel with its size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.traces.readers.kineto_events import COMMUNICATION, Events, shape_of, whole
+from simulator.traces.readers.kineto_launches import Launches
+
+_NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
+_COLLECTIVES = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "broadcast": "broadcast",
+    "reduce": "reduce",
+    "sendrecv": "send_receive",
+    "alltoall": "all_to_all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveKernel:
+    """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
+
+    `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say.
+    """
+
+    collective: str
+    nbytes: int
+    workers: int
+    seconds: float
+    start: float
+    kernel: str
+    itemsize: int = 0
+    stream: int = -1
+
+
+def find_collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
+    """Every NCCL kernel with its size, from its own arguments or from the operation around its launch."""
+    around = [item for item in events.operations if item.name.startswith(COMMUNICATION) and item.elements]
+    threads, times = launches.launch(np.array([kernel[0] for kernel in events.nccl], dtype=np.int64))
+    made = []
+    for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
+        elements, itemsize = shape_of(args)
+        holding = [item for item in around if item.thread == thread and item.start <= time <= item.end]
+        if not elements and holding:
+            inner = max(holding, key=lambda item: item.start)
+            elements, itemsize = inner.elements, inner.itemsize
+        match = _NCCL.match(name)
+        collective = _COLLECTIVES.get(match[1].lower() if match else "", "unknown")
+        workers = whole(args.get("Group size") or events.workers)
+        # Where only one size was recorded, that of an all-gather is the part of one worker.
+        parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
+        nbytes = elements * itemsize * parts
+        stream = whole(args.get("stream", -1))
+        made.append(CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream))
+    return sorted(made, key=lambda item: item.start)

@@ -1,0 +1,62 @@
+"""Profiles of several ranks of one job: which rank stands for all, and how long collectives took without waiting."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simulator.traces.readers.kineto_collectives import CollectiveKernel
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of a job in the order of the first rank's clock.
+
+    `waited`: mean seconds for which ranks waited in each for the last one; None where there is one rank only, or
+    where the ranks did not take part in the same collectives, so that `kernels` holds those of all ranks.
+    """
+
+    kernels: tuple[CollectiveKernel, ...]
+    waited: tuple[float, ...] | None
+
+
+def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collectives:
+    """The collectives of all ranks as one: a kernel starts with its own rank and ends with all of them.
+
+    The n-th collective of one kind, type and number of workers is the same on all ranks. The rank that comes last does
+    not wait, so the shortest of its kernels is the time of the collective, whatever the ranks' clocks show; its size
+    is that of the largest part.
+    """
+    if len(ranks) == 1:
+        return Collectives(tuple(ranks[0]), None)
+    sequences = [_by_kind(rank) for rank in ranks]
+    first = sequences[0]
+    if any(_counts(other) != _counts(first) for other in sequences[1:]):
+        return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
+    made = []
+    for kind, kernels in first.items():
+        for place, kernel in enumerate(kernels):
+            same = [sequence[kind][place] for sequence in sequences]
+            shortest = min(item.seconds for item in same)
+            waited = sum(item.seconds - shortest for item in same) / len(same)
+            made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
+    made.sort(key=lambda item: item[0].start)
+    return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
+
+
+def _counts(sequence: dict[tuple[str, int, int], list[CollectiveKernel]]) -> dict[tuple[str, int, int], int]:
+    return {kind: len(found) for kind, found in sequence.items()}
+
+
+def _by_kind(kernels: Sequence[CollectiveKernel]) -> dict[tuple[str, int, int], list[CollectiveKernel]]:
+    made: dict[tuple[str, int, int], list[CollectiveKernel]] = defaultdict(list)
+    for kernel in kernels:
+        made[kernel.collective, kernel.itemsize, kernel.workers].append(kernel)
+    return made
+
+
+def middle_rank(compute: Sequence[float]) -> int:
+    """The rank whose compute is the median, the lower one of two."""
+    order = sorted(range(len(compute)), key=lambda rank: (compute[rank], rank))
+    return order[(len(order) - 1) // 2]

@@ -1,0 +1,132 @@
+"""What the import of a profile reports: steps, the parts of a step, and what one has to know to use it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from simulator.models.layers import Layer, Workload
+from simulator.traces.readers.kineto_choice import AHEAD, Summary
+from simulator.traces.readers.kineto_workload import KinetoImport, Profile
+
+HOST_BOUND = 0.05
+"""Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""
+LOADING = 0.05
+"""Share of a step for which the GPU may wait for data before the report warns."""
+
+
+def report_of(made: KinetoImport) -> dict[str, Any]:
+    """Plain data about the steps that were used: seconds of a step, shares of it, collectives and warnings."""
+    trace, summary = made.chosen.trace, made.chosen.summary
+    document: dict[str, Any] = {"file": str(made.chosen.file), "device": trace.device, "workers": trace.workers}
+    if len(made.ranks) > 1:
+        document["ranks"] = [_rank(rank) for rank in made.ranks]
+    if summary is None:
+        document["warnings"] = [
+            "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
+            " call prof.step() after every iteration"
+        ]
+        return document | {"collectives": _collectives(made, 0)}
+    layers = summary.layers
+    queued = queued_time(summary)
+    return document | {
+        "steps_found": list(summary.found),
+        "steps_used": list(summary.used),
+        "step_s": summary.step,
+        "wall_s": summary.wall,
+        "gpu_span_s": summary.span,
+        "gpu_use": summary.working / summary.step,
+        "host_bound": summary.host / summary.step,
+        "data_loading_s": summary.data,
+        "exposed_collectives_s": summary.exposed,
+        "compute_s": summary.compute,
+        "forward_gpu_s": sum(layers.forward),
+        "forward_host_s": sum(layers.forward_host),
+        "backward_gpu_s": sum(layers.backward),
+        "backward_host_s": sum(layers.backward_host),
+        "optimiser_gpu_s": summary.optimiser,
+        "optimiser_host_s": summary.optimiser_host,
+        "update_s": summary.update,
+        "host_waits": summary.waits,
+        "compute_from_layers_s": queued,
+        "compute_from_layers_error": queued / summary.compute - 1 if summary.compute > 0 else None,
+        "collectives": _collectives(made, len(summary.found)),
+        "warnings": _warnings(made, summary),
+    }
+
+
+def queued_time(summary: Summary) -> float:
+    """Seconds of one GPU's iteration as the layers alone give it: host and GPU as two clocks, then the update."""
+    layers = summary.layers
+    columns = (layers.forward, layers.backward, layers.forward_host, layers.backward_host)
+    tensors = tuple(
+        Layer.model_construct(
+            name=str(place), numel=1, forward=times[0], backward=times[1], forward_host=times[2], backward_host=times[3]
+        )
+        for place, times in enumerate(reversed(list(zip(*columns, strict=True))))
+    )
+    queued = Workload.model_construct(batch_size=1, host_ahead=not summary.waits, layers=tensors).queued()
+    return queued.forward_time + queued.backward_time + summary.update
+
+
+def _rank(profile: Profile) -> dict[str, Any]:
+    """One rank's step: what differs from rank to rank."""
+    summary = profile.summary
+    row: dict[str, Any] = {"file": str(profile.file)}
+    if summary is None:
+        return row
+    return row | {
+        "step_s": summary.step,
+        "compute_s": summary.compute,
+        "gpu_use": summary.working / summary.step,
+        "host_bound": summary.host / summary.step,
+        "data_loading_s": summary.data,
+        "exposed_collectives_s": summary.exposed,
+    }
+
+
+def _collectives(made: KinetoImport, steps: int) -> list[dict[str, Any]]:
+    """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
+    groups: dict[tuple[str, int, int, int, int], list[tuple[float, float]]] = defaultdict(list)
+    kernels, waited = made.collectives.kernels, made.collectives.waited
+    for item, wait in zip(kernels, waited or [0.0] * len(kernels), strict=True):
+        groups[item.collective, item.nbytes, item.itemsize, item.workers, item.stream].append((item.seconds, wait))
+    return [
+        {
+            "collective": kind,
+            "nbytes": nbytes or None,
+            "itemsize": itemsize or None,
+            "workers": workers,
+            "stream": stream,
+            "count": len(times),
+            "per_step": len(times) / steps if steps else None,
+            "mean_s": sum(seconds for seconds, _ in times) / len(times),
+            "waited_s": None if waited is None else sum(wait for _, wait in times) / len(times),
+        }
+        for (kind, nbytes, itemsize, workers, stream), times in groups.items()
+    ]
+
+
+def _warnings(made: KinetoImport, summary: Summary) -> list[str]:
+    use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
+    said = []
+    if host > HOST_BOUND:
+        said.append(
+            f"the profile is host-bound: the GPU works {100 * use:.0f} % of the step and waits {100 * host:.0f} % of it"
+            " for launches; a faster GPU would not shorten these, and the profiler itself slows the host down: measure"
+            " a step without it, and correct compute_time"
+        )
+    if data > LOADING:
+        said.append(
+            f"the GPU waits {100 * data:.0f} % of the step for data: input_time holds it apart from compute_time"
+        )
+    if summary.span > (1 + AHEAD) * summary.wall:
+        said.append(
+            "the host ran ahead of the GPU in these steps, so that their wall time is too short: the GPU's time is"
+            " used; profile more steps"
+        )
+    if len(summary.used) < 3:
+        said.append(f"medians over {len(summary.used)} of {len(summary.found)} steps: profile five or more")
+    if len(made.ranks) > 1 and made.collectives.waited is None:
+        said.append("the ranks took part in different collectives: their times include the wait for the last rank")
+    return said

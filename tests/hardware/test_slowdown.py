@@ -1,0 +1,62 @@
+"""The slowdown of compute where nobody measured it: from set-ups that were, each predicted from the others."""
+
+import pytest
+from pydantic import ValidationError
+
+from simulator.hardware.runtime import Runtime
+from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.studies.variants.changes import with_value
+
+
+def setups(*values):
+    return tuple(MeasuredSlowdown(str(value), value, "") for value in values)
+
+
+def test_the_estimate_is_the_middle_and_its_width_holds_every_setup_left_out():
+    assert estimate_slowdown(setups(0.5, 0.6, 1.0)) == pytest.approx((0.6, max(0.3 / 0.8, 0.15 / 0.75, 0.45 / 0.55)))
+    value, width = estimate_slowdown(setups(*[0.5] * 19, 5.0))
+    assert (value, width) == (0.5, 0)  # one in twenty may be outside
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime"),
+    [("16xv100-10gbe-mgwfbp/inception-v4-wfbp", "Inception-v4"), ("8xv100-grace/dense-2-nccl", "TensorFlow 1")],
+)
+def test_measured_setups_are_what_their_runtimes_say(name, runtime):
+    (item,) = [item for item in MEASURED if runtime in item.setup]
+    assert load(f"validation/{name}").cluster.runtime.compute_slowdown == pytest.approx(item.slowdown)
+    assert load("validation/rtx2080ti-100gib-allreduce/bert-base-wfbp-8").workload.compute_slowdown == next(
+        item.slowdown for item in MEASURED if "BERT" in item.setup
+    )
+
+
+def test_a_number_is_taken_as_it_is_and_auto_is_the_estimate_with_its_width():
+    assert (Runtime().compute_slowdown, Runtime().slowdown_width) == (0, 0)
+    stated = Runtime.model_validate({"compute_slowdown": "40 %"})
+    assert (stated.compute_slowdown, stated.slowdown_width) == (0.4, 0)
+    estimated = Runtime.model_validate({"compute_slowdown": "auto"})
+    assert (estimated.compute_slowdown, estimated.slowdown_width) == estimate_slowdown()
+    assert Runtime.model_validate_json(estimated.model_dump_json()) == estimated
+    with pytest.raises(ValidationError, match="or `auto`"):
+        Runtime.model_validate({"compute_slowdown": "atuo"})
+
+
+@pytest.mark.long
+def test_resnet50_on_2080_ti_is_slowed_by_what_its_overlapped_rows_show():
+    folders = {"rtx2080ti-100gib-allreduce": ("wfbp", "mgwfbp"), "rtx2080ti-100gib-ps": ("wfbp",)}
+    rows = [
+        load(f"validation/{folder}/resnet50-{scheduler}-{workers}")
+        for folder, schedulers in folders.items()
+        for scheduler in schedulers
+        for workers in (8, 16)
+    ]
+
+    def squares(slowdown):
+        changed = [with_value(row, "cluster.runtime.compute_slowdown", slowdown) for row in rows]
+        times = [run(row).document["iteration_time_s"] for row in changed]
+        return sum((time / row.measured.iteration_time - 1) ** 2 for time, row in zip(times, rows, strict=True))
+
+    stated = next(item.slowdown for item in MEASURED if item.setup.startswith("ResNet-50 on RTX"))
+    assert squares(stated) < min(squares(stated - 0.02), squares(stated + 0.02))

@@ -1,0 +1,28 @@
+"""Kernels at other precisions: the share of their bytes that is left."""
+
+import pytest
+
+from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.precision import IN_FP32, VALUE_TRAFFIC, ValueWidths, widths_of
+from simulator.models.precision import Precision
+
+
+def test_a_kernel_moves_no_more_values_than_bytes():
+    for kernel, values in VALUE_TRAFFIC.items():
+        assert 0 < sum(values.values()) <= KERNEL_TRAFFIC[kernel]
+    assert {IN_FP32.share(kernel) for kernel in KERNEL_TRAFFIC} == {1.0}
+
+
+def test_shares_follow_from_the_bytes_of_what_a_kernel_reads_and_writes():
+    """bf16 gradients on an fp32 residual: 2 + 4 + 4 of 12 bytes; a residual of their format: 6; sorts never change."""
+    mixed, short = (widths_of(Precision(gradients="bf16", residuals=kept), True) for kept in ("fp32", "bf16"))
+    assert mixed.share("residual_add") == pytest.approx(10 / 12)
+    assert short.share("residual_add") == 0.5
+    assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (16 - 6) / 16)
+    assert widths_of(Precision(gradients="bf16"), False).share("quantise") == pytest.approx(3 / 5)
+    narrow = ValueWidths(2, 2, 2)
+    assert {narrow.share(kernel) for kernel in ("topk", "sort", "unique", "scatter_add", "cast", "no such kernel")} == {
+        1.0
+    }
+    assert narrow.share("unscale") == 0.5
+    assert widths_of(Precision(gradients="fp16"), False).share("unscale") == 6 / 8  # it writes fp32 gradients

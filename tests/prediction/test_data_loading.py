@@ -1,0 +1,53 @@
+"""Data loading that the GPUs of a node share, by hand: forward and backward take 1 s each.
+
+A million elements between two GPUs of one node at 4 MB/s without start-up: an all-reduce takes 1 s.
+"""
+
+import pytest
+
+from simulator.prediction.run import plan_of, run
+from simulator.scenario.scenario import Scenario
+
+
+def made(gpus=2, loading=None, nodes=1, **workload):
+    layers = [{"name": "a", "numel": 1_000_000, "forward": 1.0, "backward": 1.0}]
+    link = {"bandwidth": 4e6, "latency": 0}
+    return Scenario.model_validate(
+        {
+            "workload": {"batch_size": 6, "layers": layers, **workload},
+            "cluster": {
+                "nodes": nodes,
+                "gpus_per_node": gpus,
+                "gpu": {"name": "ideal", "ideal": True},
+                "network": {"kind": "single_switch", "bandwidth": 4e6, "intra_node": link},
+                **({"loading": loading} if loading else {}),
+            },
+            **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("prefetched", "rate", "gpus", "waits"),
+    [
+        (False, 4, 1, 1.5),
+        (False, 4, 2, 3.0),  # twelve samples for two GPUs
+        (True, 6, 2, 0.0),  # 2 s of loading pass while an iteration of 3 s runs
+        (True, 3, 2, 1.0),
+        (True, 2, 1, 1.0),  # 3 s of loading, 2 s of compute
+    ],
+)
+def test_the_gpus_of_a_node_share_its_rate(prefetched, rate, gpus, waits):
+    found = run(made(gpus, {"rate": rate, "prefetched": prefetched}))
+    rest = 2.0 + (gpus > 1)
+    assert found.document["iteration_time_s"] == pytest.approx(rest + waits, rel=1e-9)
+    assert found.document["idle_s"]["data_loading"] == pytest.approx(waits, abs=1e-9)
+    assert sum(found.document["breakdown_s"].values()) == pytest.approx(rest + waits, rel=1e-9)
+    alone = 2 + (max(0, 6 / rate - 2) if prefetched else 6 / rate)
+    assert plan_of(made(gpus, {"rate": rate, "prefetched": prefetched})).single_gpu_time == pytest.approx(alone)
+
+
+def test_each_node_has_a_loader_of_its_own_and_the_workloads_own_wait_comes_on_top():
+    waits = {"rate": 6, "prefetched": False}
+    two = run(made(1, waits, nodes=2, input_time=0.5)).document
+    assert two["iteration_time_s"] == pytest.approx(3 + 1 + 0.5, rel=1e-9)
