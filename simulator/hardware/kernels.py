@@ -75,6 +75,7 @@ KERNELS: dict[str, KernelWork] = {
     "radix_select": KernelWork("selection", 24.0, launches=9, sort_passes=4),  # the same without absolute value
     "radix_sort": KernelWork("sort", 36.0, launches=6, sort_passes=4, bound="multiprocessors"),  # keys alone
     "sort": KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4),  # with int64 indices
+    "topk_by_sort": KernelWork("streaming", 8.0, parts=("sort",)),  # absolute value, then all in order
     "unique": KernelWork("sort", 0.0, 64.0, launches=8, host_reads=1, sort_passes=4),  # of int64 keys
     "shuffle": KernelWork("host", 0.0, 8.0, bound="host"),  # a random permutation, copied to the GPU
     "host_op": KernelWork("host", 16.0, bound="host"),  # copied to the host, read, written, copied back

@@ -135,6 +135,12 @@ def _topk_right(before: Arguments, result: Any) -> bool:
     return stands and (not len(rest) or bool(rest.max() <= values.double().min()))
 
 
+def _topk_by_sort(numbers: Any, k: int) -> Any:
+    """What PyTorch 1.11 does for some sizes (pull request 68632), and code that finds torch.topk slow."""
+    values, indices = torch.sort(numbers.abs(), descending=True)
+    return values[:k], indices[:k]
+
+
 def _sort_right(before: Arguments, result: Any) -> bool:
     """The values increase and are those at the indices, and every index occurs."""
     numbers, (values, indices) = before[0].double(), result
@@ -292,6 +298,11 @@ KERNELS: dict[str, Kernel] = {
         lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False),
         _topk_right,
     ),
+    "topk_by_sort": Kernel(
+        _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), p.k)),
+        _topk_by_sort,
+        _topk_right,
+    ),
     "threshold_scan": Kernel(
         _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), threshold_of(p))),
         lambda numbers, threshold: torch.nonzero(numbers.abs() > threshold),
@@ -332,7 +343,8 @@ KERNELS: dict[str, Kernel] = {
     ),
     "unique": Kernel(_with(lambda source, p: (source.keys(p.elements),)), torch.unique, _unique_right),
 }
-"""Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others)."""
+"""Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others,
+`topk_by_sort` is another way to Top-k)."""
 
 INDEX_KERNELS = ("random_indices", "unique")
 """Kernels on int64 numbers, whatever the type of the gradients."""

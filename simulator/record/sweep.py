@@ -86,7 +86,7 @@ def _parameters(kernel: str, n: int, quick: bool) -> Iterator[tuple[int | None, 
         return [max(1, round(share * n)) for share in ((0.01,) if quick else shares)]
 
     orders = ("sorted", "random")
-    if kernel == "topk":
+    if kernel in ("topk", "topk_by_sort"):
         yield from ((k, None, "") for k in counts(1e-4, 1e-3, 1e-2, 0.1, 0.5))
     elif kernel in ("threshold_scan", "nonzero", "masked_select"):
         yield from ((k, None, "") for k in counts(1e-3, 1e-2, 0.1))

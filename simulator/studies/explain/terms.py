@@ -136,7 +136,7 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     if term in ("selection", "combine", "update"):
         stages = [term, "exchange"] if term == "combine" else [term]
         return [
-            _evidence_row("kernel", row["curve"] or f"{row['kernel']}: {row['law']}", row["held_out_mape"], row["law"])
+            _evidence_row("kernel", _kernel_name(row), row["held_out_mape"], row["law"])
             for stage in stages
             for row in use[stage]
         ]
@@ -151,6 +151,12 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     laws = [item for item in document["calibration"] if item["what"] in ("collective", "link law")]
     source = scenario.cluster.network.source
     return [_evidence_row(item["what"], item["id"], item["held_out_mape"], source) for item in laws]
+
+
+def _kernel_name(row: dict[str, Any]) -> str:
+    """The curve or law of a kernel; if it was not measured on this GPU, how it was found and how far it may be off."""
+    name = row["curve"] or f"{row['kernel']}: {row['law']}"
+    return f"{name} ({row['level']}, within a factor of {row['width']:.2g})" if row["width"] else str(name)
 
 
 def _evidence_row(what: str, name: str, mape: float | None, source: str) -> dict[str, Any]:

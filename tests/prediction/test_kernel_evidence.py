@@ -1,0 +1,91 @@
+"""What results say of kernels that nobody timed on the GPU, and how wide that makes their intervals."""
+
+import math
+
+import numpy as np
+import pytest
+
+from simulator.hardware.gpu import Gpu
+from simulator.models.curves import Affine
+from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
+from simulator.prediction.run import run
+from simulator.scenario.scenario import Scenario
+
+CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
+TIMED = {kernel: CURVE for kernel in ("topk", "elementwise", "residual_clear", "scatter_add", "update")}
+
+
+def prediction(gpu, **runtime):
+    layers = [{"name": "a", "numel": 4_000_000, "forward": 1e-3, "backward": 2e-3}]
+    network = {"kind": "single_switch", "bandwidth": 1e9, "latency": 1e-5}
+    return run(
+        Scenario.model_validate(
+            {
+                "name": "kernels",
+                "workload": {"batch_size": 1, "layers": layers},
+                "cluster": {"nodes": 4, "gpu": gpu, "network": network, "runtime": {"name": "r", **runtime}},
+                "topology": "ring",
+                "sparsifier": {"kind": "topk", "density": 0.01},
+                "scheduler": {"kind": "sequential"},
+            }
+        )
+    )
+
+
+def width(made):
+    low, high = made.document["iteration_time_interval_s"]
+    return high - low
+
+
+def entries(made):
+    return {item.what: item for item in made.evidence if item.what.startswith("kernel")}
+
+
+def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
+    timed = Gpu(name="timed", memory_bandwidth=5e11, kernels=TIMED)
+    one_left_out = {name: curve for name, curve in TIMED.items() if name != "topk"}
+    mostly = Gpu(name="mostly", memory_bandwidth=5e11, kernels=one_left_out)
+    carried = Gpu(name="c", memory_bandwidth=5e11, kernels=TIMED | {"topk": CURVE.model_copy(update={"derived": True})})
+    exact, estimated, derived = (prediction(gpu) for gpu in (timed, mostly, carried))
+    assert not [text for text in exact.document["warnings"] if "not timed" in text]
+    for made, gpu in ((estimated, mostly), (derived, carried)):
+        (text,) = (text for text in made.document["warnings"] if "not timed" in text)
+        assert f"topk ({gpu.width('topk'):.2g})" in text
+        assert f"not timed on {gpu.name}, transferred from timings on other GPUs" in text
+        item = entries(made)["kernel topk, transferred"]
+        assert item.held_out_mape == pytest.approx(mean_error(gpu.width("topk")))
+        assert not item.in_range
+        assert width(made) > width(exact)
+    assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
+
+
+def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
+    """A kernel that may take w times as long adds nothing as long as the host's launches still take longer."""
+    bare = Gpu(name="bare", memory_bandwidth=5e11)
+    free, bound = prediction(bare), prediction(bare, kernel_launch=1.0)
+    use = entries(free)["kernel residual_add, transferred"]
+    assert use.seconds == pytest.approx(float(bare.kernel_time("residual_add", 4e6)))
+    assert entries(bound)["kernel residual_add, transferred"].seconds == 0
+    half = 0.5 * (1 + bare.width("residual_add")) * float(bare.kernel_time("residual_add", 4e6))
+    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].seconds
+    assert between == pytest.approx(0.5 * use.seconds)
+
+
+def test_a_gpu_of_which_nothing_is_known_says_so():
+    (text,) = (text for text in prediction(Gpu(name="g")).document["warnings"] if "nothing is known" in text)
+    assert text.endswith("on g, so that they take no time; give its memory_bandwidth")
+
+
+def test_errors_of_one_gpu_are_drawn_together():
+    """Two errors of the same GPU add up; two others add in squares."""
+    times = np.array([1.0])
+
+    def half(*shared):
+        items = [Evidence("k", str(i), 0.1, False, 0.3, name) for i, name in enumerate(shared)]
+        low, high = prediction_interval(times, items)
+        return (high - low) / 2
+
+    one = half("g")
+    assert half("g", "g") == pytest.approx(2 * one)
+    assert half("", "") == pytest.approx(math.sqrt(2) * one)
+    assert one == pytest.approx(NORMAL_95 * math.sqrt(math.pi / 2) * 0.03)
