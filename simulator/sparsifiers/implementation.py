@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
-from simulator.sparsifiers.steps import COUNT_BYTES, Style, rows_gathered
+from simulator.sparsifiers.steps import Style, rows_gathered
 
 if TYPE_CHECKING:
     from simulator.sparsifiers.base import Sparsifier
@@ -75,8 +75,7 @@ def _fused(item: Compute) -> Compute:
 
 
 def _joins(first: AllGather, second: AllGather) -> bool:
-    counts = [item for item in (first, second) if item.nbytes == COUNT_BYTES]
-    return first.padded == second.padded and not counts
+    return first.padded == second.padded and not (first.counts or second.counts)
 
 
 def _added(first: AllGather, second: AllGather, workers: int) -> float | tuple[float, ...]:

@@ -90,7 +90,7 @@ class Sage(Threshold, kind="sage"):
         sample = (float(drawn),)
         return [
             per_call("residual_add", units, 1),
-            per_call("gather", sample, drawn),
+            per_call("gather", (1.0,) * drawn, 1),
             per_call("statistics", sample, 1),
             scans(units, 1.0, 5),
             *([scans(units, selection.passes - 1.0, 3)] if selection.passes > 1 else []),
