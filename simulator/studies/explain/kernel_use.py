@@ -64,6 +64,7 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
     kernel = "update" if made.by_curve else "elementwise"
     curve = gpu.curve(kernel)
+    level = None if gpu.ideal or workload.update_time is not None else gpu.level(kernel)
     return {
         "kernel": "update",
         "runs": made.calls,
@@ -73,10 +74,17 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
         "per_call_s": made.optimiser / made.calls,
         "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
         "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
+        "level": level,
+        "width": _width(gpu, kernel, level),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(workload.numels) if curve is not None else None,
     }
+
+
+def _width(gpu: Gpu, kernel: str, level: str | None) -> float | None:
+    """The width of a kernel that was not measured."""
+    return gpu.width(kernel) if level not in (None, "measured") else None
 
 
 def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
@@ -124,7 +132,7 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
         "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
         "level": level,
-        "width": gpu.width(kernel) if level not in (None, "measured") else None,
+        "width": _width(gpu, kernel, level),
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,
