@@ -102,10 +102,8 @@ def test_the_slowdown_of_a_workload_takes_the_place_of_the_runtime_s():
 
 def test_a_runtime_that_fills_buckets_copies_every_gradient_there_and_back_with_one_worker_too():
     """One call takes 0.1 s, elements nothing: copies of two tensors, a division of their bucket, and copies back."""
-    gpu = {
-        "name": "slow to start",
-        "kernels": {"elementwise": {"curve": "affine", "intercept": "0.1 s", "slope": "0 s"}},
-    }
+    call = {"curve": "affine", "intercept": "0.1 s", "slope": "0 s"}
+    gpu = {"name": "slow to start", "kernels": {"elementwise": call, "copy": call}}
     fills, layers = {"fills_buckets": True}, [("a.weight", 1, 1), ("b.weight", 0, 0)]
     bucket = {"kind": "bucketed", "first_bucket": "8 MB"}
 
