@@ -81,7 +81,8 @@ def timed_kernels(gpus: Iterable[Gpu]) -> list[Timed]:
             continue
         device = (gpu.memory_bandwidth, float(gpu.multiprocessors or 0), gpu.clock or 0.0)
         for kernel, curve in gpu.kernels.items():
-            if kernel in KERNELS and not curve.derived:
+            # Work of the host does not depend on the GPU, so that a fitted rate is better than that of its class.
+            if kernel in KERNELS and (not curve.derived or KERNELS[kernel].kind == "host"):
                 item = Timed(device, gpu, kernel, curve)
                 found.setdefault((device, item.name), item)
     return list(found.values())
@@ -126,7 +127,8 @@ def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut
         if not others:
             continue
         rates = learn_rates(others) if widths else _learn_factors(others)
-        made += [_compare(item, rates, bare=True) for item in timed if item.device == device]
+        own = [item for item in timed if item.device == device and KERNELS[item.kernel].kind != "host"]
+        made += [_compare(item, rates, bare=True) for item in own]
     return made
 
 

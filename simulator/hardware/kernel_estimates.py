@@ -132,16 +132,18 @@ def memory_time(work: KernelWork, hardware: Hardware, rates: Rates) -> float:
 def estimate(kernel: str, hardware: Hardware, rates: Rates) -> Estimate:
     """The time of a kernel that was not timed on this GPU.
 
-    start + (launches - 1) launch + factor x unit x n (n log2 n in one block), over the kernel and its parts; the start
+    start + (launches - 1) launch + factor x unit x n (n log2 n in one block), over the kernel and, where it was not
+    timed as a whole, its parts; the start
     is that of the GPU's element-wise kernel, or another launch. The factor is that of the same implementation on other
     GPUs if it was timed on any, else that of its class, on the bytes; the level and the width are those of the part of
     which least is known.
     """
     work = work_of(kernel, hardware.framework)
-    pieces = [_piece(name, hardware, rates) for name in (kernel, *work.parts)]
+    own = _own_rate(kernel, hardware, rates)
+    pieces = [_piece(name, hardware, rates) for name in (kernel, *(() if own else work.parts))]
     launches = work.launches + sum(KERNELS[part].launches for part in work.parts)
     known = hardware.reached or hardware.bandwidth
-    start = hardware.start or rates.launch
+    start = rates.launch if hardware.start is None else hardware.start
     intercept = start + max(0, launches - 1) * rates.launch if known and launches else 0.0
     slope = sum(item[0] for item in pieces)
     curve: Curve = (
@@ -153,15 +155,20 @@ def estimate(kernel: str, hardware: Hardware, rates: Rates) -> Estimate:
     return Estimate(curve, level, max(item[2] for item in pieces))
 
 
+def _own_rate(kernel: str, hardware: Hardware, rates: Rates) -> Rate | None:
+    """The rate of this implementation where it was timed, on a GPU with the same kind of memory if on any."""
+    names = (rate_name(kernel, hardware.framework, hardware.memory), implementation(kernel, hardware.framework))
+    return next((rates.kernels[name] for name in names if name in rates.kernels), None)
+
+
 def _piece(kernel: str, hardware: Hardware, rates: Rates) -> tuple[float, bool, float]:
     """Seconds per element, whether the kernel was timed on any GPU, and the width."""
     work = work_of(kernel, hardware.framework)
-    names = (rate_name(kernel, hardware.framework, hardware.memory), implementation(kernel, hardware.framework))
-    own = next((rates.kernels[name] for name in names if name in rates.kernels), None)
+    own = _own_rate(kernel, hardware, rates)
     if own is None:
         rate = rates.classes.get(work.kind) or rates.classes.get("all") or Rate(1.0, 0, 1.0)
         return rate.factor * memory_time(work, hardware, rates), False, rate.width
     # What element-wise kernels reach is the bandwidth that counts for all others.
-    seconds = unit_time(work, hardware, rates) * (1.0 if "elementwise" in names else own.factor)
+    seconds = unit_time(work, hardware, rates) * (1.0 if kernel == "elementwise" else own.factor)
     least = own.least_bytes / hardware.bandwidth if hardware.bandwidth else 0.0
     return max(seconds, least), True, own.width

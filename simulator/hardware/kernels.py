@@ -92,6 +92,8 @@ VARIANTS: dict[tuple[str, Framework], KernelWork] = {
         "selection", 32.0, launches=11, sort_passes=4, bound="one block, linear", variant="gather in one block"
     ),
     ("topk", "tensorflow-1"): KernelWork("selection", 32.0, launches=2, sort_passes=4, variant="TensorFlow 1"),
+    # A quantile is tf.math.top_k with all elements.
+    ("sort", "tensorflow-1"): KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4, variant="TensorFlow 1"),
     ("sort", "pytorch-before-1.11"): KernelWork(
         "sort", 36.0, 72.0, launches=8, sort_passes=4, variant="thrust", host_reads=1
     ),
