@@ -64,6 +64,7 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
     kernel = "update" if made.by_curve else "elementwise"
     curve = gpu.curve(kernel)
+    level = None if gpu.ideal or workload.update_time is not None else gpu.level(kernel)
     return {
         "kernel": "update",
         "runs": made.calls,
@@ -73,6 +74,8 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
         "per_call_s": made.optimiser / made.calls,
         "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
         "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
+        "level": level,
+        "width": gpu.width(kernel) if level not in (None, "measured") else None,
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(workload.numels) if curve is not None else None,
