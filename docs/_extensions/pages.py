@@ -101,7 +101,7 @@ def _document() -> dict[str, Any]:
     """A document with the structure of a result whose values are its keys; a sweep turns it into columns."""
     made: dict[str, Any] = {}
     for key in RESULT_KEYS:
-        if key.startswith(("comparison.", "question")):
+        if key.startswith(("comparison.", "implementation.", "question")):
             continue
         *parents, last = key.split(".")
         place = made

@@ -145,8 +145,8 @@ def leave_kernels_out(timed: Sequence[Timed], widths: bool = False) -> list[Left
 
 
 def _compare(item: Timed, rates: Rates, bare: bool) -> LeftOut:
-    known = {} if bare else {name: curve for name, curve in item.gpu.kernels.items() if name == "elementwise"}
-    hardware = item.gpu.model_copy(update={"kernels": known}).hardware
+    """A measured kernel against its estimate; `bare`: only the data sheet of its GPU is known."""
+    hardware = replace(item.gpu.hardware, reached=None, start=None) if bare else item.gpu.hardware
     made: Estimate = estimate(item.kernel, hardware, rates)
     sizes = item.sizes()
     pairs = zip(made.curve.time(sizes).tolist(), item.curve.time(sizes).tolist(), strict=True)
@@ -177,11 +177,15 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
         factor = measured / unit_time(work, seen, plain)
         for name in {item.name, rate_name(item.kernel, item.gpu.framework, item.gpu.memory)}:
             found.setdefault(name, []).append(1 / share if item.kernel == "elementwise" else factor)
-            least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
+            if work.bound in _WHOLE_GPU:
+                least.setdefault(name, []).append(_whole_rate(item) * _of(item.gpu.memory_bandwidth))
         if item.kernel != "elementwise" and work.bound in _WHOLE_GPU:
             by_bytes = measured / memory_time(work, seen, plain)
             kinds.setdefault(work.kind, {}).setdefault(item.name, []).append(by_bytes)
-    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, min(least[name])) for name in sorted(found)}
+    # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
+    by_memory = {item.name for item in timed if work_of(item.kernel, item.gpu.framework).bound == "memory"}
+    fastest = {name: min(values) for name, values in least.items() if len(values) > 1 or name in by_memory}
+    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, fastest.get(name, 0.0)) for name in sorted(found)}
     classes = {
         kind: Rate(_mean([_mean(values) for values in names.values()]), len(names), 1.0)
         for kind, names in sorted(kinds.items())
@@ -234,15 +238,21 @@ def _width(errors: Sequence[float], pooled: Mapping[str, Sequence[float]]) -> fl
     exp(t s), s^2 = (sum of e_i^2 + m s_0^2) / (n + m): the errors e_i of the n GPUs (kernels) that were left out, with
     the mean square s_0^2 of all counting for m = `PRIOR` more; t is Student's for n + m degrees of freedom (95 %).
     """
-    from scipy.stats import t
-
     every = [value for values in pooled.values() for value in values]
     if not every:
         return 10.0
     prior = math.fsum(value**2 for value in every) / len(every)
     weight = len(errors) + PRIOR
     variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
-    return math.exp(float(t.ppf(0.95, weight)) * math.sqrt(variance))
+    return math.exp(_student(weight) * math.sqrt(variance))
+
+
+@cache
+def _student(freedom: float) -> float:
+    """The 95th percentile of Student's distribution."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.95, freedom))
 
 
 def _mean(values: Sequence[float]) -> float:

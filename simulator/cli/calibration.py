@@ -109,8 +109,8 @@ def calibrate_kernels(
     pytorch, cuda, driver and date go into the description of the config.
 
     With --from-iterations, MEASURED are scenarios with `measured:`, folders of them, or CSV tables with a column
-    `scenario`, columns of dotted keys, and measured times. The config of a runtime or a network is written where its
-    constants are fitted. No figure is drawn: the table has every row.
+    `template` (a scenario) and columns of dotted keys that a row sets. The config of a runtime or a network is written
+    where its constants are fitted. No figure is drawn: the table has every row.
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels

@@ -24,7 +24,7 @@ class Rate:
 
     `count`: GPUs (of a class: kernels) behind it. `width`: factor by which an estimate may be wrong either way in nine
     of ten cases, from what was left out. `least_bytes`: seconds per element times memory bandwidth of the fastest
-    measurement; no estimate is faster than that.
+    measurement; no estimate is faster than that. 0 where memory bandwidth is not what limits, and too little was timed.
     """
 
     factor: float
@@ -37,9 +37,9 @@ class Rate:
 class Rates:
     """What all measured kernels say together (`sparsim kernels --rates`).
 
-    `launch`: seconds of each kernel that a call starts, with few elements. `share`: of its data
-    sheet's bandwidth that a GPU reaches with element-wise kernels. `cycles_per_byte`: cycles of all multiprocessors in
-    the time of one byte, for GPUs whose multiprocessors are not known; `clock`: in Hz, where it is not known.
+    `launch`: seconds of each kernel that a call starts, with few elements. `share`: of its data sheet's bandwidth that
+    a GPU reaches with element-wise kernels. `cycles_per_byte`: cycles of all multiprocessors in the time of one byte,
+    for GPUs whose multiprocessors are not known; `clock`: in Hz, where it is not known.
     """
 
     launch: float = 0.0

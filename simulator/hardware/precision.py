@@ -6,27 +6,29 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.kernels import KERNEL_TRAFFIC, KERNELS
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, Precision
 
 Role = Literal["gradients", "accumulated", "weights"]
 
-VALUE_TRAFFIC: dict[str, dict[Role, float]] = {
-    "elementwise": {"accumulated": 12.0},
-    "copy": {"gradients": 8.0},
-    "residual_add": {"gradients": 4.0, "accumulated": 8.0},  # reads the gradient, reads and writes the residual
-    "residual_clear": {"accumulated": 4.0},  # the rest is the index
-    "threshold_scan": {"accumulated": 12.0},  # read, and the absolute values; the rest is the mask
-    "gather": {"accumulated": 8.0},  # the rest is the index and what else a scattered read brings along
-    "norm": {"accumulated": 4.0},
-    "statistics": {"accumulated": 8.0},
-    "quantise": {"accumulated": 4.0},  # the rest is the code
-    "dequantise": {"gradients": 8.0},
-    "matmul": {"accumulated": 12.0},
-    "unscale": {"gradients": 4.0, "weights": 4.0},
+VALUES: dict[str, dict[Role, float]] = {
+    "elementwise": {"accumulated": 1.0},
+    "copy": {"gradients": 1.0},
+    "residual_add": {"gradients": 1 / 3, "accumulated": 2 / 3},  # reads the gradient, reads and writes the residual
+    "residual_clear": {"accumulated": 1.0},
+    "threshold_scan": {"accumulated": 1.0},
+    "masked_select": {"accumulated": 1.0},
+    "gather": {"accumulated": 1.0},
+    "norm": {"accumulated": 1.0},
+    "statistics": {"accumulated": 1.0},
+    "quantise": {"accumulated": 1.0},
+    "pack": {"accumulated": 1.0},
+    "dequantise": {"gradients": 1.0},
+    "matmul": {"accumulated": 1.0},
+    "unscale": {"gradients": 1 / 2, "weights": 1 / 2},  # reads the gradient, writes what the optimiser reads
 }
-"""Bytes of values among the bytes that each kernel moves per element (`KERNEL_TRAFFIC`), all in fp32, by what they are:
-gradients, sums with the residual (`accumulated`), or weights and states of the optimiser.
+"""What the values are that a kernel reads and writes (`KernelWork.values`), as shares: gradients, sums with the
+residual (`accumulated`), or weights and states of the optimiser.
 
 Not in it: the update, whose optimiser says its bytes at any width. Nor what short numbers make no faster: Top-k and
 sorts, which compare; kernels of indices; work of the host; casts, which always move one number of 32 bits and one of
@@ -45,22 +47,21 @@ class ValueWidths:
     weights: int = FP32_BYTES
 
     def share(self, kernel: str) -> float:
-        """Bytes that the kernel moves at these widths over those in fp32: (m - sum of v_i (1 - w_i / 4)) / m.
+        """Bytes that the kernel moves at these widths over those in fp32: 1 - (v / m) sum of r_i (1 - w_i / 4).
 
-        m are all of its bytes, v_i those of the values of role i, w_i the width of that role. It is taken as bound by
-        memory: n elements take the time of n times this share in fp32. 1 for kernels that are not in the tables.
+        m are all of its bytes, v those of values, r_i the share of role i in them, and w_i the width of that role. It
+        is taken as bound by memory: n elements take the time of n times this share in fp32. 1 for kernels that are not
+        in the tables.
         """
-        moved = KERNEL_TRAFFIC.get(kernel, 0.0)
-        if not moved:
+        if kernel not in VALUES:
             return 1.0
         width: dict[Role, int] = {
             "gradients": self.gradients,
             "accumulated": self.accumulated,
             "weights": self.weights,
         }
-        values = VALUE_TRAFFIC.get(kernel, {})
-        saved = math.fsum(nbytes * (1 - width[role] / FP32_BYTES) for role, nbytes in values.items())
-        return (moved - saved) / moved
+        saved = math.fsum(part * (1 - width[role] / FP32_BYTES) for role, part in VALUES[kernel].items())
+        return 1.0 - KERNELS[kernel].values / KERNEL_TRAFFIC[kernel] * saved
 
 
 def widths_of(precision: Precision, has_residual: bool) -> ValueWidths:

@@ -160,11 +160,13 @@ class AllReduce:
 class AllGather:
     """Every worker receives the payloads of all workers: `nbytes` (p,), or one number for all.
 
-    `padded`: the library needs equal sizes, so that all workers send the largest.
+    `padded`: the library needs equal sizes, so that all workers send the largest. `counts`: it says how much the next
+    gather carries, which therefore cannot begin with it.
     """
 
     nbytes: float | tuple[float, ...]
     padded: bool = True
+    counts: bool = False
 
     def sizes(self, workers: int) -> Floats:
         """Bytes that each worker sends (p,), padding included."""

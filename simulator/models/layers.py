@@ -65,8 +65,8 @@ class Workload(Spec):
 
     Where layers have host times, `forward` and `backward` are what the GPU needs while it has work (`queued`).
     `host_ahead`: whether the host may begin an iteration while the GPU still works on the one before it; otherwise both
-    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds of the GPU
-    from the last gradient to the end of the optimiser's step; none: those of `optimiser`.
+    begin together, since something in every iteration waits for the GPU. `update_time`: the measured seconds from the
+    last gradient to the end of the iteration; none: those of `optimiser`.
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
@@ -127,9 +127,13 @@ class Workload(Spec):
         return any(layer.forward_host or layer.backward_host for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size: what the GPU does in proportion, the host's times unchanged."""
+        """The same model at another batch size: what the GPU does and its wait for data in proportion.
+
+        The host's launches and the update take as long as before.
+        """
         more = batch_size / self.batch_size
-        return self._times(more, 1.0, more).model_copy(update={"batch_size": batch_size})
+        changes = {"batch_size": batch_size, "input_time": self.input_time * more}
+        return self._times(more, 1.0, more).model_copy(update=changes)
 
     def at_pace(self, factor: float) -> Self:
         """The same model on a GPU that takes `factor` times as long, with the same host."""

@@ -122,7 +122,8 @@ def _warnings_of_precision(scenario: Scenario, plan: Plan) -> list[str]:
             f"changed; give those of {asked}, and say `measured_precision: {asked}` in the workload"
         )
     widths = widths_of(workload.precision, scenario.sparsifier.has_residual)
-    scaled = [kernel for kernel in sorted(plan.work.kernels) if gpu.curve(kernel) and widths.share(kernel) != 1]
+    used = [] if gpu.ideal else sorted(set(plan.work.kernels) - set(HOST_KERNELS))
+    scaled = [kernel for kernel in used if widths.share(kernel) != 1 and gpu.level(kernel) == "measured"]
     if scaled:
         warnings.append(
             f"measured in fp32 on {gpu.name}, and scaled by the bytes that they move in "

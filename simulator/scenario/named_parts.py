@@ -99,9 +99,10 @@ class WorkloadSource(Spec):
     """A named workload at another batch size, or with the measured time of one iteration on one GPU.
 
     - `trace`: a config's name, or the folder of a recorded trace.
-    - `batch_size`: samples per worker and step; times change in proportion.
+    - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
     - `compute_time`: the measured step of one GPU: forward, backward and update.
-    - `input_time`: seconds that a step waits for its data.
+    - `input_time`: seconds that a step waits for its data; none: those of the named workload, in proportion to the
+      batch.
     - `optimiser`: how weights are updated; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
@@ -110,7 +111,7 @@ class WorkloadSource(Spec):
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     compute_time: Seconds | None = None
-    input_time: Seconds = 0.0
+    input_time: Seconds | None = None
     optimiser: NamedOptimiser | None = None
     compute_slowdown: Ratio | None = None
     precision: PrecisionField | None = None
@@ -123,7 +124,9 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         workload = load_named(source.trace, "workloads", info)
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
-        changes: dict[str, Any] = {"compute_time": source.compute_time, "input_time": source.input_time}
+        changes: dict[str, Any] = {"compute_time": source.compute_time}
+        if source.input_time is not None:
+            changes["input_time"] = source.input_time
         if source.optimiser is not None:
             changes["optimiser"] = source.optimiser
         if source.precision is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
-from simulator.sparsifiers.steps import COUNT_BYTES, Style, rows_gathered
+from simulator.sparsifiers.steps import Style, rows_gathered
 
 if TYPE_CHECKING:
     from simulator.sparsifiers.base import Sparsifier
@@ -71,13 +71,11 @@ def _fused(item: Compute) -> Compute:
     """One call of the kernel instead of one per tensor."""
     if not item.elements:
         return item
-    calls = math.ceil(item.calls / (len(item.elements) * item.times))
-    return Compute(item.kernel, (item.times * math.fsum(item.elements),), calls, item.phase)
+    return Compute(item.kernel, (item.times * math.fsum(item.elements),), 1, item.phase)
 
 
 def _joins(first: AllGather, second: AllGather) -> bool:
-    counts = [item for item in (first, second) if item.nbytes == COUNT_BYTES]
-    return first.padded == second.padded and not counts
+    return first.padded == second.padded and not (first.counts or second.counts)
 
 
 def _added(first: AllGather, second: AllGather, workers: int) -> float | tuple[float, ...]:
@@ -103,7 +101,8 @@ class GraphImplementation(Implementation):
     - `arrays`: gathers per tensor. `sized`: one more for the lengths of the arrays.
     - `summed`: payloads are summed on the way, fused as the scheduler says, so that one is decoded.
     - `host`, `host_decode`: operations that TensorFlow 1 runs on the CPU, with copies to the host and back (kernel
-      `host_op`), before the exchange and per payload: those on int32 numbers, among others.
+      `host_op`), before the exchange and per payload: those on int32 numbers, among others. An operation on single
+      bytes counts as a quarter.
     - `reads`, `reads_decode`: values of the GPU that the host waits for, before the exchange and per payload.
     - `kernels`: further kernels over the tensor, by the names of `simulator.hardware.kernels`.
     - `ahead`: kernels that need no gradient and run on the host from the start of the iteration on.
@@ -123,8 +122,8 @@ class GraphImplementation(Implementation):
     arrays: int = 1
     sized: bool = False
     summed: bool = False
-    host: int = 0
-    host_decode: int = 0
+    host: float = 0.0
+    host_decode: float = 0.0
     reads: int = 0
     reads_decode: int = 0
     kernels: tuple[str, ...] = ()
@@ -143,12 +142,13 @@ class GraphImplementation(Implementation):
             *(item for kernel in self.kernels for item in _operations(sizes, 1, kernel)),
             *(replace(item, ahead=True) for kernel in self.ahead for item in _operations(sizes, 1, kernel)),
             *(item for n in pieces for item in self._loop(member, n)),
-            *_operations(sizes, self.host + self.own * self.host_decode, "host_op"),
+            *_host_operations(sizes, self.host),
+            *_host_operations(sizes, self.host_decode, self.own),
         ]
         combined = [
             *_operations(sizes, payloads * self.decode + self.after, reads=payloads * self.reads_decode),
             *_operations(few, cut),
-            *_operations(sizes, payloads * self.host_decode, "host_op"),
+            *_host_operations(sizes, self.host_decode, payloads),
         ]
         steps = member.exchange(selection, bucket, workers, style)
         shares = [sum(sizes) / bucket.numel] if self.summed else [n / bucket.numel for n in pieces]
@@ -177,6 +177,12 @@ def _operations(sizes: tuple[float, ...], times: int, kernel: str = "elementwise
     return (
         [Compute(kernel, sizes, times * len(sizes), "selection", times, reads * len(sizes))] if times and sizes else []
     )
+
+
+def _host_operations(sizes: tuple[float, ...], count: float, times: int = 1) -> list[Compute]:
+    """`count` operations of the CPU on every tensor, `times` over."""
+    whole = math.ceil(count)
+    return _operations(tuple(n * count / whole for n in sizes), whole * times, "host_op") if count else []
 
 
 def _scaled(step: S, share: float) -> S:

@@ -46,7 +46,7 @@ class Exclusive(Selective):
             raise refuse(self.kind, "push and pull", hint)
         union = (selection.aggregated,)
         return [
-            AllGather(float(COUNT_BYTES)),
+            AllGather(float(COUNT_BYTES), counts=True),
             AllGather(bucket.long_index_bytes * indices),
             Compute("copy", union, workers + 1, "combine", reads=3 * workers + 1),
             per_call("gather", union, 1, "combine"),

@@ -30,7 +30,7 @@ class Natural(Compressor, kind="natural"):
     """
 
     implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=20, decode=10, own=1, host=5, host_decode=1)
+        "grace": grace(before=20, decode=10, own=1, host=5, host_decode=0.25)
     }
 
     bits: Literal[8, 9] = 8

@@ -121,7 +121,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
             Messages("oktopk", (pair * sent / workers,), all_to_all),
             per_call("scatter_add", (sent / workers,) * workers, 1, "combine"),
             per_call("threshold_scan", (bucket.numel / workers,), 5, "combine"),
-            AllGather(float(SIZE_BYTES)),
+            AllGather(float(SIZE_BYTES), counts=True),
             AllGather((pair * survivors / workers,) * workers, padded=False),
             per_call("scatter_add", (survivors,), 3, "combine"),
             per_call("residual_clear", (survivors,), 1, "combine"),

@@ -71,7 +71,7 @@ class Threshold(LocalSelection, kind="threshold"):
             return pairs_gathered(selection, bucket, units, workers, style)
         per_unit = (selection.largest / units,) * (units * workers)
         return [
-            AllGather(float(COUNT_BYTES)),
+            AllGather(float(COUNT_BYTES), counts=True),
             AllGather((bucket.value_bytes + bucket.index_bytes) * selection.largest),
             per_call("scatter_add", per_unit, 6, "combine"),
         ]

@@ -3,12 +3,15 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
 from test_sparsifier_contracts import SPARSIFIERS, STYLES, buckets, carried, each
 
-from examples import mapping
+from examples import example, mapping
 from simulator.component import discover
-from simulator.engine.plan.work.casts import in_precision
+from simulator.engine.plan.work.casts import in_precision, steps_with_casts
 from simulator.errors import InputError
+from simulator.models.exchange import Bucket, Compute
+from simulator.models.overlap import INDEPENDENT
 from simulator.models.precision import NUMBER_BYTES, Precision
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
@@ -78,6 +81,24 @@ def test_bytes_of_values_and_indices_follow_the_precision_and_others_do_not(kind
     if style == "collective" and len(bucket.pieces) == 1 and kind in SENT:
         known = SENT[kind](selection, bucket.numel, workers)
         assert (values, indices, long, other) == pytest.approx(known, rel=1e-9, abs=1e-9 * fp32)
+
+
+@pytest.mark.parametrize("kind", SPARSIFIERS)
+@given(pieces=st.lists(st.integers(1, 3000), min_size=1, max_size=3).map(tuple), style=st.sampled_from(STYLES))
+def test_casts_leave_the_steps_of_every_implementation_as_they_are(kind, pieces, style):
+    """Also where a payload has as many bytes as a count."""
+    short = Precision(gradients="fp16")
+    bucket = in_precision(Bucket(0, pieces, 0), short)
+    for name in discover(Sparsifier)[kind].known_implementations():
+        member = example(Sparsifier, kind, implementation=name)
+        selection = member.expect(bucket, 4, INDEPENDENT)
+        try:
+            plain = member.carry_out(selection, bucket, 4, style)
+        except PydanticCustomError:
+            return
+        chosen, steps = steps_with_casts(member, selection, bucket, 4, style, precision=short)
+        kept = [step for step in steps if not (isinstance(step, Compute) and step.kernel == "cast")]
+        assert (chosen, kept) == plain
 
 
 def traffic(topology, sparsifier, precision):

@@ -2,14 +2,15 @@
 
 import pytest
 
-from simulator.hardware.kernels import KERNEL_TRAFFIC
-from simulator.hardware.precision import IN_FP32, VALUE_TRAFFIC, ValueWidths, widths_of
+from simulator.hardware.kernels import KERNEL_TRAFFIC, KERNELS
+from simulator.hardware.precision import IN_FP32, VALUES, ValueWidths, widths_of
 from simulator.models.precision import Precision
 
 
-def test_a_kernel_moves_no_more_values_than_bytes():
-    for kernel, values in VALUE_TRAFFIC.items():
-        assert 0 < sum(values.values()) <= KERNEL_TRAFFIC[kernel]
+def test_every_value_of_a_kernel_has_one_role():
+    for kernel, roles in VALUES.items():
+        assert sum(roles.values()) == pytest.approx(1)
+        assert 0 < KERNELS[kernel].values <= KERNEL_TRAFFIC[kernel]
     assert {IN_FP32.share(kernel) for kernel in KERNEL_TRAFFIC} == {1.0}
 
 
@@ -18,8 +19,8 @@ def test_shares_follow_from_the_bytes_of_what_a_kernel_reads_and_writes():
     mixed, short = (widths_of(Precision(gradients="bf16", residuals=kept), True) for kept in ("fp32", "bf16"))
     assert mixed.share("residual_add") == pytest.approx(10 / 12)
     assert short.share("residual_add") == 0.5
-    assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (15 - 6) / 15)
-    assert widths_of(Precision(gradients="bf16"), False).share("quantise") == pytest.approx(3 / 5)
+    assert (mixed.share("threshold_scan"), short.share("threshold_scan")) == (1, (15 - 6) / 15)  # 3 bytes of masks
+    assert widths_of(Precision(gradients="bf16"), False).share("quantise") == pytest.approx((20 / 2 + 1) / 21)
     narrow = ValueWidths(2, 2, 2)
     assert {narrow.share(kernel) for kernel in ("topk", "sort", "unique", "scatter_add", "cast", "no such kernel")} == {
         1.0

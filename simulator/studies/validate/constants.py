@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.scenario.scenario import Scenario
@@ -38,7 +38,6 @@ _PARTS: dict[type[Curve], tuple[str, ...]] = {
 }
 """What can be fitted of a curve; the first is meant where only the kernel is named."""
 _PART_START = {"slope": 1e-11, "intercept": 1e-5, "coefficient": 1e-10, "scale": 1.0}
-_MANY = 1e7
 _QUANTITY = re.compile(r"\S+ (s|B/s)")
 
 
@@ -71,8 +70,8 @@ def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list
     """The constants of these names, each once. Raises InputError with every name that is not known.
 
     `kernels.NAME` is the slope of an affine curve, the coefficient of n log n, and a factor on a piecewise one; a
-    kernel without a curve is affine. `kernels.NAME.intercept`: the start-up. `runtime.NAME`: a cost of the runtime.
-    `network.NAME`: what the network states.
+    kernel without a curve has that of its estimate. `kernels.NAME.intercept`: the start-up. `runtime.NAME`: a cost of
+    the runtime. `network.NAME`: what the network states.
     """
     made: dict[str, Constant] = {}
     problems = []
@@ -92,7 +91,7 @@ def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list
 def known_constants(scenario: Scenario) -> dict[str, Constant]:
     """Every constant that a scenario has, by each of its names."""
     gpu, made = scenario.cluster.gpu, dict[str, Constant]()
-    for kernel in dict.fromkeys((*gpu.kernels, *KERNEL_TRAFFIC)):
+    for kernel in dict.fromkeys((*gpu.kernels, *KERNELS)):
         if kernel in HOST_KERNELS or gpu.ideal:
             continue
         parts = _PARTS[type(curve_of(gpu, kernel))]
@@ -104,13 +103,8 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
 
 
 def curve_of(gpu: Gpu, kernel: str) -> Curve:
-    """The curve of a kernel; where it has none, the straight line that its estimate follows up to 10 M elements."""
-    curve = gpu.kernels.get(kernel)
-    if curve is not None:
-        return curve
-    one, many = gpu.kernel_time(kernel, (1.0, _MANY)).tolist()
-    slope = max(0.0, (many - one) / (_MANY - 1))
-    return Affine(intercept=max(0.0, one - slope), slope=slope)
+    """The curve of a kernel, its own or its estimate."""
+    return gpu.curve(kernel) or gpu.estimate(kernel).curve
 
 
 def runtime_constant(name: str) -> Constant:

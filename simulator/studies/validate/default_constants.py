@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.hardware.kernels import HOST_KERNELS
+from simulator.hardware.kernels import KERNELS
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.constants import FITTABLE, Constant, known_constants
@@ -26,13 +27,9 @@ from simulator.studies.validate.iteration_fit import (
     fit_constants,
     refusal_problem,
 )
-from simulator.studies.validate.iteration_model import UPDATE, IterationModel
+from simulator.studies.validate.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import MeasuredRow
 
-STREAMING = (UPDATE, "elementwise", "copy", "residual_add", "residual_clear", "norm")
-"""Kernels of one pass over memory: the bytes that they move give their time (9,139 timings of element-wise kernels from
-P100 to H100, sitar-lab/NeuSight 2025), so that iterations have nothing to add. Searches, sorts and scattered accesses
-take 4 to 600 times what their bytes say."""
 FACTORS = np.geomspace(0.1, 1000, 17)
 """By how much estimates of kernels may be too low."""
 
@@ -58,11 +55,15 @@ def fit_what_is_not_measured(rows: Sequence[MeasuredRow]) -> IterationFit:
 
 
 def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal]]:
-    """Constants by their effect on the rows, each only while all that are chosen stay determined."""
+    """Constants by their effect on the rows, each only while all that are chosen stay determined.
+
+    The effect is the slope of the rows times the width of what is known, since what nobody timed may be further off.
+    """
     candidates = list(_not_measured(distinct_scenarios(fitted)))
     model = IterationModel(fitted, candidates)
     slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
-    order = np.argsort(-np.abs(slopes).max(axis=0, initial=0.0), kind="stable").tolist()
+    effects = np.abs(slopes).max(axis=0, initial=0.0) * [_log_width(fitted[0].scenario, item) for item in candidates]
+    order = np.argsort(-effects, kind="stable").tolist()
     chosen: list[int] = []
     refused = []
     most = max(1, len(fitted) - 1)
@@ -78,6 +79,11 @@ def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal
         else:
             refused.append(Refusal(name, _why(slopes, place, chosen, [item.name for item in candidates])))
     return [candidates[place] for place in chosen], refused
+
+
+def _log_width(scenario: Scenario, item: Constant) -> float:
+    """ln of the factor by which a constant may be off; that of a launch or a call is taken as 2."""
+    return math.log(scenario.cluster.gpu.width(item.name.split(".")[1]) if item.owner == "gpu" else 2.0)
 
 
 def _rough_values(model: IterationModel) -> np.ndarray:
@@ -98,16 +104,18 @@ def _why(slopes: np.ndarray, place: int, chosen: Sequence[int], names: Sequence[
 
 
 def _not_measured(scenarios: Sequence[Scenario]) -> Iterator[Constant]:
-    """Constants that the scenarios use, and whose value is an estimate or has no stated error."""
+    """Constants that the scenarios use, and whose value is an estimate or has no stated error.
+
+    Kernels of plain passes over memory are left out: the bytes that they move give their time.
+    """
     found: dict[str, Constant] = {}
     for scenario in scenarios:
         known = known_constants(scenario)
         gpu, runtime = scenario.cluster.gpu, scenario.cluster.runtime
         for kernel in plan_of(scenario).work.kernels:
-            if kernel in (*HOST_KERNELS, *STREAMING) or gpu.curve(kernel) is not None:
-                continue
-            if f"kernels.{kernel}" in known:
-                found.setdefault(f"kernels.{kernel}", known[f"kernels.{kernel}"])
+            name, streams = f"kernels.{kernel}", kernel in KERNELS and KERNELS[kernel].kind == "streaming"
+            if name in known and not streams and gpu.level(kernel) != "measured":
+                found.setdefault(name, known[name])
         for name in FITTABLE if runtime.held_out_mape is None else ():
             if getattr(runtime, name):
                 found.setdefault(f"runtime.{name}", known[f"runtime.{name}"])

@@ -18,8 +18,10 @@ from simulator.studies.validate.iteration_fit import FittedConstant, IterationFi
 from simulator.studies.validate.iteration_model import UPDATE
 from simulator.units import count_of
 
-_ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "source": 4}
+_ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "derived": 4, "source": 5}
 """Place of the keys of a curve; its numbers come after its kind."""
+_NAMED = 8
+"""Rows that the source of a config names."""
 _SHARES = ("held_out_mape", "spread")
 
 
@@ -37,7 +39,7 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
         for item in own:
             changed = item.constant.put(changed, item.value)
         base, spec = getattr(scenarios[0].cluster, owner), getattr(changed.cluster, owner)
-        source = f"{about.source} {_words(fit, own)}; all else as in {base.name}."
+        source = f"{about.source} {_words(fit, own)}; all else as in {base.name or 'the scenarios'}."
         spec = _with_evidence(spec, base, fit, own, scenarios).model_copy(update={"name": about.name, "source": source})
         schema = f"# yaml-language-server: $schema=../schema/{owner}.json"
         comment = replace(about, digests=dict(about.digests)).comment()
@@ -48,7 +50,8 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
 def _words(fit: IterationFit, own: Sequence[FittedConstant]) -> str:
     """What was fitted to which rows, in a sentence."""
     constants = ", ".join(f"{item.constant.name}{_error_words(item)}" for item in own)
-    rows = "; ".join(f"{item.row.scenario.name} ({item.row.quantity.replace('_', ' ')})" for item in fit.fitted)
+    named = [f"{item.row.scenario.name} ({item.row.quantity.replace('_', ' ')})" for item in fit.fitted]
+    rows = "; ".join(named[:_NAMED]) + (f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
     return f"Fitted to whole iterations: {constants}. Rows: {rows}"
 
 
@@ -60,7 +63,10 @@ def _with_evidence(
     spec: Spec, base: Spec, fit: IterationFit, own: Sequence[FittedConstant], scenarios: Sequence[Scenario]
 ) -> Spec:
     if isinstance(spec, Runtime):
-        return spec.model_copy(update={"held_out_mape": fit.held_out_mape})
+        changes: dict[str, Any] = {"held_out_mape": fit.held_out_mape}
+        if any(item.constant.name == "runtime.compute_slowdown" for item in own):
+            changes["slowdown_width"] = 0.0  # no longer an estimate
+        return spec.model_copy(update=changes)
     if not isinstance(spec, Gpu) or not isinstance(base, Gpu):
         error = _largest_error(own)
         return spec.model_copy(update={"held_out_mape": error, "measured": ()})
@@ -71,7 +77,8 @@ def _with_evidence(
         source = f"{parts}: fitted to whole iterations ({count_of(len(fit.fitted), 'time')}, as above)"
         old = base.curve(kernel)
         source += "; before: " + " ".join(old.source.split()) if old else "; the rest is an estimate"
-        update = {"held_out_mape": _largest_error(items), "source": source, "range": _sizes(scenarios, kernel)}
+        update: dict[str, Any] = {"held_out_mape": _largest_error(items), "derived": True, "source": source}
+        update["range"] = _sizes(scenarios, kernel)
         kernels[kernel] = kernels[kernel].model_copy(update=update)
     return spec.model_copy(update={"kernels": kernels})
 

@@ -90,7 +90,7 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
             yield Refusal(constant.name, without_effect(constant.name, model.rows))
         elif own <= _NOTHING and not ended:
             limit = _limit_words(model, values, place, deviation)
-            reason = f"any value up to a limit gives the same fitted times{limit}"
+            reason = f"over a range of its values the fitted times stay the same{limit}"
             yield Refusal(constant.name, reason, _by_itself(constant.name))
         elif ended:
             continue

@@ -6,11 +6,13 @@ import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
+from simulator.models.layers import Layer, Workload
 from simulator.traces.readers.kineto_steps import LayerTimes, StepTimes
 
 OUTLIER = 3.0
@@ -23,7 +25,7 @@ AHEAD = 0.1
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Summary:
     """Medians over the steps that count, in seconds; the names are those of `StepTimes`.
 
@@ -51,6 +53,27 @@ class Summary:
     def compute(self) -> float:
         """Seconds of the step without waiting for data and collectives."""
         return self.step - self.data - self.exposed
+
+    @cached_property
+    def queued(self) -> float:
+        """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
+        columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__slots__), strict=True)
+        layers = tuple(
+            Layer.model_construct(
+                name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3]
+            )
+            for times in reversed(list(columns))
+        )
+        queued = Workload.model_construct(batch_size=1, host_ahead=not self.waits, layers=layers).queued()
+        return queued.forward_time + queued.backward_time
+
+    @property
+    def rest(self) -> float:
+        """Seconds of `compute` besides the layers: `update`, and what the host does between steps while the GPU waits.
+
+        Layers then keep the times that they were measured with.
+        """
+        return max(0.0, self.update, self.compute - self.queued)
 
 
 def parse_steps(text: str) -> list[tuple[int, int]]:

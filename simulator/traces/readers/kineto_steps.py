@@ -95,6 +95,7 @@ class StepReader:
         copying = np.isin(np.array(events.call_id, dtype=np.int64), copied[copied >= 0])
         start = np.array(events.call_start)[copying]
         ends = start + np.array(events.call_length)[copying]
+        self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
     def read(self, span: tuple[float, float, int], iteration: int, layers: HostPass | None) -> StepTimes | None:
@@ -105,8 +106,10 @@ class StepReader:
             return None
         first = float(layers.forward[0]) if layers is not None and len(layers.forward) else begin
         copies = (gpu.kind[ops] == FROM_HOST) & (gpu.launch[ops] <= first)
-        data = gpu.loading[ops] + np.where(copies, gpu.own[ops] + gpu.starved[ops], 0.0)
-        own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(copies, 0.0, gpu.starved[ops])
+        # Where nothing tells when the host fetches a batch, it does so before it copies one.
+        fetching = copies & (not self._names_batches)
+        data = gpu.loading[ops] + np.where(copies, gpu.own[ops], 0.0) + np.where(fetching, gpu.starved[ops], 0.0)
+        own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(fetching, 0.0, gpu.starved[ops])
         launch = gpu.launch[ops]
         waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
         optimising = self._inside_optimiser(launch)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from simulator.models.layers import Layer, Workload
 from simulator.traces.readers.kineto_choice import AHEAD, Summary
 from simulator.traces.readers.kineto_workload import KinetoImport, Profile
 
@@ -28,7 +27,7 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
         ]
         return document | {"collectives": _collectives(made, 0)}
     layers = summary.layers
-    queued = queued_time(summary)
+    queued = summary.queued + summary.update
     return document | {
         "steps_found": list(summary.found),
         "steps_used": list(summary.used),
@@ -47,26 +46,13 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
         "optimiser_gpu_s": summary.optimiser,
         "optimiser_host_s": summary.optimiser_host,
         "update_s": summary.update,
+        "rest_s": summary.rest,
         "host_waits": summary.waits,
         "compute_from_layers_s": queued,
         "compute_from_layers_error": queued / summary.compute - 1 if summary.compute > 0 else None,
         "collectives": _collectives(made, len(summary.found)),
         "warnings": _warnings(made, summary),
     }
-
-
-def queued_time(summary: Summary) -> float:
-    """Seconds of one GPU's iteration as the layers alone give it: host and GPU as two clocks, then the update."""
-    layers = summary.layers
-    columns = (layers.forward, layers.backward, layers.forward_host, layers.backward_host)
-    tensors = tuple(
-        Layer.model_construct(
-            name=str(place), numel=1, forward=times[0], backward=times[1], forward_host=times[2], backward_host=times[3]
-        )
-        for place, times in enumerate(reversed(list(zip(*columns, strict=True))))
-    )
-    queued = Workload.model_construct(batch_size=1, host_ahead=not summary.waits, layers=tensors).queued()
-    return queued.forward_time + queued.backward_time + summary.update
 
 
 def _rank(profile: Profile) -> dict[str, Any]:

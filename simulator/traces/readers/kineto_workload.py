@@ -62,7 +62,8 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     forward order with medians over the steps of `choose_steps`; `backward_s` is the time since the previous gradient
     was ready, without the time in which the GPU waited for launches; the host's times stand in columns of their own.
     `compute_time` is the wall time of a step without `input_time`, for which the GPU waits for data, and without
-    exposed collectives. A trace without steps has times of the layers only, over all passes but the first.
+    exposed collectives; `update_time` is what the layers leave of it. A trace without steps has times of the layers
+    only, over all passes but the first.
 
     `gradient_ready.csv` holds every gradient of every pass of that rank, `collectives.csv` every NCCL kernel,
     of several ranks as `match_collectives` says. Raises InputError where a trace has no gradients or does not state
@@ -122,10 +123,9 @@ def _about(profile: Profile, batch_size: int) -> dict[str, Any]:
     times: dict[str, Any] = {}
     if summary is not None:
         over = f"steps {', '.join(map(str, summary.used))}"
-        update = max(0.0, summary.update)
-        if summary.compute > update:
+        if summary.compute > summary.rest:
             times["compute_time"] = f"{_rounded(summary.compute)!r} s"
-        times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(update)!r} s"}
+        times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(summary.rest)!r} s"}
         times["host_ahead"] = not summary.waits
     return {
         "name": file.name.split(".")[0],

@@ -30,24 +30,24 @@ def imported(folder, *ranks, **more):
     return import_file("kineto", files, folder / "out", 8, None, **more)
 
 
-def predicted(folder, **changes):
-    """Seconds of an iteration on one GPU, and on two with a fast network, without compute_time."""
-    layers, _ = read_layers(folder / "out" / "layers.csv", times_needed=True)
+def result(workload, **changes):
+    """An iteration on one GPU of a workload as it is written in a scenario, with some of its fields changed."""
+    network = {"kind": "single_switch", "bandwidth": "1 Tbit/s"}
     scenario = {
-        "workload": str(folder / "out" / "workload.yaml"),
-        "cluster": {
-            "nodes": 1,
-            "gpu": {"name": "ideal", "ideal": True},
-            "network": {"kind": "single_switch", "bandwidth": "1 Tbit/s"},
-        },
+        "workload": workload,
+        "cluster": {"nodes": 1, "gpu": {"name": "ideal", "ideal": True}, "network": network},
         "topology": "ring",
         "sparsifier": "dense",
         "scheduler": "wfbp",
     }
     made = Scenario.model_validate(scenario)
-    assert made.workload.layers == layers
     changed = made.workload.model_copy(update=changes)
-    return run(made.model_copy(update={"workload": changed})).document["iteration_time_s"]
+    return run(made.model_copy(update={"workload": changed})).document
+
+
+def predicted(folder, **changes):
+    """Seconds of an iteration of what was imported."""
+    return result(str(folder / "out" / "workload.yaml"), **changes)["iteration_time_s"]
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -108,6 +108,26 @@ def test_a_faster_gpu_shortens_only_its_own_part(tmp_path):
     # 30 ms of launches either way; the last of 60 kernels takes 50 us.
     assert predicted(tmp_path, compute_time=None) == pytest.approx(30e-3, rel=0.01)
     assert predicted(tmp_path, compute_time=None, layers=fast) == pytest.approx(30e-3, rel=0.01)
+
+
+def test_what_the_host_does_after_the_last_gradient_does_not_stretch_the_layers(tmp_path):
+    """After 18 ms of forward launches the GPU computes for 30 ms, the host launches for 3 + 40 ms."""
+    trace, _ = profiled_steps(MIXED, update=(100, 40_000))
+    imported(tmp_path, trace)
+    parts = result(str(tmp_path / "out" / "workload.yaml"))["breakdown_s"]
+    assert parts["backward"] == pytest.approx(30e-3, rel=0.01)
+    assert parts["update"] == pytest.approx((3 + 40 - 30) * 1e-3, rel=0.05)
+
+
+def test_a_larger_batch_takes_longer_on_the_gpu_and_in_the_loader_alone(tmp_path):
+    """Eight times the batch: 43.2 ms of work on the GPU instead of 5.4, and 30 ms of launches as before."""
+    trace, _ = profiled_steps(HOST_BOUND, loading=800, copy=200)
+    imported(tmp_path, trace)
+    named = {"trace": str(tmp_path / "out" / "workload.yaml"), "batch_size": 64}
+    document = result(named)
+    assert document["idle_s"]["data_loading"] == pytest.approx(8e-3, rel=0.01)
+    assert document["iteration_time_s"] == pytest.approx(8e-3 + 43.2e-3, rel=0.01)
+    assert result({**named, "input_time": "1 ms"})["iteration_time_s"] == pytest.approx(1e-3 + 43.2e-3, rel=0.01)
 
 
 def test_collectives_that_the_gpu_waits_for_are_no_compute(tmp_path):
