@@ -23,6 +23,9 @@ from simulator.units import show_time
 
 STAGES = ("backward", "selection", "exchange", "combine", "update")
 
+_PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape": None, "in_range": None}
+"""How the time of an update is known that was measured with the workload's profile."""
+
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
     """One row per kernel in each stage: copies to buckets, before an exchange, inside it, after it, and in the update.
@@ -62,6 +65,7 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
     """The optimiser's step as one row; a run is one of its kernels."""
     gpu, workload = scenario.cluster.gpu, scenario.workload
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
+    kernel = "update" if made.by_curve else "elementwise"
     return {
         "kernel": "update",
         "runs": made.calls,
@@ -71,7 +75,7 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
         "per_call_s": made.optimiser / made.calls,
         "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
         "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
-        **_rests_on("update" if made.by_curve else "elementwise", gpu, workload.numels),
+        **(_PROFILED if workload.update_time is not None else _rests_on(kernel, gpu, workload.numels)),
     }
 
 
