@@ -17,7 +17,7 @@ class MeasuredSlowdown(NamedTuple):
 MEASURED = (
     MeasuredSlowdown(
         "ResNet-50 on RTX 2080 Ti",
-        0.02,
+        0.01,
         "WFBP and MG-WFBP, all-reduce and parameter servers on 100 Gb InfiniBand, fitted to six rows (HKBU-HPML/"
         "ddl-benchmarks, 2020); the same on 10 GbE",
     ),
@@ -34,8 +34,8 @@ MEASURED = (
     ),
     MeasuredSlowdown(
         "BERT-Base on RTX 2080 Ti",
-        0.98,
-        "all-reduce on four GPUs of one node, fitted to two rows (HKBU-HPML/ddl-benchmarks, 2020); 0.8 to 1.1 on "
+        0.79,
+        "all-reduce on four GPUs of one node, fitted to two rows (HKBU-HPML/ddl-benchmarks, 2020); 0.7 to 1.1 on "
         "100 Gb InfiniBand",
     ),
     MeasuredSlowdown(
