@@ -49,7 +49,7 @@ MEASURED = (
 
 No law explains them. A collective's blocks hold c of the GPU's n multiprocessors. Over all sizes of kernels that costs
 c / n on average, 3 % for the two channels of NCCL over PCIe and sockets; what it moves through GPU memory, up to three
-bytes per byte on a link, is 3 % of the memory bandwidth of an RTX 2080 Ti. That is what ResNet-50 shows on it. On
+bytes per byte on a link, is 3 % of the memory bandwidth of an RTX 2080 Ti. ResNet-50 shows no more on it. On
 NVLink the share of the memory is 30 to 45 %, as much as would slow the element-wise kernels of the A100, but not its
 matrix products. A kernel whose blocks fill the GPU in one wave takes a second one, so that up to 100 % is possible (a
 matrix product of 132 blocks on the 132 multiprocessors of an H100 nearly doubles beside an all-gather of 24 blocks:
