@@ -58,6 +58,7 @@ def _sentences(made: dict[str, Any]) -> list[str]:
     waiting["collectives"] = made["exposed_collectives_s"]
     waits = ", ".join(f"{show_time(part)} ({format_share(part / step)}) for {name}" for name, part in waiting.items())
     meets = "waits for the GPU in every step" if made["host_waits"] else "may run ahead of the GPU"
+    named = f", which launches {made['optimiser_kernels']:g} kernels ({made['optimiser']})" if made["optimiser"] else ""
     return [
         f"{count_of(len(made['steps_found']), 'step')}, of which {used} are used:"
         f" {show_time(made['wall_s'])} each on the host, {show_time(made['gpu_span_s'])} on the GPU (medians)",
@@ -65,7 +66,7 @@ def _sentences(made: dict[str, Any]) -> list[str]:
         f"one GPU by itself: {show_time(made['compute_s'])}; from the times of the layers"
         f" {show_time(made['compute_from_layers_s'])} ({format_error(made['compute_from_layers_error'], sign=True)})",
         f"GPU: forward {show_time(made['forward_gpu_s'])}, backward {show_time(made['backward_gpu_s'])}, after the last"
-        f" gradient {show_time(made['update_s'])}, of which the optimiser {show_time(made['optimiser_gpu_s'])}",
+        f" gradient {show_time(made['update_s'])}, of which the optimiser {show_time(made['optimiser_gpu_s'])}{named}",
         f"host: forward {show_time(made['forward_host_s'])}, backward {show_time(made['backward_host_s'])}, optimiser"
         f" {show_time(made['optimiser_host_s'])}; it {meets}",
     ]

@@ -16,12 +16,15 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
-from simulator.models.curves import Affine, Curve, NLogN
+from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
 STAGES = ("backward", "selection", "exchange", "combine", "update")
+
+_PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape": None, "in_range": None}
+"""How the time of an update is known that was measured with the workload's profile."""
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
@@ -63,8 +66,6 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
     gpu, workload = scenario.cluster.gpu, scenario.workload
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
     kernel = "update" if made.by_curve else "elementwise"
-    curve = gpu.curve(kernel)
-    level = None if gpu.ideal or workload.update_time is not None else gpu.level(kernel)
     return {
         "kernel": "update",
         "runs": made.calls,
@@ -74,17 +75,8 @@ def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
         "per_call_s": made.optimiser / made.calls,
         "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
         "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
-        "level": level,
-        "width": _width(gpu, kernel, level),
-        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
-        "held_out_mape": curve.held_out_mape if curve is not None else None,
-        "in_range": curve.in_range(workload.numels) if curve is not None else None,
+        **(_PROFILED if workload.update_time is not None else _rests_on(kernel, gpu, workload.numels)),
     }
-
-
-def _width(gpu: Gpu, kernel: str, level: str | None) -> float | None:
-    """The width of a kernel that was not measured."""
-    return gpu.width(kernel) if level not in (None, "measured") else None
 
 
 def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
@@ -120,8 +112,6 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
     waited = runtime.host_read * sum(item.reads for item in group)
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
-    curve = gpu.curve(kernel)
-    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
     return {
         "kernel": kernel,
         "runs": runs,
@@ -130,22 +120,31 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
         "seconds": seconds,
         "per_call_s": seconds / runs,
         "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
-        "law": _law(kernel, gpu, curve) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+        "law": _law(kernel, gpu) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+        **_rests_on(kernel, gpu, elements),
+    }
+
+
+def _rests_on(kernel: str, gpu: Gpu, elements: Floats) -> dict[str, Any]:
+    """How the time of a kernel is known: its level and width, and its curve with the error and the range of that."""
+    curve = gpu.curve(kernel)
+    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
+    return {
         "level": level,
-        "width": _width(gpu, kernel, level),
+        "width": gpu.width(kernel) if level not in (None, "measured") else None,
         "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
         "held_out_mape": curve.held_out_mape if curve is not None else None,
         "in_range": curve.in_range(elements) if curve is not None else None,
     }
 
 
-def _law(kernel: str, gpu: Gpu, curve: Curve | None) -> str:
+def _law(kernel: str, gpu: Gpu) -> str:
     """How the seconds of a kernel follow from its elements, in words."""
     if gpu.ideal:
         return "free: the GPU is ideal"
     if kernel in HOST_KERNELS:
         return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
-    law = curve if curve is not None else gpu.estimate(kernel).curve
+    law = gpu.curve(kernel) or gpu.estimate(kernel).curve
     if isinstance(law, Affine):
         return f"{show_time(law.intercept)} + {show_time(law.slope)} n"
     if isinstance(law, NLogN):

@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.traces.readers.kineto_collectives import CollectiveKernel, find_collectives
 from simulator.traces.readers.kineto_events import Events, text_of, whole
 from simulator.traces.readers.kineto_launches import Launches
+from simulator.traces.readers.kineto_optimiser import optimiser_name
 from simulator.traces.readers.kineto_passes import (
     ForwardIndex,
     FoundGradient,
@@ -29,7 +30,10 @@ BUCKET_CAP = 25 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class KinetoTrace:
-    """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read."""
+    """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read.
+
+    `optimiser`: the class whose steps it names; empty where it names none, or several.
+    """
 
     device: str
     workers: int
@@ -37,6 +41,7 @@ class KinetoTrace:
     collectives: tuple[CollectiveKernel, ...]
     problems: tuple[Problem, ...]
     steps: tuple[StepTimes, ...] = ()
+    optimiser: str = ""
 
 
 def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
@@ -85,8 +90,15 @@ def read_kineto(path: Path) -> KinetoTrace:
     gradients = [item for iteration, found in enumerate(passes) for item in gradients_of(iteration, found, index)]
     collectives = find_collectives(events, launches)
     steps = _steps(events, launches, passes, index)
+    names = {optimiser_name(name) for name in events.optimiser_names}
     return KinetoTrace(
-        events.device, events.workers, tuple(gradients), tuple(collectives), tuple(events.problems), tuple(steps)
+        device=events.device,
+        workers=events.workers,
+        gradients=tuple(gradients),
+        collectives=tuple(collectives),
+        problems=tuple(events.problems),
+        steps=tuple(steps),
+        optimiser=names.pop() if len(names) == 1 else "",
     )
 
 

@@ -45,6 +45,7 @@ class Summary:
     exposed: float
     optimiser: float
     optimiser_host: float
+    optimiser_kernels: float
     update: float
     waits: bool
     layers: LayerTimes
@@ -137,7 +138,7 @@ def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> 
         wall=wall,
         span=span,
         **{name: median(name) for name in ("working", "data", "host", "exposed")},
-        **{name: median(name) for name in ("optimiser", "optimiser_host", "update")},
+        **{name: median(name) for name in ("optimiser", "optimiser_host", "optimiser_kernels", "update")},
         waits=all(step.waits for step in chosen),
         layers=LayerTimes(
             _medians(times, lambda item: item.forward),

@@ -65,6 +65,7 @@ class Events:
         self.steps: list[tuple[float, float, int]] = []
         self.loading: list[tuple[float, float]] = []
         self.optimiser: list[tuple[float, float]] = []
+        self.optimiser_names: set[str] = set()
         self.nccl: list[tuple[int, float, float, str, dict[str, Any]]] = []
         self.call_id, self.call_thread, self.call_kind = array("q"), array("q"), array("b")
         self.call_start, self.call_length = array("d"), array("d")
@@ -130,6 +131,7 @@ class Events:
             self.loading.append((start, start + length))
         elif name.startswith(OPTIMISER):
             self.optimiser.append((start, start + length))
+            self.optimiser_names.add(name)
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
             sequence = whole(args["Sequence number"]) if numbered else -1
             backward = numbered and whole(args.get("Fwd thread id", 0)) > 0

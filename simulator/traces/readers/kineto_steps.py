@@ -39,9 +39,9 @@ class StepTimes:
     same as `wall` where steps follow each other evenly. Of `span`, a kernel runs for `working`; the GPU waits for a
     batch or copies it from the host for `data`, waits for launches for `host`, and for a collective for `exposed`.
 
-    `optimiser` and `optimiser_host`: GPU seconds of what `Optimizer.step` launched, and its own. `update`: GPU seconds
-    after the last gradient, waits for launches included. `waits`: whether the host waited until the GPU had nothing
-    left to do. `layers`: None where the step has no backward pass.
+    `optimiser` and `optimiser_host`: GPU seconds of what `Optimizer.step` launched, and its own; `optimiser_kernels`:
+    how many kernels that were. `update`: GPU seconds after the last gradient, waits for launches included. `waits`:
+    whether the host waited until the GPU had nothing left to do. `layers`: None where the step has no backward pass.
     """
 
     number: int
@@ -54,6 +54,7 @@ class StepTimes:
     exposed: float
     optimiser: float
     optimiser_host: float
+    optimiser_kernels: int
     update: float
     waits: bool
     layers: LayerTimes | None
@@ -128,6 +129,7 @@ class StepReader:
             exposed=_total(gpu.exposed[ops]),
             optimiser=_total(own[optimising]),
             optimiser_host=_length(self._optimiser(np.array([begin, stop]))),
+            optimiser_kernels=int(np.count_nonzero(optimising & (gpu.kind[ops] == COMPUTE))),
             update=_total((own + starved)[after]),
             waits=bool(high > low),
             layers=None if layers is None else self._split(layers, begin, first, (launch, own, waiting)),

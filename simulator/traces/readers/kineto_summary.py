@@ -45,6 +45,8 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
         "backward_host_s": sum(layers.backward_host),
         "optimiser_gpu_s": summary.optimiser,
         "optimiser_host_s": summary.optimiser_host,
+        "optimiser": _described(made.chosen),
+        "optimiser_kernels": summary.optimiser_kernels,
         "update_s": summary.update,
         "rest_s": summary.rest,
         "host_waits": summary.waits,
@@ -53,6 +55,14 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
         "collectives": _collectives(made, len(summary.found)),
         "warnings": _warnings(made, summary),
     }
+
+
+def _described(profile: Profile) -> str:
+    """The optimiser in words; empty where the trace names none."""
+    known, name = profile.optimiser, profile.trace.optimiser
+    if known is None:
+        return f"{name}, whose implementation is not known" if name else ""
+    return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
 
 
 def _rank(profile: Profile) -> dict[str, Any]:

@@ -13,8 +13,10 @@ import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
+from simulator.models.optimisers import Optimiser
 from simulator.traces.readers.kineto import KinetoTrace, ddp_buckets, read_kineto
 from simulator.traces.readers.kineto_choice import Summary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto_optimiser import recognise_optimiser
 from simulator.traces.readers.kineto_passes import GradientReady
 from simulator.traces.readers.kineto_ranks import Collectives, match_collectives, middle_rank
 from simulator.traces.readers.kineto_steps import LayerTimes
@@ -34,6 +36,14 @@ class Profile:
     trace: KinetoTrace
     summary: Summary | None
     passes: list[list[GradientReady]]
+
+    @property
+    def optimiser(self) -> Optimiser | None:
+        """The optimiser that the steps show; None where it is not known."""
+        if self.summary is None:
+            return None
+        numels = [item.numel for item in self.passes[0]]
+        return recognise_optimiser(self.trace.optimiser, self.summary.optimiser_kernels, numels)
 
     @property
     def layers(self) -> LayerTimes:
@@ -62,8 +72,8 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     forward order with medians over the steps of `choose_steps`; `backward_s` is the time since the previous gradient
     was ready, without the time in which the GPU waited for launches; the host's times stand in columns of their own.
     `compute_time` is the wall time of a step without `input_time`, for which the GPU waits for data, and without
-    exposed collectives; `update_time` is what the layers leave of it. A trace without steps has times of the layers
-    only, over all passes but the first.
+    exposed collectives; `optimiser` is the one whose kernels it launches; `update_time` is what the layers leave of
+    `compute_time`. A trace without steps has times of the layers only, over all passes but the first.
 
     `gradient_ready.csv` holds every gradient of every pass of that rank, `collectives.csv` every NCCL kernel,
     of several ranks as `match_collectives` says. Raises InputError where a trace has no gradients or does not state
@@ -127,6 +137,8 @@ def _about(profile: Profile, batch_size: int) -> dict[str, Any]:
             times["compute_time"] = f"{_rounded(summary.compute)!r} s"
         times |= {"input_time": f"{_rounded(summary.data)!r} s", "update_time": f"{_rounded(summary.rest)!r} s"}
         times["host_ahead"] = not summary.waits
+    if (optimiser := profile.optimiser) is not None:
+        times["optimiser"] = optimiser.model_dump(include={"kind", "implementation", "weight_decay"})
     return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,

@@ -72,6 +72,8 @@ MANY = {
     "decoupled, slowed": {"scheduler": "decoupled", "runtime": {"compute_slowdown": 0.3}},
     "data": {"workload": {"input_time": 5e-3}},
     "data, gated": {"workload": {"input_time": 5e-3}, "scheduler": "priority"},
+    "data that GPUs share": {"cluster": {"loading": {"rate": 200, "prefetched": False}}},
+    "data that is prefetched": {"cluster": {"loading": {"rate": 10}}},
     "streams": {"scheduler": {"kind": "wfbp", "streams": 3}, "network": {"collective_start_up": 1e-3}},
     "streams, sparse": {"scheduler": {"kind": "wfbp", "streams": 2}, "sparsifier": TOPK, "runtime": SOFTWARE},
     "streams, decoupled": {"scheduler": {"kind": "decoupled", "bucket_size": 1e6, "streams": 2}},

@@ -10,11 +10,13 @@ from synthetic_profiles import profiled_steps
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
+from simulator.models.optimisers import Optimiser
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 from simulator.traces.readers.imports import import_file
 from simulator.traces.readers.kineto import read_kineto
 from simulator.traces.readers.kineto_choice import choose_steps, parse_steps
+from simulator.traces.readers.kineto_optimiser import recognise_optimiser
 
 HOST_BOUND = [(1000, 400, 500, 3000, 2000)] * 6
 """Six layers of 0.4 + 0.5 ms on the GPU, which the host launches in 3 + 2 ms."""
@@ -30,8 +32,8 @@ def imported(folder, *ranks, **more):
     return import_file("kineto", files, folder / "out", 8, None, **more)
 
 
-def result(workload, **changes):
-    """An iteration on one GPU of a workload as it is written in a scenario, with some of its fields changed."""
+def scenario_of(workload):
+    """A workload as it is written in a scenario, on one GPU."""
     network = {"kind": "single_switch", "bandwidth": "1 Tbit/s"}
     scenario = {
         "workload": workload,
@@ -40,7 +42,16 @@ def result(workload, **changes):
         "sparsifier": "dense",
         "scheduler": "wfbp",
     }
-    made = Scenario.model_validate(scenario)
+    return Scenario.model_validate(scenario)
+
+
+def load_workload(folder):
+    return scenario_of(str(folder / "out" / "workload.yaml")).workload
+
+
+def result(workload, **changes):
+    """An iteration of a workload with some of its fields changed."""
+    made = scenario_of(workload)
     changed = made.workload.model_copy(update=changes)
     return run(made.model_copy(update={"workload": changed})).document
 
@@ -117,6 +128,34 @@ def test_what_the_host_does_after_the_last_gradient_does_not_stretch_the_layers(
     parts = result(str(tmp_path / "out" / "workload.yaml"))["breakdown_s"]
     assert parts["backward"] == pytest.approx(30e-3, rel=0.01)
     assert parts["update"] == pytest.approx((3 + 40 - 30) * 1e-3, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "optimiser"),
+    [
+        ("SGD", Optimiser(kind="momentum")),
+        ("SGD", Optimiser(kind="momentum", weight_decay=True, implementation="foreach")),
+        ("SGD", Optimiser(kind="sgd")),
+        ("Adam", Optimiser(kind="adam", implementation="foreach")),
+        ("FusedAdam", Optimiser(kind="adam", implementation="fused")),
+        ("AdamW", Optimiser(kind="adamw", weight_decay=True)),
+        ("Lamb", Optimiser(kind="lamb")),
+    ],
+)
+def test_optimisers_are_recognised_by_the_kernels_that_they_launch(name, optimiser):
+    sizes = [2_359_296, 512, 512, 64_000, 1000] * 30
+    assert recognise_optimiser(name, optimiser.calls(sizes), sizes) == optimiser
+    assert recognise_optimiser("Sophia", optimiser.calls(sizes), sizes) is None
+    assert recognise_optimiser(name, 100 * optimiser.calls(sizes) + 50, sizes) is None
+
+
+def test_a_workload_names_the_optimiser_that_its_steps_show(tmp_path):
+    """Momentum in a loop over six tensors launches three kernels for each."""
+    trace, _ = profiled_steps(HOST_BOUND, update=(180, 360, 18))
+    assert imported(tmp_path, trace).report["optimiser"] == "momentum per_tensor"
+    assert load_workload(tmp_path).optimiser == Optimiser(kind="momentum")
+    trace, _ = profiled_steps(HOST_BOUND, update=(180, 360, 100))
+    assert imported(tmp_path, trace).report["optimiser"] == "SGD, whose implementation is not known"
 
 
 def test_a_larger_batch_takes_longer_on_the_gpu_and_in_the_loader_alone(tmp_path):
