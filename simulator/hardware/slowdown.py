@@ -17,7 +17,7 @@ class MeasuredSlowdown(NamedTuple):
 MEASURED = (
     MeasuredSlowdown(
         "ResNet-50 on RTX 2080 Ti",
-        0.02,
+        0.01,
         "WFBP and MG-WFBP, all-reduce and parameter servers on 100 Gb InfiniBand, fitted to six rows (HKBU-HPML/"
         "ddl-benchmarks, 2020); the same on 10 GbE",
     ),
@@ -34,8 +34,8 @@ MEASURED = (
     ),
     MeasuredSlowdown(
         "BERT-Base on RTX 2080 Ti",
-        0.98,
-        "all-reduce on four GPUs of one node, fitted to two rows (HKBU-HPML/ddl-benchmarks, 2020); 0.8 to 1.1 on "
+        0.79,
+        "all-reduce on four GPUs of one node, fitted to two rows (HKBU-HPML/ddl-benchmarks, 2020); 0.7 to 1.1 on "
         "100 Gb InfiniBand",
     ),
     MeasuredSlowdown(
@@ -49,7 +49,7 @@ MEASURED = (
 
 No law explains them. A collective's blocks hold c of the GPU's n multiprocessors. Over all sizes of kernels that costs
 c / n on average, 3 % for the two channels of NCCL over PCIe and sockets; what it moves through GPU memory, up to three
-bytes per byte on a link, is 3 % of the memory bandwidth of an RTX 2080 Ti. That is what ResNet-50 shows on it. On
+bytes per byte on a link, is 3 % of the memory bandwidth of an RTX 2080 Ti. ResNet-50 shows no more on it. On
 NVLink the share of the memory is 30 to 45 %, as much as would slow the element-wise kernels of the A100, but not its
 matrix products. A kernel whose blocks fill the GPU in one wave takes a second one, so that up to 100 % is possible (a
 matrix product of 132 blocks on the 132 multiprocessors of an H100 nearly doubles beside an all-gather of 24 blocks:
