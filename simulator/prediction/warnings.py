@@ -64,7 +64,10 @@ def _warnings_of_kernels(plan: Plan, gpu: Gpu, time: float) -> list[str]:
     for kernel in sorted(set(plan.work.kernels) - set(HOST_KERNELS)):
         if (level := gpu.level(kernel)) != "measured":
             levels.setdefault(level, []).append(kernel)
-    sources: dict[Level, str] = {"transferred": "timings on other GPUs", "estimated": "what kernels like them take"}
+    sources: dict[Level, str] = {
+        "transferred": "timings on other GPUs or from whole iterations",
+        "estimated": "what kernels like them take",
+    }
     made = []
     for level in sorted(levels):
         widths = ", ".join(f"{kernel} ({gpu.width(kernel):.2g})" for kernel in levels[level])

@@ -13,7 +13,7 @@ from simulator.prediction.run import run
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.validation import validate
 
-FOLDER = ROOT / "scenarios" / "compressors" / "8xv100-grace"
+FOLDER = ROOT / "scenarios" / "validation" / "8xv100-grace-methods"
 GROUPS = [("ResNet-20", 4), ("ResNet-20", 8), ("LSTM", 4), ("LSTM", 8)]
 NAME = re.compile(r"(?P<model>[^,]+), (?P<method>.+), (?P<workers>\d) V100")
 
