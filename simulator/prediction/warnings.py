@@ -60,24 +60,20 @@ def _warnings_of_kernels(plan: Plan, gpu: Gpu, time: float) -> list[str]:
         unknown = [name for name in sorted(plan.work.kernels) if gpu.curve(name) is None and name not in HOST_KERNELS]
         words = f"nothing is known of {', '.join(unknown)} on {gpu.name}, so that they take no time"
         return [f"{words}; give its memory_bandwidth"] if unknown else []
-    levels: dict[Level, list[str]] = {}
+    sources: dict[Level, str] = {
+        "transferred": "transferred from other GPUs or whole iterations",
+        "estimated": "estimated from kernels like them",
+    }
+    named: dict[str, list[str]] = {words: [] for words in sources.values()}
+    seconds = []
     for kernel in sorted(set(plan.work.kernels) - set(HOST_KERNELS)):
         if (level := gpu.level(kernel)) != "measured":
-            levels.setdefault(level, []).append(kernel)
-    sources: dict[Level, str] = {
-        "transferred": "timings on other GPUs or from whole iterations",
-        "estimated": "what kernels like them take",
-    }
-    made = []
-    for level in sorted(levels):
-        widths = ", ".join(f"{kernel} ({gpu.width(kernel):.2g})" for kernel in levels[level])
-        seconds = math.fsum(plan.work.kernels[kernel].seconds for kernel in levels[level])
-        share = f"; {100 * seconds / time:.0f} % of this iteration" if time else ""
-        made.append(
-            f"not timed on {gpu.name}, {level} from {sources[level]}, with the factor by which each may be wrong "
-            f"either way: {widths}{share}"
-        )
-    return made
+            named[sources[level]].append(f"{kernel} ({gpu.width(kernel):.2g})")
+            seconds.append(plan.work.kernels[kernel].seconds)
+    found = "; ".join(f"{words}: {', '.join(kernels)}" for words, kernels in named.items() if kernels)
+    share = f"; {100 * math.fsum(seconds) / time:.0f} % of this iteration" if time else ""
+    factor = "in brackets the factor by which each may be wrong"
+    return [f"not timed on {gpu.name}, {found}{share} ({factor})"] if found else []
 
 
 def _warnings_of_unused_curves(scenario: Scenario, plan: Plan) -> list[str]:

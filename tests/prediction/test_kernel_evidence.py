@@ -51,7 +51,7 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
     for made, gpu in ((estimated, mostly), (derived, carried)):
         (text,) = (text for text in made.document["warnings"] if "not timed" in text)
         assert f"topk ({gpu.width('topk'):.2g})" in text
-        assert f"not timed on {gpu.name}, transferred from timings on other GPUs" in text
+        assert f"not timed on {gpu.name}, transferred from other GPUs" in text
         item = entries(made)["kernel topk, transferred"]
         assert item.held_out_mape == pytest.approx(mean_error(gpu.width("topk")))
         assert not item.in_range
