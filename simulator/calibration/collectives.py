@@ -12,7 +12,7 @@ from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.scenario.cluster import MAX_WORKERS
-from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.osu import read_osu
 from simulator.traces.readers.streams import open_text

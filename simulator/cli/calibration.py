@@ -169,8 +169,8 @@ def _calibrate_from_iterations(
 ) -> None:
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
     from simulator.calibration.configs import About
-    from simulator.studies.validate.fitted_config import fitted_configs
-    from simulator.studies.validate.from_iterations import fit_from_iterations
+    from simulator.studies.fit.fitted_config import fitted_configs
+    from simulator.studies.fit.from_iterations import fit_from_iterations
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     found = fit_from_iterations(places, names, fit_to)
@@ -286,7 +286,7 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     Only scenarios marked `used_in_fit` are fitted.
     """
     from simulator.scenario.reading import load
-    from simulator.studies.validate.runtime_fit import fit_runtime
+    from simulator.studies.fit.runtime_fit import fit_runtime
     from simulator.studies.validate.validation import scenario_files
 
     fit = fit_runtime([load(path) for path in scenario_files(places)], terms)

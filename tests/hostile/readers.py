@@ -34,8 +34,8 @@ from simulator.topologies.nccl_tuner import read_tuner
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
-from simulator.traces.readers.kineto import read_kineto
-from simulator.traces.readers.kineto_workload import import_kineto
+from simulator.traces.readers.kineto.reader import read_kineto
+from simulator.traces.readers.kineto.workload import import_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
 from simulator.traces.readers.osu import read_osu

@@ -25,7 +25,7 @@ from simulator.studies.sweep.grid import read_grid
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
-from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.osu import read_osu
 from simulator.units import parse

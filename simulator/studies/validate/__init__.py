@@ -1,1 +1,1 @@
-"""Validation: predicted against measured, the error of the model, and fits of runtime constants."""
+"""Validation: predicted against measured, tables of measured rows, and the error of the model."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
-from simulator.traces.readers.kineto_events import ITEMSIZE, MOST_TIME, text_of, whole
+from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import json_members
 
 MAX_PROBLEMS = 20

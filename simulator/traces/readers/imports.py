@@ -12,8 +12,8 @@ from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
-from simulator.traces.readers.kineto_summary import report_of
-from simulator.traces.readers.kineto_workload import import_kineto
+from simulator.traces.readers.kineto.summary import report_of
+from simulator.traces.readers.kineto.workload import import_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
 from simulator.traces.readers.osu import read_osu

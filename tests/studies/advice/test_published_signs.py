@@ -10,7 +10,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.break_even import Race, bandwidth_axis
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.validate.runtime_fit import fit_runtime
+from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
 from simulator.studies.variants.changes import with_value
 

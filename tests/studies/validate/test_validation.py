@@ -16,9 +16,9 @@ from simulator.prediction.evidence import DEVIATION, NORMAL_95, model_error
 from simulator.prediction.run import run
 from simulator.reporting.terminal.tables import accuracy_markdown
 from simulator.scenario.reading import load
+from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
-from simulator.studies.validate.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import scenario_files, table_files, validate
 
 FOLDER = ROOT / "scenarios" / "validation"

@@ -9,8 +9,8 @@ from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
-from simulator.traces.readers.kineto import ddp_buckets, read_kineto
-from simulator.traces.readers.kineto_workload import import_kineto
+from simulator.traces.readers.kineto.reader import ddp_buckets, read_kineto
+from simulator.traces.readers.kineto.workload import import_kineto
 
 SIZES = (1000, 64_000, 128, 128, 36_864)
 
@@ -162,7 +162,7 @@ def test_what_holds_no_events_is_an_input_error(tmp_path, text):
 _READ = """
 import resource, sys
 from pathlib import Path
-from simulator.traces.readers.kineto import read_kineto
+from simulator.traces.readers.kineto.reader import read_kineto
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 trace = read_kineto(Path(sys.argv[1]))
 print(len(trace.gradients), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)

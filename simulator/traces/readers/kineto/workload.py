@@ -14,12 +14,12 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
 from simulator.models.optimisers import Optimiser
-from simulator.traces.readers.kineto import KinetoTrace, ddp_buckets, read_kineto
-from simulator.traces.readers.kineto_choice import Summary, choose_steps, summarise_steps
-from simulator.traces.readers.kineto_optimiser import recognise_optimiser
-from simulator.traces.readers.kineto_passes import GradientReady
-from simulator.traces.readers.kineto_ranks import Collectives, match_collectives, middle_rank
-from simulator.traces.readers.kineto_steps import LayerTimes
+from simulator.traces.readers.kineto.choice import Summary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto.optimiser import recognise_optimiser
+from simulator.traces.readers.kineto.passes import GradientReady
+from simulator.traces.readers.kineto.ranks import Collectives, match_collectives, middle_rank
+from simulator.traces.readers.kineto.reader import KinetoTrace, ddp_buckets, read_kineto
+from simulator.traces.readers.kineto.steps import LayerTimes
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
 _HOST = ("forward_host_s", "backward_host_s")

@@ -9,11 +9,11 @@ from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.traces.readers.kineto_collectives import CollectiveKernel, find_collectives
-from simulator.traces.readers.kineto_events import Events, text_of, whole
-from simulator.traces.readers.kineto_launches import Launches
-from simulator.traces.readers.kineto_optimiser import optimiser_name
-from simulator.traces.readers.kineto_passes import (
+from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
+from simulator.traces.readers.kineto.events import Events, text_of, whole
+from simulator.traces.readers.kineto.launches import Launches
+from simulator.traces.readers.kineto.optimiser import optimiser_name
+from simulator.traces.readers.kineto.passes import (
     ForwardIndex,
     FoundGradient,
     GradientReady,
@@ -21,7 +21,7 @@ from simulator.traces.readers.kineto_passes import (
     gradients_of,
     host_pass,
 )
-from simulator.traces.readers.kineto_steps import StepReader, StepTimes, step_spans
+from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
 
 FIRST_BUCKET = 2**20

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer, Workload
-from simulator.traces.readers.kineto_steps import LayerTimes, StepTimes
+from simulator.traces.readers.kineto.steps import LayerTimes, StepTimes
 
 OUTLIER = 3.0
 """A step is left out if its wall time is further from the median than so many times the usual distance (1.4826 times

@@ -13,8 +13,8 @@ from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.prediction.evidence import DEVIATION
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.constants import Constant, parse_constants
-from simulator.studies.validate.identifiability import (
+from simulator.studies.fit.constants import Constant, parse_constants
+from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
     Refusal,
     deviation_of,
@@ -23,7 +23,7 @@ from simulator.studies.validate.identifiability import (
     row_deviation,
     standard_errors,
 )
-from simulator.studies.validate.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"

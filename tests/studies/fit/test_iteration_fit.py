@@ -12,10 +12,10 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
-from simulator.studies.validate.constants import known_constants
-from simulator.studies.validate.default_constants import fit_what_is_not_measured
-from simulator.studies.validate.identifiability import row_deviation, standard_errors
-from simulator.studies.validate.iteration_fit import fit_named
+from simulator.studies.fit.constants import known_constants
+from simulator.studies.fit.default_constants import fit_what_is_not_measured
+from simulator.studies.fit.identifiability import row_deviation, standard_errors
+from simulator.studies.fit.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows, predicted_time
 
 GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from simulator.traces.readers.kineto_choice import AHEAD, Summary
-from simulator.traces.readers.kineto_workload import KinetoImport, Profile
+from simulator.traces.readers.kineto.choice import AHEAD, Summary
+from simulator.traces.readers.kineto.workload import KinetoImport, Profile
 
 HOST_BOUND = 0.05
 """Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""

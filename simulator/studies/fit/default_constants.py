@@ -12,22 +12,22 @@ from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import KERNELS
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.constants import FITTABLE, Constant, known_constants
-from simulator.studies.validate.identifiability import (
+from simulator.studies.fit.constants import FITTABLE, Constant, known_constants
+from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
     Refusal,
     row_deviation,
     standard_errors,
     without_effect,
 )
-from simulator.studies.validate.iteration_fit import (
+from simulator.studies.fit.iteration_fit import (
     WHERE,
     IterationFit,
     distinct_scenarios,
     fit_constants,
     refusal_problem,
 )
-from simulator.studies.validate.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 FACTORS = np.geomspace(0.1, 1000, 17)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.traces.readers.kineto_events import COMMUNICATION, Events, shape_of, whole
-from simulator.traces.readers.kineto_launches import Launches
+from simulator.traces.readers.kineto.events import COMMUNICATION, Events, shape_of, whole
+from simulator.traces.readers.kineto.launches import Launches
 
 _NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
 _COLLECTIVES = {

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.traces.readers.kineto_collectives import CollectiveKernel
+from simulator.traces.readers.kineto.collectives import CollectiveKernel
 
 
 @dataclass(frozen=True, slots=True)

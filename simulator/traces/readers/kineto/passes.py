@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from simulator.models.precision import FP32_BYTES
-from simulator.traces.readers.kineto_events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
-from simulator.traces.readers.kineto_launches import Launches, launched
-from simulator.traces.readers.kineto_steps import HostPass
+from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
+from simulator.traces.readers.kineto.launches import Launches, launched
+from simulator.traces.readers.kineto.steps import HostPass
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from simulator.models.terms import TERM_LABELS
 from simulator.prediction.evidence import DEVIATION, model_error
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
 from simulator.studies.variants.changes import with_value
 

@@ -13,7 +13,7 @@ from simulator.models.curves import Floats
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.constants import Constant
+from simulator.studies.fit.constants import Constant
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_time
 
 STEP = 0.01

@@ -6,7 +6,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.traces.readers.kineto_events import COLLECTIVE, Events
+from simulator.traces.readers.kineto.events import COLLECTIVE, Events
 
 Table = dict[int, tuple[Floats, Floats]]
 """For each host thread: launch times (m,), and rows (m, c) in the same order."""

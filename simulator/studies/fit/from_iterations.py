@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.studies.validate.constants import parse_constants
-from simulator.studies.validate.default_constants import fit_what_is_not_measured
-from simulator.studies.validate.iteration_fit import WHERE, IterationFit, fit_named
-from simulator.studies.validate.measured_input import read_measured
+from simulator.studies.fit.constants import parse_constants
+from simulator.studies.fit.default_constants import fit_what_is_not_measured
+from simulator.studies.fit.iteration_fit import WHERE, IterationFit, fit_named
+from simulator.studies.fit.measured_input import read_measured
 from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow, measured_rows
 from simulator.units import count_of
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.constants import FITTABLE, runtime_constant
-from simulator.studies.validate.iteration_fit import IterationFit, fit_constants, refusal_problem
+from simulator.studies.fit.constants import FITTABLE, runtime_constant
+from simulator.studies.fit.iteration_fit import IterationFit, fit_constants, refusal_problem
 from simulator.studies.validate.measured_rows import measured_rows
 
 _MARK = "mark rows with `measured: {used_in_fit: true}`"

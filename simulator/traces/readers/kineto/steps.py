@@ -11,9 +11,9 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.timeline import merge_intervals
-from simulator.traces.readers.kineto_clock import GpuClock, HostClock, covered
-from simulator.traces.readers.kineto_events import COMPUTE, FROM_HOST, Events
-from simulator.traces.readers.kineto_launches import Launches
+from simulator.traces.readers.kineto.clock import GpuClock, HostClock, covered
+from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events
+from simulator.traces.readers.kineto.launches import Launches
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.timeline import merge_intervals
-from simulator.traces.readers.kineto_events import COLLECTIVE, ISSUE, WAIT, Events
-from simulator.traces.readers.kineto_launches import Launches
+from simulator.traces.readers.kineto.events import COLLECTIVE, ISSUE, WAIT, Events
+from simulator.traces.readers.kineto.launches import Launches
 
 BLOCKED = 8.0
 """A call that hands over work and takes so many times as long as usual has waited for the GPU."""

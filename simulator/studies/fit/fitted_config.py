@@ -14,8 +14,8 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Curve
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
-from simulator.studies.validate.iteration_model import UPDATE
+from simulator.studies.fit.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
+from simulator.studies.fit.iteration_model import UPDATE
 from simulator.units import count_of
 
 _ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "derived": 4, "source": 5}

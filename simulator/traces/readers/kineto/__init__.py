@@ -1,0 +1,1 @@
+"""Profiles of torch.profiler: their steps, gradients, collectives and host, and the workload that they describe."""
