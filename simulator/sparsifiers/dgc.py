@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from statistics import NormalDist
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -13,9 +13,9 @@ from pydantic import Field
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import per_call, split_evenly
+from simulator.sparsifiers.base import Style, per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, scans
-from simulator.sparsifiers.implementation import Implementation, grace
+from simulator.sparsifiers.implementation import Implementation, Steps, grace
 
 GRACE_ROUNDS = 20
 """Most rounds of the loop that corrects the threshold in GRACE's code."""
@@ -31,6 +31,39 @@ def _graph_rounds(member: Dgc, numel: int) -> float:
     above = math.sqrt(max(1.0, 0.01 * member.density * numel))
     inside = NormalDist().cdf(0.25 * above) - NormalDist().cdf(-0.2 * above)
     return GRACE_ROUNDS * (1 - inside)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BaselineImplementation(Implementation):
+    """DGC as the baseline of papers that compare with it: a threshold that is far too low, and a second top-k.
+
+    All indices are permuted, which sorts random keys, to draw 1 % of the elements. Of these the top k = density n are
+    taken, not the top k / 100, so that density / 0.01 of all elements are above the threshold (all from 1 % on), of
+    which an exact top-k then keeps k. The host waits for the number of elements that were found.
+    """
+
+    SAMPLED: ClassVar[float] = 0.01
+
+    def steps(self, member: Any, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+        """Residual add, absolute values, permutation and sample; scan; top-k of what was found; gathers and clear."""
+        units = member.unit_sizes(bucket)
+        sampled, kept = tuple(self.SAMPLED * n for n in units), tuple(member.counts(bucket))
+        found = tuple(min(1.0, member.density / self.SAMPLED) * n for n in units)
+        scan = per_call("threshold_scan", units, 2)
+        chosen = [
+            per_call("residual_add", units, 1),
+            per_call("elementwise", units, 1),
+            per_call("sort", units, 1),
+            per_call("gather", sampled, 1),
+            per_call("topk", sampled, 1),
+            dataclasses.replace(scan, reads=len(units)),
+            per_call("gather", found, 1),
+            per_call("topk", found, 1),
+            per_call("gather", kept, 2),
+            per_call("copy", units, 1),
+            per_call("residual_clear", kept, 1),
+        ]
+        return chosen, member.exchange(selection, bucket, workers, style)
 
 
 class Dgc(EstimatedThreshold, kind="dgc"):
@@ -53,7 +86,10 @@ class Dgc(EstimatedThreshold, kind="dgc"):
     """
 
     implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=25, decode=4, sized=True, rounds=_graph_rounds)
+        "grace": grace(before=25, decode=4, sized=True, rounds=_graph_rounds),
+        "baseline": BaselineImplementation(
+            "DGC as a baseline, HKBU", "Shi et al. 2019, 1911.08772: hclhkbu/GaussianK-SGD, compression.py"
+        ),
     }
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
