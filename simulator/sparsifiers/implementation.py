@@ -8,16 +8,13 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
-from simulator.sparsifiers.steps import Style, rows_gathered
+from simulator.sparsifiers.steps import SIZE_BYTES, Style, rows_gathered
 
 if TYPE_CHECKING:
     from simulator.sparsifiers.base import Sparsifier
 
 RELEASED = "released"
 GOOD = "good"
-
-LENGTH_BYTES = 4
-"""Bytes of the length of an array, which GRACE gathers before arrays of unequal lengths."""
 
 S = TypeVar("S", bound=Communication)
 
@@ -167,7 +164,7 @@ class GraphImplementation(Implementation):
         gathers = [_scaled(step, share) for step in sent if isinstance(step, AllGather)]
         for rest in gathers[self.arrays :]:
             gathers[0] = AllGather(_added(gathers[0], rest, workers), gathers[0].padded)
-        lengths = [AllGather(float(LENGTH_BYTES * self.arrays))] if self.sized and gathers else []
+        lengths = [AllGather(float(SIZE_BYTES * self.arrays))] if self.sized and gathers else []
         others = [_scaled(step, share) for step in sent if not isinstance(step, AllGather)]
         return [*others, *lengths, *gathers[: self.arrays]]
 
