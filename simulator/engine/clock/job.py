@@ -14,7 +14,7 @@ import simpy
 
 from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.live_stream import LiveStream, SlowedCompute
-from simulator.engine.clock.serial_stream import run_serial
+from simulator.engine.clock.serial_stream import goes_in_turn, run_serial, slow_down_compute
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.network import Network
 from simulator.models.curves import Floats
@@ -38,6 +38,11 @@ class Layer:
 
 
 EVERYONE = slice(None)
+
+
+def stretch_factors(actual: Floats, nominal: Floats) -> Floats:
+    """Actual over nominal times; 1 where nothing takes time."""
+    return np.divide(actual, nominal, out=np.ones_like(nominal), where=nominal > 0)
 
 
 class Job:
@@ -64,13 +69,18 @@ class Job:
         self.slowdown = slowdown = self.plan.slowdown if self.plan.overlap else 0.0
         # A collective starts when the slowest worker is ready.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
-        if slowdown or self.plan.live:
+        if slowdown and goes_in_turn(self.plan):
+            slowest = self.segments.max(axis=0)
+            slowed = slow_down_compute(self.plan, slowest, slowdown)
+            self.segments = self.segments * stretch_factors(slowed, slowest)
+            self.done_at, self.busy = run_serial(self.plan, slowed[2::2].tolist())
+        elif slowdown or self.plan.live:
             live = LiveStream(self.plan, self.env, self.network, self.links)
-            slowest = SlowedCompute(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
-            yield from live.run(ready, slowest)
+            compute = SlowedCompute(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
+            yield from live.run(ready, compute)
             self.done_at, self.busy = live.done_at, live.busy
-            if slowest is not None:
-                self.segments = self.segments * slowest.stretch_factors()
+            if compute is not None:
+                self.segments = self.segments * stretch_factors(compute.stretched, compute.slowest)
         else:
             self.done_at, self.busy = run_serial(self.plan, ready)
         self.mean = self.segments.mean(axis=0) if mean is None else mean

@@ -37,11 +37,6 @@ class SlowedCompute:
             self.change.succeed()
             self.change = self.env.event()
 
-    def stretch_factors(self) -> Floats:
-        """Actual over nominal times."""
-        nominal = self.slowest
-        return np.divide(self.stretched, nominal, out=np.ones_like(nominal), where=nominal > 0)
-
     def run(self, live: LiveStream) -> Process:
         """Compute, and hand every bucket to the stream when it is ready."""
         base = self.env.now

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from heapq import heappop, heappush
 
+import numpy as np
+
 from simulator.engine.clock.software import Busy, Credit, Software
 from simulator.engine.plan.plan import Plan
+from simulator.models.curves import Floats
 
 
 def run_serial(plan: Plan, ready: list[float]) -> tuple[list[float], list[Busy]]:
@@ -32,6 +36,45 @@ def run_serial(plan: Plan, ready: list[float]) -> tuple[list[float], list[Busy]]
     if plan.scheduler.decoupled:
         _run_second_halves(plan, done, busy, software)
     return done, busy
+
+
+def goes_in_turn(plan: Plan) -> bool:
+    """Whether exchanges follow each other on one stream, in the order in which buckets become ready, at known cost."""
+    turns = list(plan.order)
+    return not plan.live and not plan.scheduler.by_priority and plan.scheduler.streams == 1 and turns == sorted(turns)
+
+
+def slow_down_compute(plan: Plan, slowest: Floats, slowdown: float) -> Floats:
+    """When the slowest worker has computed each part if exchanges slow it down, (2b + 1,), cumulated as `slowest`.
+
+    For plans that go in turn: while a part is computed, only exchanges of earlier buckets can be under way, and these
+    are known. Compute takes 1 + `slowdown` times as long while one is.
+    """
+    software, under_way = Software(plan), deque[tuple[float, float]]()
+    now = clock = 0.0
+    ends = []
+    for column, seconds in enumerate(np.diff(slowest, prepend=0.0).tolist()):
+        left = seconds
+        while under_way and left:
+            start, end = under_way[0]
+            if now < start:
+                step = min(left, start - now)
+                now, left = now + step, left - step
+            else:
+                step = min(left, (end - now) / (1.0 + slowdown))
+                now = end if step < left else now + step * (1.0 + slowdown)
+                left -= step
+            if now >= end:
+                under_way.popleft()
+        now += left
+        ends.append(now)
+        if column and column % 2 == 0:
+            index = column // 2 - 1
+            if stages := plan.exchanges[index]:
+                start = max(clock, software.start_of(now) if software.any else now)
+                clock = start + math.fsum(stage.seconds for stage in stages)
+                under_way.append((start, clock))
+    return np.array(ends)
 
 
 def _by_priority(plan: Plan, ready: list[float], software: Software, busy: list[Busy]) -> list[float]:
