@@ -14,7 +14,7 @@ from simulator.calibration.kernel_rates import (
 )
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import shipped_rates
-from simulator.hardware.kernels import HOST_KERNELS, KERNELS, implementation, work_of
+from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS, implementation, work_of
 
 SIZES = (1_000_000, 100_000_000)
 CLOSE = 1.5
@@ -31,7 +31,7 @@ def kernel_rows(gpus: Mapping[str, Gpu]) -> list[dict[str, Any]]:
     rates = shipped_rates()
     rows = []
     for name, gpu in gpus.items():
-        for kernel, work in KERNELS.items():
+        for kernel in KERNELS:
             if gpu.ideal or kernel in HOST_KERNELS:
                 continue
             curve = gpu.curve(kernel)
@@ -42,7 +42,7 @@ def kernel_rows(gpus: Mapping[str, Gpu]) -> list[dict[str, Any]]:
                     "kernel": kernel,
                     "implementation": implementation(kernel, gpu.framework),
                     "class": work_of(kernel, gpu.framework).kind,
-                    "bytes_per_element": work.nbytes + math.fsum(KERNELS[part].nbytes for part in work.parts),
+                    "bytes_per_element": KERNEL_TRAFFIC[kernel],
                     "level": gpu.level(kernel),
                     "width": gpu.width(kernel) if gpu.level(kernel) != "measured" else None,
                     "held_out_mape": curve.held_out_mape if curve is not None and not curve.derived else None,

@@ -9,12 +9,12 @@ from pathlib import Path
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.studies.fit.constants import parse_constants
 from simulator.studies.fit.default_constants import fit_what_is_not_measured
-from simulator.studies.fit.iteration_fit import WHERE, IterationFit, fit_named
+from simulator.studies.fit.iteration_fit import MARK, WHERE, IterationFit, fit_named
 from simulator.studies.fit.measured_input import read_measured
 from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow, measured_rows
 from simulator.units import count_of
 
-_HINT = "mark rows with `measured: {used_in_fit: true}`, or choose times with --fit-to"
+_HINT = f"{MARK}, or choose times with --fit-to"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"
-_MARK = "mark rows with `measured: {used_in_fit: true}`"
+MARK = "mark rows with `measured: {used_in_fit: true}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def fit_constants(rows: Sequence[MeasuredRow], constants: Sequence[Constant], le
     """
     fitted = [row for row in rows if row.fitted]
     if len(fitted) < max(1, len(constants)):
-        raise InputError(Problem(WHERE, f"at least {max(1, len(constants))} rows to fit", str(len(fitted)), _MARK))
+        raise InputError(Problem(WHERE, f"at least {max(1, len(constants))} rows to fit", str(len(fitted)), MARK))
     before = IterationModel(rows, ()).errors(())
     model = IterationModel(fitted, constants)
     values = model.solve()

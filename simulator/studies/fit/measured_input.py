@@ -9,7 +9,8 @@ from pathlib import Path
 from simulator.calibration.tables import digest
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.scenario.reading import load
-from simulator.scenario.scenario import Measured, Scenario
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.measured_rows import has_times
 from simulator.studies.validate.scenario_table import NAME as TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.validation import scenario_files, table_files
@@ -47,7 +48,7 @@ def read_measured(places: Sequence[str | Path]) -> MeasuredInput:
 def _read_scenario(path: Path, in_folder: bool, made: MeasuredInput) -> None:
     with collect_problems(made.problems):
         scenario = load(path)
-        if scenario.measured is not None and scenario.measured != Measured(source=scenario.measured.source):
+        if has_times(scenario.measured):
             made.scenarios.append(scenario)
             made.digests[path.name] = digest(path)
         elif not in_folder:

@@ -10,10 +10,8 @@ import numpy as np
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
-from simulator.studies.fit.iteration_fit import IterationFit, fit_constants, refusal_problem
+from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
 from simulator.studies.validate.measured_rows import measured_rows
-
-_MARK = "mark rows with `measured: {used_in_fit: true}`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_o
         )
     rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == "iteration_time"]
     if len(rows) < max(1, len(terms)):
-        raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), _MARK))
+        raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), MARK))
     fit = fit_constants(rows, [runtime_constant(term) for term in terms], leave_one_out)
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
     if refused:

@@ -27,6 +27,11 @@ class MeasuredRow:
         return " on ".join((self.scenario.workload.name, f"{cluster.gpu.name}, {cluster.network.name}"))
 
 
+def has_times(measured: Measured | None) -> bool:
+    """Whether `measured:` says more than its source."""
+    return measured is not None and measured != Measured(source=measured.source)
+
+
 def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> list[MeasuredRow]:
     """Every measured time above 0. Fitted are those marked `used_in_fit`, or the quantities of `fit_to` if given.
 

@@ -18,7 +18,7 @@ from simulator.scenario.scenario import Measured, Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
-from simulator.studies.validate.measured_rows import QUANTITIES, is_used_in_fit, predicted_time
+from simulator.studies.validate.measured_rows import QUANTITIES, has_times, is_used_in_fit, predicted_time
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 
@@ -38,7 +38,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     for path in scenario_files(places):
         try:
             scenario = load(path)
-            if scenario.measured is not None and scenario.measured != Measured(source=scenario.measured.source):
+            if scenario.measured is not None and has_times(scenario.measured):
                 rows.extend(_rows(scenario, scenario.measured, path.parent.name))
         except InputError as error:
             problems.extend(error.problems)

@@ -82,19 +82,19 @@ class KernelPrices:
         sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         outside = int(((sizes < low) | (sizes > high)).sum())
-        seconds, calls = self._seconds(item, sizes), item.times * len(sizes)
-        followed = self._followed(item, sizes)
+        if item.kernel in HOST_KERNELS:
+            per_element = float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
+            seconds, followed = item.times * float(sizes.sum()) * per_element, 0.0
+        else:
+            on_gpu, on_host = self._sides(item, sizes)
+            seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
+            followed = self._followed(item.kernel, on_gpu, on_host)
+        calls = item.times * len(sizes)
         return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed)
 
     def _as_fp32(self, item: Compute) -> Floats:
         """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
         return self.widths.share(item.kernel) * np.array(item.elements)
-
-    def _seconds(self, item: Compute, sizes: Floats) -> float:
-        if item.kernel in HOST_KERNELS:
-            return item.times * float(sizes.sum()) * float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-        on_gpu, on_host = self._sides(item, sizes)
-        return max(on_gpu, on_host) + self.runtime.host_read * item.reads
 
     def _sides(self, item: Compute, sizes: Floats) -> tuple[float, float]:
         """Seconds of the GPU, and of the launches on the host."""
@@ -103,16 +103,15 @@ class KernelPrices:
             return item.times * float(each.max()), 0.0
         return item.times * float(each.sum()), self.runtime.kernel_launch * item.calls
 
-    def _followed(self, item: Compute, sizes: Floats) -> float:
+    def _followed(self, kernel: str, on_gpu: float, on_host: float) -> float:
         """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
 
         All of the GPU's seconds where the GPU decides; fewer, down to none, where launches on the host do. w is the
         factor by which the kernel may be wrong.
         """
-        if item.kernel in HOST_KERNELS or self.gpu.ideal:
+        if self.gpu.ideal:
             return 0.0
-        on_gpu, on_host = self._sides(item, sizes)
-        width = self.gpu.width(item.kernel)
+        width = self.gpu.width(kernel)
         if width == 1:
             return on_gpu if on_gpu > on_host else 0.0
         return (max(width * on_gpu, on_host) - max(on_gpu, on_host)) / (width - 1)

@@ -34,14 +34,14 @@ class Update:
     by_curve: bool
 
     @property
-    def optimiser(self) -> float:
-        """The host launches while the GPU computes; for values that it reads, each waits for the other."""
+    def optimiser_seconds(self) -> float:
+        """Without mixed precision: the host launches while the GPU computes; where it reads values, each waits."""
         return max(self.on_gpu, self.launches) + self.reads
 
     @property
     def seconds(self) -> float:
         """All of the step."""
-        return self.optimiser + self.mixed_precision
+        return self.optimiser_seconds + self.mixed_precision
 
 
 def update_of(workload: Workload, gpu: Gpu, runtime: Runtime, *, exchanged: bool) -> Update:
