@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from simulator.hardware.runtime import Runtime
 from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown
 from simulator.prediction.run import run
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.studies.variants.changes import with_value
 
 
 def setups(*values):

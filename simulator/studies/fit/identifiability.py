@@ -14,10 +14,10 @@ from simulator.models.layers import Layer
 from simulator.models.terms import TERM_LABELS
 from simulator.prediction.evidence import DEVIATION, model_error
 from simulator.prediction.run import plan_of
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
-from simulator.studies.variants.changes import with_value
 
 LARGEST_ERROR = 0.5
 """Relative standard error above which a constant counts as not determined."""
