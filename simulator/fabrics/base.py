@@ -148,14 +148,15 @@ class Fabric(Component, family="fabric"):
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""
         wanted = (primitive, topology, layout.workers, layout.gpus_per_node)
-        same = (item for item in self.measured if self._applies(item))
+        same = (item for item in self.measured if self.applies(item))
         return next((i for i in same if (i.primitive, i.topology, i.workers, i.gpus_per_node) == wanted), None)
 
     def foreign_curves(self) -> list[MeasuredCollective]:
         """Curves that are not used, since they were measured at another bandwidth or latency."""
-        return [item for item in self.measured if not self._applies(item)]
+        return [item for item in self.measured if not self.applies(item)]
 
-    def _applies(self, item: MeasuredCollective) -> bool:
+    def applies(self, item: MeasuredCollective) -> bool:
+        """Whether a collective was measured at the bandwidth and latency that the fabric has."""
         return (item.bandwidth, item.latency) == (self.bandwidth, self.latency)
 
 

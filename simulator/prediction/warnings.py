@@ -13,7 +13,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import Level
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import widths_of
-from simulator.prediction.evidence import is_slowdown_estimated
+from simulator.prediction.uncertainty.software import is_slowdown_estimated
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_bytes, show_time

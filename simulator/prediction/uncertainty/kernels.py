@@ -1,0 +1,88 @@
+"""Kernels of the GPU as uncertain inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.work.kernels import KernelUse
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernel_estimates import Level as KernelLevel
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS
+from simulator.hardware.precision import widths_of
+from simulator.prediction.uncertainty.inputs import Change, Level, Measurement, UncertainInput, mean_error, width_of
+from simulator.scenario.changes import scale_curve, with_value
+from simulator.scenario.scenario import Scenario
+
+MINUTES = 1.0
+"""What `sparsim record kernels` takes for one kernel, at most."""
+_LEVELS: dict[KernelLevel, Level] = {"measured": "measured", "transferred": "transferred", "estimated": "assumed"}
+
+
+def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
+    """Every kernel that the iteration uses on its GPU.
+
+    Kernels that nobody timed on the GPU may all be wrong the same way: what they are estimated from is the same.
+    """
+    gpu = scenario.cluster.gpu
+    if gpu.ideal:
+        return
+    widths = widths_of(scenario.workload.precision, scenario.sparsifier.has_residual)
+    for kernel, use in sorted(plan.work.kernels.items()):
+        if kernel in HOST_KERNELS:
+            continue
+        what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
+        if gpu.level(kernel) == "measured":
+            yield _timed(gpu, kernel, what, use)
+        else:
+            yield _not_timed(gpu, kernel, what, use)
+
+
+def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
+    curve = gpu.curve(kernel)
+    error = curve.held_out_mape if curve else None
+    width = width_of(error or 0.0)
+    return UncertainInput(
+        what,
+        f"{gpu.name}/{kernel}",
+        "measured",
+        width,
+        curve is not None and curve.in_range((use.smallest, use.largest)),
+        use.seconds * (1 - 1 / width),
+        use.seconds * (width - 1),
+        _scaled(kernel, width),
+        # A kernel that does the same as another has its curve, and its error.
+        shared=f"{gpu.name}/{kernel if kernel in gpu.kernels else KERNELS[kernel].same_as}",
+        source="held-out error of the curve",
+        held_out_mape=error,
+    )
+
+
+def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
+    width, level = gpu.width(kernel), gpu.level(kernel)
+    return UncertainInput(
+        f"{what}, {level}",
+        f"{gpu.name}/{kernel}",
+        _LEVELS[level],
+        width,
+        False,
+        use.on_gpu * (1 - 1 / width),
+        use.on_gpu * (width - 1),
+        _scaled(kernel, width),
+        shared=f"kernels that were not timed on {gpu.name}",
+        source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
+        measurement=Measurement(kernel, f"sparsim record kernels --kernels {kernel}", MINUTES),
+        held_out_mape=mean_error(width),
+    )
+
+
+def _scaled(kernel: str, width: float) -> Change:
+    """The kernel's curve, or its estimate, times the width to the power of the end."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        gpu = scenario.cluster.gpu
+        curve = gpu.curve(kernel) or gpu.estimate(kernel).curve.model_copy(update={"derived": True})
+        kernels = {**gpu.kernels, kernel: scale_curve(curve, width**end)}
+        return with_value(scenario, "cluster.gpu.kernels", kernels)
+
+    return change
