@@ -21,6 +21,7 @@ _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
 _RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
 _FREQUENCY = {f"{name}Hz": factor for name, factor in _PREFIX.items()}
 _ARITHMETIC = {f"{name}FLOP/s": factor for name, factor in _PREFIX.items()}
+_THROUGHPUT = {f"{name}samples/s": factor for name, factor in _PREFIX.items()}
 TABLES = {
     "time": _TIME,
     "size": _SIZE,
@@ -28,6 +29,7 @@ TABLES = {
     "fraction": {"%": 0.01},
     "frequency": _FREQUENCY,
     "arithmetic rate": _ARITHMETIC,
+    "throughput": _THROUGHPUT,
 }
 EXAMPLES = {
     "time": "50 us",
@@ -36,8 +38,17 @@ EXAMPLES = {
     "fraction": "0.01 or 1 %",
     "frequency": "1.41 GHz",
     "arithmetic rate": "19.5 TFLOP/s",
+    "throughput": "1505.7 samples/s",
 }
-SI = {"time": "s", "size": "B", "bandwidth": "B/s", "fraction": "", "frequency": "Hz", "arithmetic rate": "FLOP/s"}
+SI = {
+    "time": "s",
+    "size": "B",
+    "bandwidth": "B/s",
+    "fraction": "",
+    "frequency": "Hz",
+    "arithmetic rate": "FLOP/s",
+    "throughput": "samples/s",
+}
 """Unit of each dimension inside the package, in Python and in results."""
 _LONGEST = 400
 """Most characters of a quantity: the time of matching grows with their square."""
@@ -116,12 +127,16 @@ def _with_unit(unit: str) -> PlainSerializer:
 _MOST = 1e6
 _LEAST = 1e-3  # smaller rates give times beyond the range of a float
 Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
+PositiveSeconds = Annotated[float, _quantity("time", 0.0, 1e9, True), _schema("time"), _with_unit("s")]
 Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
 PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
 BytesPerSecond = Annotated[float, _quantity("bandwidth", _LEAST, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
 Hertz = Annotated[float, _quantity("frequency", 1e6, 1e12, True), _schema("frequency"), _with_unit("Hz")]
 FlopsPerSecond = Annotated[
     float, _quantity("arithmetic rate", 1e6, 1e20, True), _schema("arithmetic rate"), _with_unit("FLOP/s")
+]
+SamplesPerSecond = Annotated[
+    float, _quantity("throughput", 1e-9, 1e15, True), _schema("throughput"), _with_unit("samples/s")
 ]
 Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
 Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]

@@ -13,6 +13,7 @@ from pydantic import (
 )
 
 from simulator.component import MemberOf, Spec, expected
+from simulator.errors import suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
@@ -22,33 +23,58 @@ from simulator.scenario.versions import engine_version
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
-from simulator.units import Seconds
+from simulator.units import Density, PositiveSeconds, SamplesPerSecond, Seconds
 
 
 class Measured(Spec):
     """What was measured on this set-up; `validate` reads it. `used_in_fit`: a constant was fitted to it.
 
-    Seconds of one iteration, or of a phase of it:
+    A mark `true` is for the whole iteration and all else that is stated; a list names the quantities.
 
-    - `iteration_time`: the whole.
-    - `forward`: forward pass.
-    - `backward`: backward pass.
-    - `selection`: everything on the GPU before a gradient is sent.
-    - `communication`: all exchanges, hidden or not.
-    - `combine`: adding up what arrived.
-    - `update`: the optimiser.
+    - `iteration_time`: seconds of a whole iteration.
+    - `throughput`: samples per second of all workers together; batch size times workers, over the iteration time.
+      Where both are stated, they may differ by 1 %, and the iteration time counts.
+    - `forward`: seconds of the forward pass.
+    - `backward`: seconds of the backward pass.
+    - `selection`: seconds of everything on the GPU before a gradient is sent.
+    - `communication`: seconds of all exchanges, hidden or not, with waiting for the slowest worker.
+    - `exposed_communication`: seconds of exchanges that no computation hides, with waiting for the slowest worker.
+    - `combine`: seconds of adding up what arrived.
+    - `update`: seconds of the optimiser.
+    - `density_selected`: the share of the elements that one worker chooses.
+    - `density_aggregated`: the share of the elements that the sum over all workers touches.
     - `source`: where the figure was published.
     """
 
-    iteration_time: Seconds | None = None
+    iteration_time: PositiveSeconds | None = None
+    throughput: SamplesPerSecond | None = None
     forward: Seconds | None = None
     backward: Seconds | None = None
     selection: Seconds | None = None
     communication: Seconds | None = None
+    exposed_communication: Seconds | None = None
     combine: Seconds | None = None
     update: Seconds | None = None
+    density_selected: Density | None = None
+    density_aggregated: Density | None = None
     source: str
     used_in_fit: bool | tuple[str, ...] = False
+
+    @model_validator(mode="after")
+    def _marks_are_stated(self) -> Self:
+        marked = () if isinstance(self.used_in_fit, bool) else self.used_in_fit
+        stated = self.stated
+        absent = [name for name in marked if name not in stated]
+        if absent:
+            raise expected("`used_in_fit` to name quantities that are stated", absent[0], suggest_nearest("", stated))
+        return self
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The quantities that were measured, in SI, in the order of the fields."""
+        others = ("source", "used_in_fit")
+        values = {name: getattr(self, name) for name in type(self).model_fields if name not in others}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class OtherJob(Spec):

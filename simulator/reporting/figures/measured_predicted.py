@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class MeasuredPredicted(Figure, kind="measured_predicted"):
     """Predicted against measured seconds with the identity and a band around it; signed errors per group.
 
-    `quantity`: which measured quantity; `band`: relative half-width of the band.
+    `quantity`: which measured time; `band`: relative half-width of the band.
     """
 
     title: ClassVar[str] = "Predicted against measured"
@@ -44,9 +44,10 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per measured value of the quantity."""
-        rows = [row for row in source.document["rows"] if row["quantity"] == self.quantity]
+        times = [row for row in source.document["rows"] if row["unit"] == "s"]
+        rows = [row for row in times if row["quantity"] == self.quantity]
         if not rows:
-            known = ", ".join(sorted({str(row["quantity"]) for row in source.document["rows"]}))
+            known = ", ".join(sorted({str(row["quantity"]) for row in times}))
             raise self.refusal(source, f"rows of quantity {self.quantity}", "none", f"there are {known}")
         names = {"measured": "measured_s", "predicted": "predicted_s"}
         return pd.DataFrame(rows).rename(columns=names)[list(self.columns)]

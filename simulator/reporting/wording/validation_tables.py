@@ -11,21 +11,31 @@ ERRORS = (
     Column("group", "set-up"),
     Column("n", "rows", "count"),
     Column("mape", "MAPE", "size", "mean absolute relative error"),
+    Column("baseline_mape", "trivial sum", "size", "MAPE of a sum that needs no simulator, on the rows that have one"),
     Column("median_ape", "median", "size", "median absolute relative error"),
-    Column("p95_ape", "p95", "size", "95th percentile of the absolute relative error"),
     Column("max_ape", "max", "size", "largest absolute relative error"),
     Column("bias", "bias", "error", "mean signed relative error"),
-    Column("coverage", "in interval", "size", "share of measured values inside the 90 % interval"),
+    *(
+        Column(f"coverage_{level}", f"in {level} %", "size", f"share of iterations inside the {level} % interval")
+        for level in ("50", "80", "90")
+    ),
+    Column("half_width", "half-width", "size", "median of half the width of the 90 % interval over the prediction"),
 )
-_ROWS = (
-    Column("scenario", "scenario"),
-    Column("quantity", "quantity"),
-    Column("measured", "measured", "time"),
-    Column("predicted", "predicted", "time"),
-    Column("signed_error", "error", "error", "predicted / measured - 1"),
-    Column("baseline_signed_error", "trivial sum", "error", "the same error of a sum that needs no simulator"),
-    Column("used_in_fit", "fit", "fitted", "a term of the model was fitted to it, so it is no prediction"),
-)
+
+
+def _row_columns(kind: str) -> tuple[Column, ...]:
+    """Columns of measured values, which are all times or all shares."""
+    return (
+        Column("scenario", "scenario"),
+        Column("quantity", "quantity"),
+        Column("measured", "measured", kind),
+        Column("predicted", "predicted", kind),
+        Column("signed_error", "error", "error", "predicted / measured - 1"),
+        Column("baseline_signed_error", "trivial sum", "error", "the same error of a sum that needs no simulator"),
+        Column("used_in_fit", "fit", "fitted", "a term of the model was fitted to it, so it is no prediction"),
+    )
+
+
 _DETAILS = (
     Column("warnings", "warnings"),
     Column("digest", "digest", "text", "identity of the resolved scenario"),
@@ -34,10 +44,12 @@ _DETAILS = (
 
 def validation_tables(document: dict[str, Any], brief: bool = False) -> Iterator[Table]:
     """Every measured value, and the errors by set-up; `brief` leaves out set-ups, warnings and digests of values."""
-    rows = [row | _shorten(row) for row in document["rows"]]
-    columns = _ROWS if brief else (ERRORS[0], *_ROWS, *_DETAILS)
-    shown = [column for column in columns if any(column.key in row for row in rows)]
-    yield Table.of("Every measured value", shown, rows, choose=() if brief else ("group", "quantity"))
+    for title, kind, unit in (("Every measured time", "time", "s"), ("Every measured density", "share", "")):
+        rows = [row | _shorten(row) for row in document["rows"] if row["unit"] == unit]
+        columns = _row_columns(kind) if brief else (ERRORS[0], *_row_columns(kind), *_DETAILS)
+        shown = [column for column in columns if any(column.key in row for row in rows)]
+        if rows:
+            yield Table.of(title, shown, rows, choose=() if brief else ("group", "quantity"))
     yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(document))
 
 

@@ -11,7 +11,7 @@ from simulator.studies.fit.constants import parse_constants
 from simulator.studies.fit.default_constants import fit_what_is_not_measured
 from simulator.studies.fit.iteration_fit import MARK, WHERE, IterationFit, fit_named
 from simulator.studies.fit.measured_input import read_measured
-from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow, measured_rows
+from simulator.studies.validate.measured_rows import TIMES, MeasuredRow, measured_rows
 from simulator.units import count_of
 
 _HINT = f"{MARK}, or choose times with --fit-to"
@@ -35,7 +35,7 @@ def fit_from_iterations(
     constants, rows of several GPUs, too few rows, constants that the rows do not determine.
     """
     found = read_measured(places)
-    unknown = [item for item in fit_to if item not in QUANTITIES]
+    unknown = [item for item in fit_to if item not in TIMES]
     problems = [*found.problems, *(_unknown_time(item) for item in unknown)]
     rows = measured_rows(found.scenarios, fit_to)
     fitted = [row for row in rows if row.fitted]
@@ -65,7 +65,7 @@ def _spec(row: MeasuredRow, owner: str) -> str:
 
 
 def _unknown_time(text: str) -> Problem:
-    return Problem("--fit-to", "a measured time", text, suggest_nearest(text, QUANTITIES))
+    return Problem("--fit-to", "a measured time", text, suggest_nearest(text, TIMES))
 
 
 def _several_owners(fitted: Sequence[MeasuredRow], owners: set[str]) -> list[Problem]:

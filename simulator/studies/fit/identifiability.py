@@ -18,7 +18,7 @@ from simulator.prediction.uncertainty.own_error import model_error
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel
-from simulator.studies.validate.measured_rows import QUANTITIES, MeasuredRow
+from simulator.studies.validate.measured_rows import ITERATION, TIMES, MeasuredRow
 
 LARGEST_ERROR = 0.5
 """Relative standard error above which a constant counts as not determined."""
@@ -26,7 +26,7 @@ DECISIVE = 4.0
 """Sum of squared residuals, in variances of a row, by which rows must be worse without a constant: two deviations."""
 _NOTHING = 1e-9
 _SCENARIOS = 3
-_LABELS = {"iteration_time": "whole iteration", "communication": "communication"} | TERM_LABELS
+_LABELS = {ITERATION: "whole iteration"} | {name: name.replace("_", " ") for name in TIMES[1:]} | TERM_LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +192,11 @@ def _further_rows(rows: Sequence[MeasuredRow]) -> Iterator[tuple[str, MeasuredRo
     stated = {(id(row.scenario), row.quantity) for row in rows}
     scenarios = {id(row.scenario): row for row in rows}
     for row in list(scenarios.values())[:_SCENARIOS]:
-        for quantity in QUANTITIES:
+        for quantity in TIMES:
             if (id(row.scenario), quantity) not in stated:
                 yield f"the {_LABELS[quantity]} of “{row.scenario.name}”", replace(row, quantity=quantity)
         for text, scenario in _further_scenarios(row.scenario):
-            yield f"“{row.scenario.name}” {text}", replace(row, scenario=scenario, quantity="iteration_time")
+            yield f"“{row.scenario.name}” {text}", replace(row, scenario=scenario, quantity=ITERATION)
 
 
 def _further_scenarios(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:

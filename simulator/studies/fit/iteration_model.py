@@ -14,7 +14,7 @@ from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant
-from simulator.studies.validate.measured_rows import MeasuredRow, predicted_time
+from simulator.studies.validate.measured_rows import MeasuredRow, predicted_value
 
 STEP = 0.01
 """Share by which a constant is changed to either side for a slope."""
@@ -59,7 +59,7 @@ class IterationModel:
             if not seen:
                 raise
             return [_IMPOSSIBLE] * len(places)
-        return [predicted_time(self.rows[place].quantity, prediction) for place in places]
+        return [predicted_value(self.rows[place].quantity, prediction) for place in places]
 
     @cached_property
     def _runs(self) -> list[tuple[list[int], list[int]]]:

@@ -10,7 +10,7 @@ from simulator.calibration.tables import digest
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.measured_rows import has_times
+from simulator.studies.validate.measured_rows import measured_values, refuse_contradiction
 from simulator.studies.validate.scenario_table import NAME as TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.validation import scenario_files, table_files
@@ -48,7 +48,8 @@ def read_measured(places: Sequence[str | Path]) -> MeasuredInput:
 def _read_scenario(path: Path, in_folder: bool, made: MeasuredInput) -> None:
     with collect_problems(made.problems):
         scenario = load(path)
-        if has_times(scenario.measured):
+        refuse_contradiction(scenario, f"{path}: measured")
+        if measured_values(scenario):
             made.scenarios.append(scenario)
             made.digests[path.name] = digest(path)
         elif not in_folder:

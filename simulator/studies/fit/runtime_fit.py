@@ -11,7 +11,7 @@ from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
 from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
-from simulator.studies.validate.measured_rows import measured_rows
+from simulator.studies.validate.measured_rows import ITERATION, measured_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RuntimeFit:
 
 
 def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_out: bool = True) -> RuntimeFit:
-    """The named runtime terms, fitted by `fit_constants` to the `iteration_time` of scenarios marked `used_in_fit`.
+    """The named runtime terms, fitted by `fit_constants` to the iteration times of scenarios marked `used_in_fit`.
 
     The others remain a test. Raises InputError for an unknown term, where fewer rows than terms are marked, and for
     terms that no row depends on, or that rows only show together with others.
@@ -49,7 +49,7 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_o
         raise InputError(
             [Problem("calibrate runtime", "a runtime term", t, suggest_nearest(t, FITTABLE)) for t in unknown]
         )
-    rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == "iteration_time"]
+    rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == ITERATION]
     if len(rows) < max(1, len(terms)):
         raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), MARK))
     fit = fit_constants(rows, [runtime_constant(term) for term in terms], leave_one_out)

@@ -1,14 +1,24 @@
-"""Measured times of scenarios, whole iterations and phases, and what a prediction says of each."""
+"""Measured quantities of scenarios: whole iterations, phases and densities, and what a prediction says of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simulator.errors import InputError, Problem
 from simulator.prediction.run import Prediction
 from simulator.scenario.scenario import Measured, Scenario
+from simulator.units import count_of, show_time
 
-QUANTITIES = ("iteration_time", "forward", "backward", "selection", "communication", "combine", "update")
+ITERATION, THROUGHPUT = "iteration_time", "throughput"
+WHOLE = (ITERATION, THROUGHPUT)
+"""Quantities that say how long a whole iteration takes."""
+DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
+"""Quantities that are shares of the elements, and their keys in the density of a result."""
+TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, "source", "used_in_fit"))
+"""Quantities that are seconds of an iteration or of a phase of it."""
+TOLERANCE = 0.01
+"""By how much a stated throughput and a stated iteration time may differ, relative to the time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,45 +37,81 @@ class MeasuredRow:
         return " on ".join((self.scenario.workload.name, f"{cluster.gpu.name}, {cluster.network.name}"))
 
 
-def has_times(measured: Measured | None) -> bool:
-    """Whether `measured:` says more than its source."""
-    return measured is not None and measured != Measured(source=measured.source)
+def measured_values(scenario: Scenario) -> dict[str, float]:
+    """The measured quantities above 0: shares, and times in seconds; a throughput as the time of an iteration.
+
+    Seconds are batch size times workers over the throughput. Where the iteration time is stated too, it alone counts.
+    """
+    stated = dict(scenario.measured.stated) if scenario.measured is not None else {}
+    throughput = stated.pop(THROUGHPUT, None)
+    if throughput is not None and ITERATION not in stated:
+        stated = {THROUGHPUT: _seconds_of(scenario, throughput)} | stated
+    return {name: value for name, value in stated.items() if value > 0}
+
+
+def refuse_contradiction(scenario: Scenario, where: str = "measured") -> None:
+    """Raise InputError where a throughput and an iteration time are stated that do not say the same."""
+    stated = scenario.measured.stated if scenario.measured is not None else {}
+    if not set(WHOLE) <= set(stated):
+        return
+    seconds = _seconds_of(scenario, stated[THROUGHPUT])
+    if abs(seconds / stated[ITERATION] - 1) > TOLERANCE:
+        samples = count_of(scenario.workload.batch_size, "sample")
+        workers = count_of(scenario.cluster.workers, "worker")
+        what = f"an iteration time within {100 * TOLERANCE:g} % of {show_time(seconds)}"
+        hint = f"{stated[THROUGHPUT]:g} samples/s are {samples} on each of {workers} in that time"
+        raise InputError(Problem(where, what, show_time(stated[ITERATION]), hint))
+
+
+def _seconds_of(scenario: Scenario, throughput: float) -> float:
+    """Seconds of an iteration: batch size times workers over samples per second."""
+    return scenario.workload.batch_size * scenario.cluster.workers / throughput
 
 
 def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> list[MeasuredRow]:
     """Every measured time above 0. Fitted are those marked `used_in_fit`, or the quantities of `fit_to` if given.
 
-    A mark without names of quantities is for whole iterations, and for the phases where no whole one was measured.
+    A mark without names of quantities is for whole iterations, and for the phases where no whole one was measured. A
+    throughput is a time of whole iterations like any other.
     """
     made = []
     for scenario in scenarios:
-        measured = scenario.measured
-        for quantity in QUANTITIES if measured is not None else ():
-            seconds = getattr(measured, quantity)
-            if measured is not None and seconds:
-                chosen = quantity in fit_to if fit_to else _is_marked(measured, quantity)
-                made.append(MeasuredRow(scenario, quantity, float(seconds), chosen))
+        values = measured_values(scenario)
+        for name, value in values.items():
+            if name not in DENSITIES and scenario.measured is not None:
+                quantity = ITERATION if name == THROUGHPUT else name
+                whole = any(item in values for item in WHOLE)
+                chosen = quantity in fit_to if fit_to else _is_marked(scenario.measured, name, whole)
+                made.append(MeasuredRow(scenario, quantity, value, chosen))
     return made
 
 
-def _is_marked(measured: Measured, quantity: str) -> bool:
+def _is_marked(measured: Measured, quantity: str, whole: bool) -> bool:
     """A mark of the whole scenario is for its iteration, which is the sum of its phases."""
-    if measured.used_in_fit is True and measured.iteration_time and quantity != "iteration_time":
+    if measured.used_in_fit is True and whole and quantity not in WHOLE:
         return False
     return is_used_in_fit(measured, quantity)
 
 
 def is_used_in_fit(measured: Measured, quantity: str) -> bool:
-    """Whether a constant was fitted to this time."""
-    return measured.used_in_fit if isinstance(measured.used_in_fit, bool) else quantity in measured.used_in_fit
+    """Whether a constant was fitted to this quantity; iteration time and throughput are the same measurement."""
+    if isinstance(measured.used_in_fit, bool):
+        return measured.used_in_fit
+    return any(name in measured.used_in_fit for name in (WHOLE if quantity in WHOLE else (quantity,)))
 
 
-def predicted_time(quantity: str, prediction: Prediction) -> float:
-    """Seconds that a prediction gives for a measured quantity."""
-    breakdown = prediction.document["breakdown_s"]
-    if quantity == "iteration_time":
-        return float(prediction.document["iteration_time_s"])
+def predicted_value(quantity: str, prediction: Prediction) -> float:
+    """What a prediction gives for a measured quantity: seconds, or a share."""
+    document = prediction.document
+    if quantity in WHOLE:
+        return float(document["iteration_time_s"])
+    if quantity in DENSITIES:
+        return float(document["density"][DENSITIES[quantity]])
+    breakdown = document["breakdown_s"]
+    # A timer around a collective includes waiting for the slowest worker.
+    waiting = breakdown["idle"] - prediction.plan.work.input_time
     if quantity == "communication":
-        # A timer around a collective includes waiting for the slowest worker.
-        return float(breakdown["communication_exposed"] + breakdown["idle"] - prediction.plan.work.input_time)
+        return float(document["communication_total_s"] + waiting)
+    if quantity == "exposed_communication":
+        return float(breakdown["communication_exposed"] + waiting)
     return float(breakdown[quantity])

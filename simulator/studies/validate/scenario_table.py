@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
@@ -10,6 +11,7 @@ from simulator.loading.documents import parse_document, read_document
 from simulator.loading.replacing import replace_key
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.measured_rows import refuse_contradiction
 
 NAME = "rows.csv"
 _TEMPLATE = "template"
@@ -28,8 +30,7 @@ def read_scenarios(path: Path) -> list[Scenario]:
         try:
             made.append(_scenario(row, path.parent))
         except InputError as error:
-            for item in error.problems:
-                row.note(item.where, item.expected, item.got)
+            problems += [replace(item, where=f"{row.where}: {item.where}") for item in error.problems]
     if problems or not made:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return made
@@ -44,4 +45,6 @@ def _scenario(row: Row, folder: Path) -> Scenario:
     for key, text in row.cells.items():
         if key != _TEMPLATE and text:
             data = replace_key(data, key, parse_document(text, key).data, folder)
-    return scenario_of(data, document, folder)
+    made = scenario_of(data, document, folder)
+    refuse_contradiction(made)
+    return made

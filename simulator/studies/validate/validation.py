@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from simulator.errors import InputError, Problem
 from simulator.loading.finding import find_file, find_shipped
 from simulator.prediction.result import intervals_of
@@ -17,14 +15,22 @@ from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, m
 from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.reading import load
-from simulator.scenario.scenario import Measured, Scenario
+from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
-from simulator.studies.validate.measured_rows import QUANTITIES, has_times, is_used_in_fit, predicted_time
+from simulator.studies.validate.measured_rows import (
+    DENSITIES,
+    WHOLE,
+    is_used_in_fit,
+    measured_values,
+    predicted_value,
+    refuse_contradiction,
+)
 from simulator.studies.validate.model_error import parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
+from simulator.studies.validate.scoreboard import scoreboard
 
 DEFAULT = "validation"
 
@@ -34,16 +40,16 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
-    Returns `rows`, errors by `groups`, of whole `iterations` and `overall`, and `versions`. Rows that were used in
-    fitting are listed but not counted. Raises InputError with every problem of every file.
+    Returns `rows`, `groups`, `iterations`, `overall` (see `scoreboard`) and `versions`. Rows that were used in fitting
+    are listed but not counted. Raises InputError with every problem of every file.
     """
     rows: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in scenario_files(places):
         try:
             scenario = load(path)
-            if scenario.measured is not None and has_times(scenario.measured):
-                rows.extend(_rows(scenario, scenario.measured, path.parent.name))
+            refuse_contradiction(scenario, f"{path}: measured")
+            rows.extend(_rows(scenario, path.parent.name))
         except InputError as error:
             problems.extend(error.problems)
     for path in table_files(places):
@@ -56,16 +62,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     if not rows:
         names = ", ".join(str(place) for place in places) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
-    counted = [row for row in rows if not row["used_in_fit"]]
-    groups = {row["group"]: _errors([r for r in counted if r["group"] == row["group"]]) for row in rows}
-    whole = [row for row in counted if row["quantity"] == "iteration_time"]
-    return {
-        "rows": rows,
-        "groups": groups,
-        "iterations": _errors(whole),
-        "overall": _errors(counted),
-        "versions": versions(),
-    }
+    return {"rows": rows, **scoreboard(rows), "versions": versions()}
 
 
 def _table(path: Path) -> Iterator[dict[str, Any]]:
@@ -75,8 +72,7 @@ def _table(path: Path) -> Iterator[dict[str, Any]]:
         yield from table_rows(path, group)
         return
     for scenario in read_scenarios(path):
-        if scenario.measured is not None:
-            yield from _rows(scenario, scenario.measured, group)
+        yield from _rows(scenario, group)
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -122,28 +118,29 @@ def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
     return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
-def _rows(scenario: Scenario, measured: Measured, group: str) -> Iterator[dict[str, Any]]:
+def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
+    """One row for each measured quantity of a scenario; none where nothing was measured."""
+    values = measured_values(scenario)
+    if scenario.measured is None or not values:
+        return
     prediction = with_responses(run(scenario))
     stated, judged = _judged(prediction, group)
-    for quantity in QUANTITIES:
-        value = getattr(measured, quantity)
-        if value is None:
-            continue
-        predicted = predicted_time(quantity, prediction)
-        whole = quantity == "iteration_time"
-        baseline = trivial_sum(prediction) if whole else None
+    for quantity, value in values.items():
+        predicted = predicted_value(quantity, prediction)
+        whole = quantity in WHOLE
         yield {
             "scenario": scenario.name,
             "group": group,
             "quantity": quantity,
+            "unit": "" if quantity in DENSITIES else "s",
             "measured": value,
             "predicted": predicted,
             "interval": list(judged.interval()) if whole else None,
             "intervals": intervals_of(judged) if whole else None,
             "parts": parts_of(prediction, stated) if whole else None,
             "signed_error": predicted / value - 1,
-            "baseline_signed_error": baseline / value - 1 if baseline is not None else None,
-            "used_in_fit": is_used_in_fit(measured, quantity),
+            "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
+            "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             "digest": scenario.digest,
             "warnings": prediction.document["warnings"],
         }
@@ -166,24 +163,3 @@ def trivial_sum(prediction: Prediction) -> float:
     rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
     kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
-
-
-def _errors(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions.
-
-    `coverage`: share of the rows with an interval whose measured value lies inside.
-    """
-    signed = np.array([row["signed_error"] for row in rows])
-    if not len(signed):
-        return {"n": 0} | dict.fromkeys(("mape", "median_ape", "p95_ape", "max_ape", "bias", "coverage"))
-    absolute = np.abs(signed)
-    inside = [low <= row["measured"] <= high for row in rows if row["interval"] for low, high in [row["interval"]]]
-    return {
-        "n": len(rows),
-        "mape": float(absolute.mean()),
-        "median_ape": float(np.median(absolute)),
-        "p95_ape": float(np.percentile(absolute, 95)),
-        "max_ape": float(absolute.max()),
-        "bias": float(signed.mean()),
-        "coverage": float(np.mean(inside)) if inside else None,
-    }

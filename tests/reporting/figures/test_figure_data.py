@@ -118,11 +118,11 @@ def test_runs_of_one_name_get_bars_of_their_own():
 def test_accuracy_shows_one_quantity():
     def row(quantity, measured, predicted, fitted=False):
         names = ("group", "scenario", "quantity", "measured", "predicted", "signed_error", "used_in_fit")
-        return dict(
-            zip(names, ("g", "s", quantity, measured, predicted, predicted / measured - 1, fitted), strict=True)
-        )
+        values = ("g", "s", quantity, measured, predicted, predicted / measured - 1, fitted)
+        return dict(zip(names, values, strict=True)) | {"unit": "" if quantity.startswith("density") else "s"}
 
     rows = [row("iteration_time", 2.0, 1.5), row("iteration_time", 1.0, 1.0, True), row("forward", 1.0, 3.0)]
+    rows += [row("density_selected", 0.1, 0.2)]
     source = of_document({"rows": rows, "groups": {}, "overall": {}}, "validation")
     data = figure_of("measured_predicted").data(source)
     assert data[["measured_s", "predicted_s", "signed_error"]].to_numpy().tolist() == [

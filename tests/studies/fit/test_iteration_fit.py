@@ -16,7 +16,7 @@ from simulator.studies.fit.constants import known_constants
 from simulator.studies.fit.default_constants import fit_what_is_not_measured
 from simulator.studies.fit.identifiability import row_deviation, standard_errors
 from simulator.studies.fit.iteration_fit import fit_named
-from simulator.studies.validate.measured_rows import measured_rows, predicted_time
+from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 
 GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
 IB = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
@@ -56,7 +56,7 @@ def rows_of(folder, truth, cases, quantities=("iteration_time",), noise=0.0):
             exact = known_constants(plain)[name].put(exact, value)
         prediction = run(exact)
         off = np.exp(noise * random.standard_normal(len(quantities)))
-        times = (predicted_time(quantity, prediction) for quantity in quantities)
+        times = (predicted_value(quantity, prediction) for quantity in quantities)
         words = (f"{q}: {float(t * f)!r} s" for q, t, f in zip(quantities, times, off, strict=True))
         path.write_text(scenario_text(**case, measured=", ".join(words)))
         made.append(load(path))

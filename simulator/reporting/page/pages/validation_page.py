@@ -20,7 +20,7 @@ def validation_page(source: Source) -> Page:
     document: dict[str, Any] = source.document
     rows, overall = document["rows"], document["overall"]
     whole = document.get("iterations", overall)
-    quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows))
+    quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows if row["unit"] == "s"))
     chart = chart_of_settings(
         "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}
     )
@@ -32,6 +32,8 @@ def validation_page(source: Source) -> Page:
             ("whole iterations: mean absolute error", format_value("share", whole["mape"])),
             ("median", format_value("share", whole["median_ape"])),
             ("95th percentile", format_value("share", whole["p95_ape"])),
+            ("in their 90 % interval", format_value("share", whole["coverage_90"])),
+            ("half of the interval's width", format_value("share", whole["half_width"])),
             ("bias", format_value("error", whole["bias"])),
             ("whole iterations predicted", f"{whole['n']}"),
             ("all predictions", f"{overall['n']}"),

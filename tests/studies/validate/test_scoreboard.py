@@ -1,0 +1,67 @@
+"""The scoreboard: errors, coverage and width of intervals, by hand."""
+
+from statistics import NormalDist
+
+import pytest
+
+from simulator.studies.validate.scoreboard import LEVELS, errors_of, intervals_from, scoreboard
+
+
+def row(measured, predicted=1.0, **more):
+    """A row whose 50, 80 and 90 % intervals reach 10, 20 and 30 % to either side of the prediction."""
+    intervals = {
+        level: [predicted * (1 - share), predicted * (1 + share)]
+        for level, share in (("50", 0.1), ("80", 0.2), ("90", 0.3))
+    }
+    made = {"group": "a", "quantity": "iteration_time", "measured": measured, "predicted": predicted}
+    made |= {"signed_error": predicted / measured - 1, "baseline_signed_error": -0.5, "used_in_fit": False}
+    return made | {"intervals": intervals} | more
+
+
+def test_coverage_and_width_by_hand():
+    errors = errors_of([row(1.0), row(1.15), row(0.75), row(1.5)])
+    assert [errors[f"coverage_{level}"] for level in ("50", "80", "90")] == [0.25, 0.5, 0.75]
+    assert errors["half_width"] == pytest.approx(0.3)
+    assert errors["mape"] == pytest.approx((0 + 0.15 / 1.15 + 1 / 3 + 1 / 3) / 4)
+    assert errors["bias"] == pytest.approx((0 - 0.15 / 1.15 + 1 / 3 - 1 / 3) / 4)
+    assert errors["max_ape"] == pytest.approx(1 / 3)
+    assert errors["baseline_mape"] == 0.5
+
+
+def test_the_ends_of_an_interval_are_inside():
+    assert errors_of([row(1.1), row(0.9)])["coverage_50"] == 1
+
+
+def test_the_half_width_is_a_median_relative_to_the_prediction():
+    wide = row(10.0, 10.0, intervals={level: [0.0, 40.0] for level in LEVELS})
+    assert errors_of([row(1.0), row(2.0, 2.0), wide])["half_width"] == pytest.approx(0.3)
+
+
+def test_rows_without_intervals_or_trivial_sum_count_where_they_can():
+    errors = errors_of([row(1.0), row(2.0, intervals=None, baseline_signed_error=None)])
+    assert (errors["n"], errors["mape"], errors["baseline_mape"], errors["coverage_50"]) == (2, 0.25, 0.5, 1)
+
+
+def test_without_rows_nothing_is_known():
+    errors = errors_of([])
+    assert errors.pop("n") == 0
+    assert set(errors.values()) == {None}
+
+
+def test_fitted_rows_do_not_count_and_throughputs_are_whole_iterations():
+    rows = [
+        row(1.0, quantity="throughput"),
+        row(1.0, quantity="selection", group="b"),
+        row(9.0, used_in_fit=True, group="c"),
+    ]
+    made = scoreboard(rows)
+    assert {name: errors["n"] for name, errors in made["groups"].items()} == {"a": 1, "b": 1, "c": 0}
+    assert (made["iterations"]["n"], made["overall"]["n"]) == (1, 2)
+
+
+def test_narrower_intervals_follow_the_normal_distribution():
+    made = intervals_from(10.0, [8.0, 14.0])
+    assert made["90"] == pytest.approx([8.0, 14.0])
+    for level in LEVELS:
+        share = NormalDist().inv_cdf(0.5 + int(level) / 200) / NormalDist().inv_cdf(0.95)
+        assert made[level] == pytest.approx([10 - 2 * share, 10 + 4 * share], rel=1e-4)
