@@ -28,11 +28,12 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     of a shipped one.
     """
     from simulator.prediction.run import run as predict
+    from simulator.prediction.run import with_responses
     from simulator.scenario.reading import load, load_versus
     from simulator.studies.compare.implementations import compare_with_good
 
     loaded = load(scenario, overrides)
-    prediction = predict(loaded)
+    prediction = with_responses(predict(loaded))
     document = prediction.document
     implementation = compare_with_good(prediction)
     if implementation is not None:
@@ -41,7 +42,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     if baseline is not None:
         from simulator.studies.compare.baseline import compare
 
-        document["comparison"] = compare(prediction, predict(baseline))
+        document["comparison"] = compare(prediction, with_responses(predict(baseline)))
         document["question"] = loaded.question
     if out is not None:
         from simulator.studies.storage.run_files import store

@@ -31,6 +31,9 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "precision": ResultKey("", "format of the gradients, and that in which they travel where it is another one"),
     "iteration_time_s": ResultKey("s", "mean time of one training iteration"),
     "iteration_time_interval_s": ResultKey("s", "90 % interval of the iteration time: 5th and 95th percentile"),
+    "intervals_s.50": ResultKey("s", "interval that is to hold the iteration time in 50 % of cases"),
+    "intervals_s.80": ResultKey("s", "the same in 80 %"),
+    "intervals_s.90": ResultKey("s", "the same in 90 %: `iteration_time_interval_s`"),
     "throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
     "scaling_efficiency": ResultKey(
         "1", "throughput over that of as many single GPUs without communication or sparsification"
@@ -57,6 +60,12 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "fidelity.reason": ResultKey("", "why, and which algorithms and protocols were used"),
     "calibration[].what": ResultKey("", "what the prediction rests on: a kernel, a collective, a law, a term"),
     "calibration[].id": ResultKey("", "which one"),
+    "calibration[].level": ResultKey(
+        "", "how it is known: `measured` here, `transferred` from other set-ups, or `assumed`"
+    ),
+    "calibration[].width": ResultKey(
+        "1", "factor by which it may be wrong either way in nine of ten cases; 1: it is exact"
+    ),
     "calibration[].held_out_mape": ResultKey(
         "1", "its mean absolute relative error on what it was not fitted to; null where none is stated"
     ),
@@ -95,6 +104,25 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "comparison.baseline": ResultKey("", "what `versus` describes"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
+    "comparison.verdict": ResultKey(
+        "",
+        "`yes`, `no`, `alike` (surely within 2 %) or `undecided`: faster or slower with a probability of 95 %, or not",
+    ),
+    "comparison.probability": ResultKey("1", "probability that this one is faster than the baseline"),
+    "comparison.speed_up_interval": ResultKey("1", "90 % interval of the speed-up; what both share cancels"),
+    "comparison.value_of_information[].input": ResultKey("", "what could be measured, most valuable first"),
+    "comparison.value_of_information[].id": ResultKey("", "the inputs that this would settle"),
+    "comparison.value_of_information[].level": ResultKey("", "how the least known of them is known"),
+    "comparison.value_of_information[].width": ResultKey("1", "the largest factor by which one of them may be wrong"),
+    "comparison.value_of_information[].share": ResultKey("1", "share of the doubt (variance) that goes"),
+    "comparison.value_of_information[].decided": ResultKey(
+        "1", "probability that the question is decided after the measurement"
+    ),
+    "comparison.value_of_information[].speed_up_interval": ResultKey(
+        "1", "90 % interval of the speed-up if the measurement confirms what is assumed"
+    ),
+    "comparison.value_of_information[].command": ResultKey("", "command that measures it"),
+    "comparison.value_of_information[].minutes": ResultKey("min", "what the measurement takes, about"),
     **{f"comparison.baseline_breakdown_s.{term}": ResultKey("s", f"{term} of the baseline") for term in BREAKDOWN},
     **{f"comparison.baseline_idle_s.{term}": ResultKey("s", f"{term} of the baseline") for term in IDLE},
     **{f"comparison.difference_s.{term}": ResultKey("s", f"{term}, this one less the baseline") for term in BREAKDOWN},

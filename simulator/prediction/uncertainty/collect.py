@@ -15,11 +15,15 @@ from simulator.scenario.scenario import Scenario
 
 
 def collect_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> list[UncertainInput]:
-    """Every figure that the prediction rests on, part by part of the scenario."""
-    return [
+    """Every figure that the prediction rests on, part by part of the scenario.
+
+    A scenario on an ideal GPU describes no machine, so that nothing is assumed of it.
+    """
+    inputs = [
         *kernel_inputs(scenario, plan),
         *network_inputs(scenario, plan, breakdown),
         *software_inputs(scenario, plan, breakdown),
         *workload_inputs(scenario, plan, breakdown),
         *model_inputs(scenario, breakdown),
     ]
+    return [item for item in inputs if item.level != "assumed" or not scenario.cluster.gpu.ideal]

@@ -22,11 +22,15 @@ Change = Callable[[Scenario, float], Scenario]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """A measurement that would settle an input: what to measure, how, and the minutes that it takes."""
+    """A measurement that would settle an input: what to measure, by which command, and the minutes that it takes.
+
+    `argument`: the last one of the command, where several measurements can be joined in one, by commas.
+    """
 
     what: str
     command: str
     minutes: float
+    argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)

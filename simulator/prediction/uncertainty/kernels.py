@@ -71,7 +71,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
         _scaled(kernel, width),
         shared=f"kernels that were not timed on {gpu.name}",
         source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
-        measurement=Measurement(kernel, f"sparsim record kernels --kernels {kernel}", MINUTES),
+        measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
         held_out_mape=mean_error(width),
     )
 

@@ -91,7 +91,7 @@ def _scaled_curve(name: str, width: float) -> Change:
 
 
 def _scaled_rate(place: str, width: float) -> Change:
-    """The rate of the links of a place divided: of the wire, and of all that its transport is limited by."""
+    """The rate of the links of a place divided: of the NICs, and of all that limits their transport."""
 
     def change(scenario: Scenario, end: float) -> Scenario:
         network, factor = scenario.cluster.network, width**-end

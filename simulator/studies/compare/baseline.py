@@ -7,6 +7,7 @@ from typing import Any
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction
 from simulator.studies.compare.answers import describe_difference, is_alike
+from simulator.studies.compare.verdict import judge
 from simulator.studies.variants.names import combination_name
 
 
@@ -28,6 +29,7 @@ def compare(candidate: Prediction, baseline: Prediction) -> dict[str, Any]:
         "speed_up": other / time if time else None,
         "difference_s": terms,
         "answer": answer,
+        **judge(candidate, baseline).as_keys(),
     }
 
 

@@ -12,8 +12,9 @@ from simulator.prediction.run import Prediction
 from simulator.prediction.uncertainty.own_error import PARTS, ModelError
 from simulator.prediction.uncertainty.spread import Spread
 
-_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. What measured iterations differ by beyond the
-# widths of all inputs, by part of an iteration: the factor that holds nine of ten; of all set-ups, and of all but one.
+_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. What measured iterations differ by
+# beyond the widths of all inputs, by part of an iteration: the factor that holds nine of ten of them; from all
+# set-ups, and from all but one.
 """
 _GRID = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
 """Logarithms of widths that are tried, part by part."""
