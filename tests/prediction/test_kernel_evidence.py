@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
-from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 

@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from simulator.prediction.evidence import DEVIATION, NORMAL_95
 
 from simulator.hardware.slowdown import estimate_slowdown
-from simulator.prediction.evidence import DEVIATION, NORMAL_95
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
