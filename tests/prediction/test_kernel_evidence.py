@@ -2,13 +2,14 @@
 
 import math
 
-import numpy as np
 import pytest
-from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
+from simulator.prediction.uncertainty.inputs import UncertainInput, mean_error
+from simulator.prediction.uncertainty.responses import respond_linearly
+from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.scenario import Scenario
 
 CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
@@ -38,7 +39,7 @@ def width(made):
 
 
 def entries(made):
-    return {item.what: item for item in made.evidence if item.what.startswith("kernel")}
+    return {item.what: item for item in made.inputs if item.what.startswith("kernel")}
 
 
 def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
@@ -64,28 +65,31 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
     bare = Gpu(name="bare", memory_bandwidth=5e11)
     free, bound = prediction(bare), prediction(bare, kernel_launch=1.0)
     use = entries(free)["kernel residual_add, transferred"]
-    assert use.seconds == pytest.approx(float(bare.kernel_time("residual_add", 4e6)))
-    assert entries(bound)["kernel residual_add, transferred"].seconds == 0
+    assert use.more / (use.width - 1) == pytest.approx(float(bare.kernel_time("residual_add", 4e6)))
+    assert entries(bound)["kernel residual_add, transferred"].more == 0
     half = 0.5 * (1 + bare.width("residual_add")) * float(bare.kernel_time("residual_add", 4e6))
-    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].seconds
-    assert between == pytest.approx(0.5 * use.seconds)
+    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"]
+    assert between.more == pytest.approx(0.5 * use.more)
 
 
 def test_a_gpu_of_which_nothing_is_known_says_so():
-    (text,) = (text for text in prediction(Gpu(name="g")).document["warnings"] if "nothing is known" in text)
-    assert text.endswith("on g, so that they take no time; give its memory_bandwidth")
+    document = prediction(Gpu(name="g")).document
+    (row,) = (row for row in document["warning_sizes"] if "nothing is known" in row["text"])
+    assert row["text"].endswith("on g, so that they take no time; give its memory_bandwidth")
+    assert (row["seconds"], row["less_s"], row["more_s"], row["direction"]) == (None, 0.0, None, "too fast")
+    assert document["warnings"][0] == f"{row['text']}: this iteration may be longer, by how much is not known"
 
 
 def test_errors_of_one_gpu_are_drawn_together():
     """Two errors of the same GPU add up; two others add in squares."""
-    times = np.array([1.0])
 
-    def half(*shared):
-        items = [Evidence("k", str(i), 0.1, False, 0.3, name) for i, name in enumerate(shared)]
-        low, high = prediction_interval(times, items)
-        return (high - low) / 2
+    def longer(*shared):
+        items = [
+            UncertainInput("k", str(i), "assumed", 1.1, more=0.1, less=0.05, shared=name)
+            for i, name in enumerate(shared)
+        ]
+        return math.log(Spread(1.0, tuple(respond_linearly(items, 1.0))).interval()[1])
 
-    one = half("g")
-    assert half("g", "g") == pytest.approx(2 * one)
-    assert half("", "") == pytest.approx(math.sqrt(2) * one)
-    assert one == pytest.approx(NORMAL_95 * math.sqrt(math.pi / 2) * 0.03)
+    assert longer("g") == pytest.approx(math.log(1.1), rel=1e-4)
+    assert longer("g", "g") == pytest.approx(math.log(1.2), rel=1e-4)
+    assert longer("", "") == pytest.approx(math.sqrt(2) * math.log(1.1), rel=1e-4)

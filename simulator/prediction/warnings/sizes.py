@@ -56,16 +56,20 @@ class Sizes:
     def touched(self, item: UncertainInput) -> float | None:
         """Seconds of the iteration that are proportional to an input; None where that is not known.
 
-        Where both ends of the input alone were simulated: seconds s that are proportional to it are (w - 1 / w) s
-        apart at its ends w and 1 / w. Elsewhere to first order.
+        Seconds s are (w - 1 / w) s apart where the input is w times as large and as small.
         """
-        if item.width == 1:
-            return None
+        apart = self.apart(item)
+        return None if apart is None or item.width == 1 else apart / (item.width - 1 / item.width)
+
+    def apart(self, item: UncertainInput) -> float | None:
+        """Seconds between the iterations at both ends of an input; None where that is not known.
+
+        As simulated, where the input is wrong by itself, and elsewhere to first order.
+        """
         own = next(each for each in self.spread.responses if item.key in [other.key for other in each.inputs])
         if own.exact and len(own.inputs) == 1:
-            apart = self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
-            return apart / (item.width - 1 / item.width)
-        return item.more / (item.width - 1) if _is_known(own, (item,)) else None
+            return self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
+        return item.less + item.more if _is_known(own, (item,)) else None
 
     def by_effect(self, items: Sequence[UncertainInput]) -> list[UncertainInput]:
         """The inputs whose seconds matter, largest first; all of them if none does, or none is known."""

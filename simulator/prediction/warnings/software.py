@@ -19,14 +19,19 @@ def warn_of_software(sizes: Sizes) -> Iterator[SizedWarning]:
     if text:
         yield sizes.warning(text, constants)
     if is_slowdown_estimated(sizes.scenario, sizes.plan):
-        prior = sizes.inputs("prior")
-        width = 100 * sizes.scenario.cluster.runtime.slowdown_width
-        yield sizes.warning(
-            f"how much collectives slow kernels down was not measured here; {100 * sizes.plan.slowdown:.0f} % is the "
-            f"middle of what other set-ups show, and may be wrong by {width:.0f} % of it either way",
-            prior,
-            sum(item.more / (item.width - 1) for item in prior if item.width > 1),
-        )
+        yield _slowdown(sizes)
+
+
+def _slowdown(sizes: Sizes) -> SizedWarning:
+    """That the slowdown is an estimate. Its ends are a share of it above and below, and it is not below 0."""
+    share = sizes.scenario.cluster.runtime.slowdown_width
+    known = [apart for item in sizes.inputs("prior") if (apart := sizes.apart(item)) is not None]
+    return sizes.warning(
+        f"how much collectives slow kernels down was not measured here; {100 * sizes.plan.slowdown:.0f} % is the "
+        f"middle of what other set-ups show, and may be wrong by {100 * share:.0f} % of it either way",
+        sizes.inputs("prior"),
+        sum(known) / (share + min(1.0, share)) if known else None,
+    )
 
 
 def _describe_constants(sizes: Sizes, constants: list[UncertainInput]) -> str:

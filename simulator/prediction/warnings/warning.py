@@ -44,10 +44,15 @@ class SizedWarning:
 
     @property
     def weight(self) -> float:
-        """Seconds by which warnings are put in order: what may change; what is touched, or all, if that is unknown."""
+        """Seconds by which warnings are put in order: what may change, or what is touched if that is not known.
+
+        What is known in one direction only may be as much as the iteration; what is not known at all comes last.
+        """
         known = [value for value in (self.less, self.more) if value is not None]
-        touched = self.time if self.seconds is None else self.seconds
-        return max(known) if len(known) == 2 else max([touched, *known])
+        if len(known) == 2:
+            return max(known)
+        unknown = self.time if known else SMALL * self.time
+        return max([unknown if self.seconds is None else self.seconds, *known])
 
     @property
     def sized(self) -> str:
