@@ -5,8 +5,8 @@ import math
 import pytest
 
 from simulator.hardware.slowdown import estimate_slowdown
-from simulator.prediction.evidence import DEVIATION, NORMAL_95
 from simulator.prediction.run import run
+from simulator.prediction.uncertainty.inputs import mean_error
 from simulator.scenario.scenario import Scenario
 
 RUNTIME = {
@@ -39,7 +39,7 @@ def predicted(transport, runtime, topology="parameter_server", nodes=2):
 
 
 def priors(prediction):
-    return {item.id: item for item in prediction.evidence if item.what == "prior"}
+    return {item.id: item for item in prediction.inputs if item.what == "prior"}
 
 
 def test_a_runtime_on_its_own_transport_is_no_prior():
