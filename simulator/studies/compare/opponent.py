@@ -107,7 +107,8 @@ def _dense_run(scenario: Scenario) -> Scenario:
 
 def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Scheduler]]:
     """Schedules with words: the framework's default, the scenario's own, and the framework's others."""
-    offered = [(offer.words, build(Scheduler, dict(offer.scheduler))) for offer in framework.schedules]
+    streams = {"streams": scenario.scheduler.streams}
+    offered = [(offer.words, build(Scheduler, {**offer.scheduler, **streams})) for offer in framework.schedules]
     own = (f"{schedule_name(scenario)}, the scenario's own schedule", scenario.scheduler)
     known = any(scheduler == scenario.scheduler for _, scheduler in offered)
     return offered if known else [offered[0], own, *offered[1:]]
