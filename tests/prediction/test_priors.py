@@ -6,7 +6,6 @@ import pytest
 
 from simulator.hardware.slowdown import estimate_slowdown
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.inputs import mean_error
 from simulator.scenario.scenario import Scenario
 
 RUNTIME = {
