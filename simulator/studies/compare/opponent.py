@@ -91,7 +91,7 @@ def best_dense(scenario: Scenario) -> Opponent:
     found = best.prediction.scenario
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
     if len(tried) > 1:
-        words += f", the fastest of {len(tried)} dense combinations that it offers or the scenario uses"
+        words += f", the fastest of {len(tried)} combinations tried"
     return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
 
 
