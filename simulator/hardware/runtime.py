@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
+from simulator.hardware.frameworks import FrameworkName
 from simulator.hardware.slowdown import estimate_slowdown
 from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
 
@@ -108,6 +109,10 @@ class Runtime(Spec):
 
     - `name`: what results call it.
     - `source`: where the terms come from.
+    - `framework`: which training framework it is, and so which dense schedules it offers
+      (`simulator.hardware.frameworks`); `none`: not stated.
+    - `dense_runtime`: the name of the config with the costs of a dense run in the same framework, where the costs here
+      hold for another method only.
     - `fitted_for`: the transport over which they were fitted; none: they hold over all.
     - `priors`: what takes the place of `endpoint_bandwidth` over other transports; where none is given there, only the
       network limits.
@@ -115,6 +120,8 @@ class Runtime(Spec):
 
     name: str = "ideal"
     source: str = ""
+    framework: FrameworkName = "none"
+    dense_runtime: str = ""
     fitted_for: FittedFor | None = None
     priors: tuple[RuntimePrior, ...] = ()
     kernel_launch: Seconds = 0.0

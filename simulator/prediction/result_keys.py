@@ -109,9 +109,11 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "implementation.good_iteration_time_s": ResultKey("s", "iteration time with `implementation: good`"),
     "implementation.saving_s": ResultKey("s", "what that would save"),
     "implementation.saving_share": ResultKey("1", "as a share of this iteration"),
-    "question": ResultKey("", "the scenario's question, where `versus` gives something to compare with"),
+    "question": ResultKey("", "what the comparison answers: the scenario's question, or one made from what differs"),
+    "comparison.kind": ResultKey("", "`pays`: the methods differ; `costs`: something else does"),
     "comparison.answer": ResultKey("", "the answer, in words"),
-    "comparison.baseline": ResultKey("", "what `versus` describes"),
+    "comparison.baseline": ResultKey("", "what `versus` asks for"),
+    "comparison.opponent": ResultKey("", "what the baseline is where `versus` does not describe it"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
     "comparison.verdict": ResultKey(

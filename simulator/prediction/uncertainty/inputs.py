@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 from simulator.scenario.scenario import Scenario
 
-NORMAL_95 = 1.6449
+NORMAL_95 = NormalDist().inv_cdf(0.95)
 """Standard deviations between the median and the 95th percentile of a normal distribution."""
 DEVIATION = math.sqrt(math.pi / 2)
 """Standard deviation of a normal error whose mean absolute value is 1."""

@@ -14,7 +14,7 @@ from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
 """What these inputs are called in a result's `calibration`."""
-_FILE = "configs/model_error.yaml"
+FILE = "configs/model_error.yaml"
 PARTS: dict[str, tuple[str, ...]] = {
     "compute": ("forward", "backward", "update"),
     "communication": ("communication_exposed", "idle"),
@@ -39,7 +39,7 @@ class ModelError:
 @cache
 def model_error() -> ModelError | None:
     """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
-    path = find_shipped(_FILE)
+    path = find_shipped(FILE)
     if path is None:
         return None
     data = read_document(path).data

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
+from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
@@ -129,7 +130,16 @@ def _schedulers(scenario: Scenario) -> list[Change]:
     for kind, member in discover(Scheduler).items():
         if not set(required_fields(member)):
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
-    return [item for item in made if item and build(Scheduler, dict(item)) != scenario.scheduler]
+    made += [offer.scheduler for offer in FRAMEWORKS[scenario.cluster.runtime.framework].schedules]
+    known = [scenario.scheduler]
+    return [item for item in made if item and _is_new(build(Scheduler, dict(item)), known)]
+
+
+def _is_new(scheduler: Scheduler, known: list[Scheduler]) -> bool:
+    """Whether a scheduler is none of those that are known; it is from now on."""
+    new = scheduler not in known
+    known += [scheduler] if new else []
+    return new
 
 
 def _topologies(scenario: Scenario) -> tuple[list[Change], list[str]]:

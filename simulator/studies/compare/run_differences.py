@@ -8,12 +8,11 @@ from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.warnings.warning import texts_of
+from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
 from simulator.studies.storage.rows import row_of
 
-NOT_COMPUTED_FROM = ("name", "question", "versus", "measured")
-"""Keys of a scenario that its result does not depend on."""
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
 """Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
 _MANY = 6
@@ -68,7 +67,7 @@ def _compare_inputs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
         unknown = [item.place for item in (a, b) if item.inputs is None]
         return {"known": False, "unknown": unknown, "changes": [], "told": []}
     first, second = (
-        dict(_flatten({key: value for key, value in inputs.items() if key not in NOT_COMPUTED_FROM}))
+        dict(_flatten({key: value for key, value in inputs.items() if key not in NOTES}))
         for inputs in (a.inputs, b.inputs)
     )
     changes = [

@@ -1,15 +1,11 @@
 """What results say of kernels that nobody timed on the GPU, and how wide that makes their intervals."""
 
-import math
-
 import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.inputs import UncertainInput, mean_error
-from simulator.prediction.uncertainty.responses import respond_linearly
-from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.uncertainty.inputs import mean_error
 from simulator.scenario.scenario import Scenario
 
 CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
@@ -64,12 +60,13 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
     """A kernel that may take w times as long adds nothing as long as the host's launches still take longer."""
     bare = Gpu(name="bare", memory_bandwidth=5e11)
     free, bound = prediction(bare), prediction(bare, kernel_launch=1.0)
-    use = entries(free)["kernel residual_add, transferred"]
-    assert use.more / (use.width - 1) == pytest.approx(float(bare.kernel_time("residual_add", 4e6)))
+    added = entries(free)["kernel residual_add, transferred"].more
+    own, factor = float(bare.kernel_time("residual_add", 4e6)), bare.width("residual_add")
+    assert added == pytest.approx((factor - 1) * own)
     assert entries(bound)["kernel residual_add, transferred"].more == 0
-    half = 0.5 * (1 + bare.width("residual_add")) * float(bare.kernel_time("residual_add", 4e6))
-    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"]
-    assert between.more == pytest.approx(0.5 * use.more)
+    half = 0.5 * (1 + factor) * own
+    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].more
+    assert between == pytest.approx(0.5 * added)
 
 
 def test_a_gpu_of_which_nothing_is_known_says_so():
@@ -81,15 +78,16 @@ def test_a_gpu_of_which_nothing_is_known_says_so():
 
 
 def test_errors_of_one_gpu_are_drawn_together():
-    """Two errors of the same GPU add up; two others add in squares."""
-
-    def longer(*shared):
-        items = [
-            UncertainInput("k", str(i), "assumed", 1.1, more=0.1, less=0.05, shared=name)
-            for i, name in enumerate(shared)
-        ]
-        return math.log(Spread(1.0, tuple(respond_linearly(items, 1.0))).interval()[1])
-
-    assert longer("g") == pytest.approx(math.log(1.1), rel=1e-4)
-    assert longer("g", "g") == pytest.approx(math.log(1.2), rel=1e-4)
-    assert longer("", "") == pytest.approx(math.sqrt(2) * math.log(1.1), rel=1e-4)
+    """All kernels that nobody timed on a GPU are one response; those that were timed are one each."""
+    bare = prediction(Gpu(name="bare", memory_bandwidth=5e11))
+    (together,) = [item for item in bare.spread.responses if item.key[0] == "shared"]
+    assert {item.what.split()[1].strip(",") for item in together.inputs} == {
+        "residual_add",
+        "residual_clear",
+        "scatter_add",
+        "topk",
+    }
+    timed = prediction(Gpu(name="timed", memory_bandwidth=5e11, kernels=TIMED))
+    kernels = [item for item in timed.spread.responses if item.inputs[0].what.startswith("kernel")]
+    # An addition in place has the curve of the element-wise kernel.
+    assert {item.key[1].split("/")[1] for item in kernels} == {"elementwise", "residual_clear", "scatter_add", "topk"}
