@@ -17,12 +17,9 @@ from simulator.hardware.precision import widths_of
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Floats
+from simulator.models.widths import DEVIATION, NORMAL_95
 from simulator.scenario.scenario import Scenario
 
-NORMAL_95 = 1.6449
-"""Standard deviations between the median and the 95th percentile of a normal distribution."""
-DEVIATION = math.sqrt(math.pi / 2)
-"""Standard deviation of a normal error whose mean absolute value is 1."""
 MODEL_ERROR = "configs/model_error.yaml"
 
 

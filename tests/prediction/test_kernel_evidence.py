@@ -7,7 +7,8 @@ import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
-from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
+from simulator.models.widths import NORMAL_95
+from simulator.prediction.evidence import Evidence, mean_error, prediction_interval
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 

@@ -12,7 +12,8 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.terms import TERM_LABELS
-from simulator.prediction.evidence import DEVIATION, model_error
+from simulator.models.widths import DEVIATION
+from simulator.prediction.evidence import model_error
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel

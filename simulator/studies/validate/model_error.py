@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.prediction.evidence import DEVIATION, NORMAL_95, ModelError
+from simulator.models.widths import DEVIATION, NORMAL_95
+from simulator.prediction.evidence import ModelError
 
 _HEAD = """# Written by `sparsim validate --model-error`, checked by a test. Mean absolute relative error of whole
 # iterations beyond the stated errors of curves, laws and terms: from all set-ups, and from all but one.

@@ -12,7 +12,8 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.prediction.evidence import DEVIATION, NORMAL_95, model_error
+from simulator.models.widths import DEVIATION, NORMAL_95
+from simulator.prediction.evidence import model_error
 from simulator.prediction.run import run
 from simulator.reporting.terminal.tables import accuracy_markdown
 from simulator.scenario.reading import load
