@@ -5,6 +5,7 @@ import math
 import pytest
 
 from simulator.hardware.slowdown import estimate_slowdown
+from simulator.models.widths import DEVIATION, NORMAL_95
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
