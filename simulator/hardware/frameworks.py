@@ -84,10 +84,10 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
     ),
     "bytescheduler": Framework(
         "ByteScheduler",
-        (_slices(4, 16), _slices(4, 4), _slices(8, 8)),
+        (_slices(4, 16), _slices(4, 4)),
         ("nccl",),
-        "a partition of 1,000,000 and a credit of 4,000,000 elements by default, the credit tuned "
-        "(bytedance/byteps, branch bytescheduler, core.py); 8 MB as in the scripts of its examples",
+        "a partition of 1,000,000 and a credit of 4,000,000 elements by default, which its own tuner changes "
+        "(bytedance/byteps, bytescheduler/bytescheduler/common/bytecore.py); the smallest credit is one slice",
         ("forward_hook",),
     ),
     "byteps": Framework(
