@@ -19,9 +19,10 @@ Row = Mapping[str, Any]
 
 def scoreboard(rows: Sequence[Row]) -> dict[str, Any]:
     """Errors of rows that no constant was fitted to: `groups` by set-up, whole `iterations`, and `overall`."""
+    groups = sorted({str(row["group"]) for row in rows})
     counted = [row for row in rows if not row["used_in_fit"]]
     return {
-        "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in _groups(rows)},
+        "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in groups},
         "iterations": errors_of([row for row in counted if row["quantity"] in WHOLE]),
         "overall": errors_of(counted),
     }
@@ -55,10 +56,6 @@ def intervals_from(predicted: float, interval: Sequence[float]) -> dict[str, lis
     below, above = predicted - interval[0], interval[1] - predicted
     shares = {level: deviations / LEVELS["90"] for level, deviations in LEVELS.items()}
     return {level: [predicted - share * below, predicted + share * above] for level, share in shares.items()}
-
-
-def _groups(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(str(row["group"]) for row in rows))
 
 
 def _mean(values: Sequence[float]) -> float | None:

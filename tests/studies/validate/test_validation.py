@@ -308,7 +308,8 @@ def test_every_row_and_the_errors_by_set_up_are_printed(document):
     assert selection.count("%") == 2  # in the name, and the error: no trivial sum, not fitted
     errors = document["groups"]["resnet18-4xv100-ib"]
     start = f"resnet18-4xv100-ib {errors['n']} {100 * errors['mape']:.1f} % {100 * errors['baseline_mape']:.1f} % "
-    (line,) = [line for line in lines if line.startswith("resnet18-4xv100-ib ")]
+    signs, line = (line for line in lines if line.startswith("resnet18-4xv100-ib "))
+    assert signs == "resnet18-4xv100-ib 2 0 0 2 2 100.0 %"
     assert line.startswith(start)
     assert f"{100 * errors['bias']:+.1f} %" in line
     assert lines[-1].startswith("overall ")
