@@ -311,13 +311,16 @@ def calibrate_widths(cases: Path) -> None:
 def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
     """Fit runtime terms to measured iterations.
 
-    Only scenarios marked `used_in_fit` are fitted.
+    Only scenarios and rows of tables that are marked `used_in_fit` are fitted.
     """
-    from simulator.scenario.reading import load
+    from simulator.errors import InputError
+    from simulator.studies.fit.measured_input import read_measured
     from simulator.studies.fit.runtime_fit import fit_runtime
-    from simulator.studies.validate.validation import scenario_files
 
-    fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
+    found = read_measured(places)
+    if found.problems:
+        raise InputError(found.problems)
+    fit = fit_runtime(found.scenarios, terms)
     for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
         click.echo(f"note: {note}", err=True)
     if as_json:

@@ -9,12 +9,12 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.variants.changes import with_value
 from simulator.topologies.base import Topology
 
 DENSITIES = (0.1, 0.01, 0.001)
