@@ -10,7 +10,8 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import Level as KernelLevel
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.precision import widths_of
-from simulator.prediction.uncertainty.inputs import Change, Level, Measurement, UncertainInput, mean_error, width_of
+from simulator.models.widths import mape_of_width, width_of_mape
+from simulator.prediction.uncertainty.inputs import Change, Level, Measurement, UncertainInput
 from simulator.scenario.changes import scale_curve, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -41,7 +42,7 @@ def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
 def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
     curve = gpu.curve(kernel)
     error = curve.held_out_mape if curve else None
-    width = width_of(error or 0.0)
+    width = width_of_mape(error or 0.0)
     return UncertainInput(
         what,
         f"{gpu.name}/{kernel}",
@@ -72,7 +73,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
         shared=f"kernels that were not timed on {gpu.name}",
         source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
         measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
-        held_out_mape=mean_error(width),
+        held_out_mape=mape_of_width(width),
     )
 
 

@@ -9,7 +9,8 @@ from functools import cache
 
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
-from simulator.prediction.uncertainty.inputs import UncertainInput, mean_error
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
@@ -76,5 +77,5 @@ def inputs_of_parts(
                 seconds * (1 - 1 / width),
                 seconds * (width - 1),
                 source="measured iterations, each set-up predicted from the others",
-                held_out_mape=mean_error(width),
+                held_out_mape=mape_of_width(width),
             )

@@ -4,8 +4,8 @@ import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
+from simulator.models.widths import mape_of_width
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.inputs import mean_error
 from simulator.scenario.scenario import Scenario
 
 CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
@@ -50,7 +50,7 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
         assert f"topk ({gpu.width('topk'):.2g})" in text
         assert f"not timed on {gpu.name}, transferred from other GPUs" in text
         item = entries(made)["kernel topk, transferred"]
-        assert item.held_out_mape == pytest.approx(mean_error(gpu.width("topk")))
+        assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk")))
         assert not item.in_range
         assert width(made) > width(exact)
     assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
