@@ -18,6 +18,8 @@ from simulator.scenario.scenario import Scenario
 
 MINUTES = 10.0
 """Some iterations on two workers, from which `sparsim calibrate runtime` fits a cost."""
+ABSENT = "cost of software, not measured"
+"""What costs are called that the runtime does not state: they are taken as 0."""
 _ANY = 10.0
 """Width of a cost of 0, for which no factor says anything: its upper end is a value of its own."""
 _OF_ONE_WORKER = ("kernel_launch", "host_read")
@@ -79,7 +81,7 @@ def _absent(name: str, scenario: Scenario, plan: Plan) -> UncertainInput:
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: max(0.0, end) * most}))
 
     return UncertainInput(
-        "cost of software, not measured",
+        ABSENT,
         f"{scenario.cluster.runtime.name}/{name}",
         "assumed",
         _ANY,
