@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
@@ -37,7 +38,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
     answer = describe_difference("B", "A", time, before, terms)
     (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
-    warnings, others = (list(map(str, item.get("warnings", []))) for item in (one, other))
+    warnings, others = (texts_of(item) for item in (one, other))
     return {
         "compared": "runs",
         **{

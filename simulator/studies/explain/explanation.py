@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.run import Prediction, run, with_responses
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure
-from simulator.studies.explain.sensitivity import describe_sensitivity, sensitivity, warnings
+from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import payload, terms_of
 from simulator.units import show_time
@@ -26,7 +26,7 @@ def explain(scenario: Scenario) -> dict[str, Any]:
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    prediction = run(scenario)
+    prediction = with_responses(run(scenario))
     document = prediction.document
     terms, exposed = terms_of(prediction)
     inputs = sensitivity(scenario)
@@ -46,7 +46,8 @@ def explain(scenario: Scenario) -> dict[str, Any]:
         "exchanges": _summarise_exchanges(prediction, exposed),
         "counterfactuals": alternatives,
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
-        "warnings": [*document["warnings"], *warnings(inputs)],
+        "warnings": document["warnings"],
+        "notes": [*document["notes"], *notes(inputs)],
     }
 
 

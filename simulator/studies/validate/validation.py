@@ -14,6 +14,7 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
 from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -139,7 +140,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scen
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             "digest": scenario.digest,
-            "warnings": prediction.document["warnings"],
+            "warnings": texts_of(prediction.document),
         }
         yield row, scenario
 

@@ -70,8 +70,11 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
 
 
 def test_a_gpu_of_which_nothing_is_known_says_so():
-    (text,) = (text for text in prediction(Gpu(name="g")).document["warnings"] if "nothing is known" in text)
-    assert text.endswith("on g, so that they take no time; give its memory_bandwidth")
+    document = prediction(Gpu(name="g")).document
+    (row,) = (row for row in document["warning_sizes"] if "nothing is known" in row["text"])
+    assert row["text"].endswith("on g, so that they take no time; give its memory_bandwidth")
+    assert (row["seconds"], row["less_s"], row["more_s"], row["direction"]) == (None, 0.0, None, "too fast")
+    assert document["warnings"][0] == f"{row['text']}: this iteration may be longer, by how much is not known"
 
 
 def test_errors_of_one_gpu_are_drawn_together():
