@@ -103,6 +103,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "comparison.answer": ResultKey("", "the answer, in words"),
     "comparison.baseline": ResultKey("", "what `versus` describes"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
+    "comparison.baseline_iteration_time_interval_s": ResultKey("s", "90 % interval of its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
     "comparison.verdict": ResultKey(
         "",
