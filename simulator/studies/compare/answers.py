@@ -36,7 +36,8 @@ def describe_difference(name: str, against: str, time: float, other: float, term
 
 def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
-    times = f"An iteration takes {show_time(time)} with {name}, instead of {show_time(other)} with {against}."
+    joint = " and" if is_alike(time, other) else ", instead of"
+    times = f"An iteration takes {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
     changes = _describe_terms(time, other, terms)
     return f"{times} It {changes}." if changes else times
 

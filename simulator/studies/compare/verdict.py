@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.inputs import NORMAL_95, Measurement
+from simulator.prediction.uncertainty.inputs import NORMAL_95, Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio, compare_spreads
 from simulator.studies.compare.answers import join_words
@@ -77,7 +78,7 @@ def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
     return {
         "input": join_words([each.what for each in measurements]),
         "id": [each.id for each in item.inputs],
-        "level": min((each.level for each in item.inputs), key=("assumed", "transferred", "measured").index),
+        "level": least_known(item.inputs),
         "width": max(each.width for each in item.inputs),
         "share": gone / total,
         "decided": _chance_to_decide(ratio.log, math.sqrt(gone), math.sqrt(max(0.0, total - gone))),
@@ -98,6 +99,11 @@ def _variance(ratio: Ratio, item: Response) -> float:
     """What a response adds to the variance of a ratio's logarithm on the side of 1, where the question is decided."""
     towards_1 = (-item.low, -item.high) if ratio.log > 0 else (item.low, item.high)
     return (max(0.0, *towards_1) / NORMAL_95) ** 2
+
+
+def least_known(inputs: Iterable[UncertainInput]) -> Level:
+    """The level of the input that is known least."""
+    return min((item.level for item in inputs), key=("assumed", "transferred", "measured").index)
 
 
 def measurements_of(item: Response) -> list[Measurement]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from simulator.prediction.uncertainty.spread import Ratio
 from simulator.studies.compare.verdict import Verdict, value_of_information
+from simulator.units import show_probability
 
 _LIKELY = 0.05
 """A measurement that decides a question with less than this probability is not called one that decides it."""
@@ -84,17 +85,6 @@ def describe_measurement(rows: Sequence[Mapping[str, Any]]) -> str:
     if best["decided"] < _LIKELY:
         return f"No single measurement is likely to decide it; {best['input']} {command} would with probability {sure}."
     return f"Measure {best['input']} on your machines {command}, and it is decided with probability {sure}."
-
-
-def show_probability(value: float) -> str:
-    """A probability to two digits, never rounded to certainty.
-
-    >>> show_probability(0.974), show_probability(0.9999), show_probability(0.4), show_probability(1e-9)
-    ('0.97', 'over 0.99', '0.4', 'under 0.01')
-    """
-    if value > 0.99:
-        return "over 0.99"
-    return "under 0.01" if value < 0.01 else f"{float(f'{value:.2f}'):g}"
 
 
 def _as_fast(ratio: Ratio) -> str:
