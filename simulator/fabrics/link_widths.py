@@ -86,8 +86,8 @@ def link_width(network: Fabric, nodes: int) -> LinkWidth:
 def link_width_inside(network: Fabric, gpus_per_node: int | None = None) -> LinkWidth:
     """How wrong the links inside a node may be, when so many GPUs of a node exchange: as `link_width`.
 
-    Without a number of GPUs, the law is used at those that it was fitted to. A network that is the inside of one node has
-    its own `fitted_for`, another one that of its `intra_node`.
+    Without a number of GPUs, the law is used at those that it was fitted to. A network that is the inside of one node
+    has its own `fitted_for`, another one that of its `intra_node`.
     """
     if gpus_per_node == 1:
         return LinkWidth(1.0, 1.0, "measured", "nothing travels inside a node")
