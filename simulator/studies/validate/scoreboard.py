@@ -51,8 +51,6 @@ def errors_of(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
