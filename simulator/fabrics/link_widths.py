@@ -83,14 +83,18 @@ def link_width(network: Fabric, nodes: int) -> LinkWidth:
     return _width(_Law("nodes", over, network.fitted_for, *terms, doublings=doublings, prior=prior))
 
 
-def inside_width(network: Fabric, gpus_per_node: int) -> LinkWidth:
-    """How wrong the links inside a node may be, when so many GPUs of a node exchange: as `link_width`."""
-    if gpus_per_node < 2:
+def link_width_inside(network: Fabric, gpus_per_node: int | None = None) -> LinkWidth:
+    """How wrong the links inside a node may be, when so many GPUs of a node exchange: as `link_width`.
+
+    Without a number of GPUs, the law is used at those that it was fitted to. A network that is the inside of one node
+    has its own `fitted_for`, another one that of its `intra_node`.
+    """
+    if gpus_per_node == 1:
         return LinkWidth(1.0, 1.0, "measured", "nothing travels inside a node")
-    inside = network.node_links(range(gpus_per_node))
+    inside = network.node_links(range(gpus_per_node or 2))
     own = isinstance(network, OneNode)
     fitted = network.fitted_for if own else inside.fitted_for
-    doublings = fitted.gpu_doublings(gpus_per_node) if fitted else 0.0
+    doublings = fitted.gpu_doublings(gpus_per_node) if fitted and gpus_per_node else 0.0
     mape, version = (network.held_out_mape, network.nccl.version) if own else (None, None)
     over = "nvlink" if inside.is_nvlink else "pci"
     return _width(_Law("gpus", over, fitted, inside.bandwidth, inside.latency, mape, version, doublings=doublings))

@@ -115,6 +115,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "comparison.baseline": ResultKey("", "what `versus` asks for"),
     "comparison.opponent": ResultKey("", "what the baseline is where `versus` does not describe it"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
+    "comparison.baseline_iteration_time_interval_s": ResultKey("s", "90 % interval of its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
     "comparison.verdict": ResultKey(
         "",

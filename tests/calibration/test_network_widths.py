@@ -1,19 +1,24 @@
 """Errors of laws by rate and start-up, and the widths that they give."""
 
+import json
 import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from places import ROOT
 
-from simulator.calibration.collectives import Key
+from simulator.calibration.collectives import Key, Measured
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.link_law import LinkLaw
+from simulator.calibration.network_options import base_fabric
 from simulator.calibration.network_widths import Case, learn_widths, read_cases, widths_yaml
 from simulator.calibration.part_errors import part_errors
+from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
+from simulator.fabrics.link_widths import link_width
 
 CASES = ROOT / "docs" / "developers" / "network-cases.csv"
 KEY = Key("all_reduce", "ring", 8, 1)
@@ -101,3 +106,25 @@ def test_wrong_cells_are_named_with_their_place(tmp_path, row, what):
     table.write_text("network,place,over,distance,setting,timings,rate\n" + row + "\n")
     with pytest.raises(InputError, match=what):
         read_cases(table)
+
+
+def test_a_calibrated_network_says_what_it_was_fitted_to_and_is_judged_on_other_timings(tmp_path):
+    for nodes in (4, 8):
+        key = Key("all_reduce", "ring", nodes, 1)
+        rows = zip(SIZES.tolist(), (law() if nodes == 4 else law(0.8e9)).time(key, SIZES).tolist(), strict=True)
+        text = "".join(f"all_reduce,ring,{nodes},{nodes},{size:.0f},{seconds}\n" for size, seconds in rows)
+        (tmp_path / f"{nodes}.csv").write_text("primitive,topology,workers,nodes,bytes,seconds\n" + text)
+    out = tmp_path / "mine.yaml"
+    command = ["calibrate", "network", str(tmp_path / "4.csv"), "--judge", str(tmp_path / "8.csv"), "--out", str(out)]
+    result = CliRunner().invoke(
+        main, [*command, "--no-figure", "--law-from", "1 KiB", "--json"], catch_exceptions=False
+    )
+    assert result.exit_code == 0, result.output
+    parts = json.loads(result.output)["parts"]
+    assert parts["described"] is None
+    assert parts["left_out"]["rate"] < 0.01
+    assert parts["judged"]["rate"] == pytest.approx(math.log(1 / 0.8), abs=0.03)
+    made = base_fabric(str(out), Measured())
+    assert (made.fitted_for.nodes, made.fitted_for.gpus_per_node, made.fitted_for.smallest) == (4, 1, 1024)
+    assert link_width(made, 4).level == "measured"
+    assert link_width(made, 8).level == "transferred"

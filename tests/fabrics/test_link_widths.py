@@ -9,7 +9,7 @@ from simulator.calibration.collectives import Measured
 from simulator.calibration.network_options import base_fabric
 from simulator.component import build
 from simulator.fabrics.base import Fabric
-from simulator.fabrics.link_widths import inside_width, link_width, shipped_widths
+from simulator.fabrics.link_widths import link_width, link_width_inside, shipped_widths
 
 FIT = {"nodes": 8, "gpus_per_node": 4, "bandwidth": "1 GB/s", "latency": "30 us", "version": "2.21"}
 NETWORKS = sorted(path.stem for path in (ROOT / "configs" / "networks").glob("*.yaml"))
@@ -103,19 +103,20 @@ def test_links_inside_a_node():
     fit = {"nodes": 1, "gpus_per_node": 4, "bandwidth": "235 GB/s", "latency": "3 us", "rate": "4 %", "start_up": "9 %"}
     inside = {"bandwidth": "235 GB/s", "latency": "3 us"}
     law = network(intra_node={**inside, "fitted_for": fit})
-    assert inside_width(law, 4).level == "measured"
-    assert inside_width(law, 8).rate > inside_width(law, 4).rate
-    assert inside_width(network(intra_node=inside), 4).rate > inside_width(law, 8).rate
-    pci, nvlink = (inside_width(network(intra_node={**inside, "link": link}), 4) for link in ("pci", "nvlink"))
+    assert link_width_inside(law, 4).level == "measured"
+    assert link_width_inside(law) == link_width_inside(law, 4)
+    assert link_width_inside(law, 8).rate > link_width_inside(law, 4).rate
+    assert link_width_inside(network(intra_node=inside), 4).rate > link_width_inside(law, 8).rate
+    pci, nvlink = (link_width_inside(network(intra_node={**inside, "link": link}), 4) for link in ("pci", "nvlink"))
     assert pci != nvlink
-    assert inside_width(law, 1).rate == link_width(law, 1).rate == 1
+    assert link_width_inside(law, 1).rate == link_width(law, 1).rate == 1
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_shipped_network_counts_as_exact(name):
     shipped = base_fabric(f"networks/{name}", Measured())
     inside = shipped.kind in ("nvswitch", "nvlink_mesh")
-    found = inside_width(shipped, 4) if inside else link_width(shipped, 4)
+    found = link_width_inside(shipped, 4) if inside else link_width(shipped, 4)
     assert found.rate > 1
     assert found.start_up > 1
     if shipped.fitted_for is not None:

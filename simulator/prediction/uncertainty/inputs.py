@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from simulator.hardware.kernel_estimates import Level as KernelLevel
 from simulator.scenario.scenario import Scenario
 
 Level = Literal["measured", "transferred", "assumed"]
 """Timed here, with a held-out error; carried over from other set-ups, with the error of leaving them out; a prior."""
+LEVELS: dict[KernelLevel, Level] = {"measured": "measured", "transferred": "transferred", "estimated": "assumed"}
+"""How a figure of a GPU is known, as a level of an input."""
 Change = Callable[[Scenario, float], Scenario]
 """A scenario in which an input has its upper end (1), its lower end (-1), or what it is taken to be (0)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
-from simulator.fabrics.link_widths import LinkWidth, inside_width, link_width
+from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.models.widths import width_of_mape
 from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput
 from simulator.scenario.changes import AnySpec, with_value
@@ -71,8 +71,8 @@ def _links(scenario: Scenario) -> Iterator[tuple[str, LinkWidth]]:
     cluster = scenario.cluster
     if cluster.nodes > 1:
         yield BETWEEN, link_width(cluster.network, cluster.nodes)
-    if cluster.gpus_per_node > 1 and cluster.network.intra_node is not None:
-        yield INSIDE, inside_width(cluster.network, cluster.gpus_per_node)
+    if cluster.gpus_per_node > 1:
+        yield INSIDE, link_width_inside(cluster.network, cluster.gpus_per_node)
 
 
 def _scaled_curve(name: str, width: float) -> Change:

@@ -13,6 +13,7 @@ from simulator.studies.explain.critical_path import Exposure
 from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import payload, terms_of
+from simulator.studies.explain.uncertainty import uncertainty
 from simulator.units import show_time
 
 BASIS = (
@@ -22,7 +23,8 @@ BASIS = (
 
 
 def explain(scenario: Scenario) -> dict[str, Any]:
-    """The terms of one iteration, which sum to its time; the time without each cost; the inputs it depends on most.
+    """The terms of one iteration, which sum to its time; the time without each cost; how sure it is; the inputs
+    that it depends on most.
 
     Raises InputError where the parts of the scenario cannot work together.
     """
@@ -45,6 +47,7 @@ def explain(scenario: Scenario) -> dict[str, Any]:
         "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
         "exchanges": _summarise_exchanges(prediction, exposed),
         "counterfactuals": alternatives,
+        "uncertainty": uncertainty(prediction),
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
         "warnings": document["warnings"],
         "notes": [*document["notes"], *notes(inputs)],
