@@ -39,7 +39,7 @@ _COUNTERFACTUALS = {
 
 
 def print_explanation(document: dict[str, Any], console: Console) -> None:
-    """The terms with bars and what each consists of, the formulas, the counterfactuals, how sure it is, and the sensitivities."""
+    """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
     print_title(document["scenario"], console)
     workers = count_of(document["workers"], "worker")
