@@ -174,3 +174,27 @@ def show_bytes(nbytes: float) -> str:
         if abs(nbytes) >= limit:
             return f"{nbytes / limit:.4g} {unit}"
     return f"{nbytes:.4g} B"
+
+
+def show_bandwidth(bytes_per_s: float) -> str:
+    """A bandwidth in bit/s, as networks are sold.
+
+    >>> show_bandwidth(1.25e9), show_bandwidth(12.5e6)
+    ('10 Gbit/s', '100 Mbit/s')
+    """
+    bits = 8 * bytes_per_s
+    for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if abs(bits) >= limit:
+            return f"{bits / limit:.4g} {unit}"
+    return f"{bits:.4g} bit/s"
+
+
+def show_probability(value: float) -> str:
+    """A probability to two digits, never rounded to certainty.
+
+    >>> show_probability(0.974), show_probability(0.9999), show_probability(0.4), show_probability(1e-9)
+    ('0.97', 'over 0.99', '0.4', 'under 0.01')
+    """
+    if value > 0.99:
+        return "over 0.99"
+    return "under 0.01" if value < 0.01 else f"{float(f'{value:.2f}'):g}"

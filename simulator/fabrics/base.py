@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.component import Component
-from simulator.fabrics.collectives import MeasuredCollective, Protocol
+from simulator.fabrics.collectives import FittedFor, MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
 from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
@@ -32,6 +32,7 @@ class Fabric(Component, family="fabric"):
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `fitted_for`: the measurements that the link law was fitted to; none: the network is only described.
     - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
@@ -50,6 +51,7 @@ class Fabric(Component, family="fabric"):
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
+    fitted_for: FittedFor | None = None
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
@@ -148,14 +150,15 @@ class Fabric(Component, family="fabric"):
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""
         wanted = (primitive, topology, layout.workers, layout.gpus_per_node)
-        same = (item for item in self.measured if self._applies(item))
+        same = (item for item in self.measured if self.applies(item))
         return next((i for i in same if (i.primitive, i.topology, i.workers, i.gpus_per_node) == wanted), None)
 
     def foreign_curves(self) -> list[MeasuredCollective]:
         """Curves that are not used, since they were measured at another bandwidth or latency."""
-        return [item for item in self.measured if not self._applies(item)]
+        return [item for item in self.measured if not self.applies(item)]
 
-    def _applies(self, item: MeasuredCollective) -> bool:
+    def applies(self, item: MeasuredCollective) -> bool:
+        """Whether a collective was measured at the bandwidth and latency that the fabric has."""
         return (item.bandwidth, item.latency) == (self.bandwidth, self.latency)
 
 

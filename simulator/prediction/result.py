@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
-from simulator.models.curves import Floats
-from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import Iteration
-from simulator.prediction.evidence import Evidence, prediction_interval
-from simulator.prediction.recorded_inputs import RecordedInputs
-from simulator.prediction.warnings import collect_warnings
+from simulator.prediction.figures import IterationFigures
+from simulator.prediction.simulated import Simulated
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.spread import SHARES, Spread
+from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -26,51 +22,11 @@ _LISTED = 16
 _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
-class IterationFigures:
-    """Times and terms of the counted iterations, and the last iteration; all of them where they are kept.
-
-    `times` and `breakdown` are read after the last iteration was added.
-    """
-
-    def __init__(self) -> None:
-        self.of = {
-            name: array("d")
-            for name in ("time", "communication_total", "communication_added_up", "waiting", *BREAKDOWN)
-        }
-        self.last: Iteration
-        self.kept: list[Iteration] = []
-
-    def add(self, item: Iteration, keep: bool) -> None:
-        """Count one more."""
-        for name, value in self.of.items():
-            value.append(item.breakdown[name] if name in item.breakdown else getattr(item, name))
-        self.last = item
-        if keep:
-            self.kept.append(item)
-
-    def mean(self, name: str) -> float:
-        """Mean over the counted iterations."""
-        return math.fsum(self.of[name]) / len(self.of[name])
-
-    @cached_property
-    def times(self) -> Floats:
-        """Seconds of each counted iteration."""
-        return np.array(self.of["time"])
-
-    @cached_property
-    def breakdown(self) -> dict[str, float]:
-        """Mean seconds of each term."""
-        return {term: self.mean(term) for term in BREAKDOWN}
-
-
 def result_document(
-    scenario: Scenario,
-    plan: Plan,
-    figures: IterationFigures,
-    evidence: Sequence[Evidence],
-    recorded: RecordedInputs,
+    scenario: Scenario, simulated: Simulated, inputs: Sequence[UncertainInput], spread: Spread
 ) -> dict[str, Any]:
     """The result document of a scenario; its keys are described in `result_keys`."""
+    plan, figures, recorded = simulated.plan, simulated.figures, simulated.recorded
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
     times, breakdown = figures.times, figures.breakdown
     time = float(times.mean())
@@ -82,7 +38,7 @@ def result_document(
         "workers": workers,
         "precision": scenario.workload.precision.described(),
         "iteration_time_s": time,
-        "iteration_time_interval_s": prediction_interval(times, evidence),
+        **interval_keys(spread),
         "throughput_samples_per_s": workers * batch / time if time else None,
         "scaling_efficiency": plan.single_gpu_time / time if time else None,
         "breakdown_s": breakdown,
@@ -90,8 +46,8 @@ def result_document(
         "traffic": _traffic(plan, time, workers),
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
-        "calibration": [item.as_row() for item in evidence],
-        "warnings": [*collect_warnings(scenario, plan, time), *([recorded.warning] if recorded.warning else [])],
+        "calibration": [item.as_row() for item in inputs],
+        **warning_keys(scenario, simulated, spread),
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,
@@ -110,6 +66,17 @@ def result_document(
         "waiting_s": figures.mean("waiting"),
         **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
     }
+
+
+def interval_keys(spread: Spread) -> dict[str, Any]:
+    """The keys of the result that follow from the spread of its time."""
+    intervals = intervals_of(spread)
+    return {"iteration_time_interval_s": intervals["90"], "intervals_s": intervals}
+
+
+def intervals_of(spread: Spread) -> dict[str, list[float]]:
+    """The intervals of a time by the per cent of cases that they hold."""
+    return {f"{percent}": list(spread.interval(percent)) for percent in SHARES}
 
 
 def _streams(plan: Plan, figures: IterationFigures) -> dict[str, float]:

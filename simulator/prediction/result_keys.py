@@ -31,6 +31,9 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "precision": ResultKey("", "format of the gradients, and that in which they travel where it is another one"),
     "iteration_time_s": ResultKey("s", "mean time of one training iteration"),
     "iteration_time_interval_s": ResultKey("s", "90 % interval of the iteration time: 5th and 95th percentile"),
+    "intervals_s.50": ResultKey("s", "interval that is to hold the iteration time in 50 % of cases"),
+    "intervals_s.80": ResultKey("s", "the same in 80 %"),
+    "intervals_s.90": ResultKey("s", "the same in 90 %: `iteration_time_interval_s`"),
     "throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
     "scaling_efficiency": ResultKey(
         "1", "throughput over that of as many single GPUs without communication or sparsification"
@@ -57,6 +60,12 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "fidelity.reason": ResultKey("", "why, and which algorithms and protocols were used"),
     "calibration[].what": ResultKey("", "what the prediction rests on: a kernel, a collective, a law, a term"),
     "calibration[].id": ResultKey("", "which one"),
+    "calibration[].level": ResultKey(
+        "", "how it is known: `measured` here, `transferred` from other set-ups, or `assumed`"
+    ),
+    "calibration[].width": ResultKey(
+        "1", "factor by which it may be wrong either way in nine of ten cases; 1: it is exact"
+    ),
     "calibration[].held_out_mape": ResultKey(
         "1", "its mean absolute relative error on what it was not fitted to; null where none is stated"
     ),
@@ -67,7 +76,17 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "collectives[].primitive": ResultKey("", "kind of exchange"),
     "collectives[].algorithm": ResultKey("", "algorithm, and protocol where one is chosen"),
     "collectives[].calls": ResultKey("1", "how many of them an iteration makes"),
-    "warnings": ResultKey("", "what a reader of the prediction should know"),
+    "warnings": ResultKey("", "what a reader of the prediction should know, each with its size, largest first"),
+    "warning_sizes[].text": ResultKey("", "a warning without its size, in the order of `warnings`"),
+    "warning_sizes[].seconds": ResultKey("s", "how much of the iteration it touches; null where that is not known"),
+    "warning_sizes[].less_s": ResultKey(
+        "s", "by how much the iteration may be shorter because of it (90 %); null where that is not known"
+    ),
+    "warning_sizes[].more_s": ResultKey("s", "the same, longer"),
+    "warning_sizes[].direction": ResultKey(
+        "", "how the prediction errs because of it: `too fast`, `too slow` or `either way`; null: by less than 0.1 %"
+    ),
+    "notes": ResultKey("", "what touches and changes less than 0.1 % of the iteration"),
     "density_over_iterations[].iteration": ResultKey("", "number of a replayed iteration in its trace"),
     "density_over_iterations[].selected": ResultKey("1", "share that a worker selected, mean over workers"),
     "density_over_iterations[].aggregated": ResultKey("1", "share of the elements that the sum touched"),
@@ -90,11 +109,33 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "implementation.good_iteration_time_s": ResultKey("s", "iteration time with `implementation: good`"),
     "implementation.saving_s": ResultKey("s", "what that would save"),
     "implementation.saving_share": ResultKey("1", "as a share of this iteration"),
-    "question": ResultKey("", "the scenario's question, where `versus` gives something to compare with"),
+    "question": ResultKey("", "what the comparison answers: the scenario's question, or one made from what differs"),
+    "comparison.kind": ResultKey("", "`pays`: the methods differ; `costs`: something else does"),
     "comparison.answer": ResultKey("", "the answer, in words"),
-    "comparison.baseline": ResultKey("", "what `versus` describes"),
+    "comparison.baseline": ResultKey("", "what `versus` asks for"),
+    "comparison.opponent": ResultKey("", "what the baseline is where `versus` does not describe it"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
+    "comparison.baseline_iteration_time_interval_s": ResultKey("s", "90 % interval of its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
+    "comparison.verdict": ResultKey(
+        "",
+        "`yes`, `no`, `alike` (surely within 2 %) or `undecided`: faster or slower with a probability of 95 %, or not",
+    ),
+    "comparison.probability": ResultKey("1", "probability that this one is faster than the baseline"),
+    "comparison.speed_up_interval": ResultKey("1", "90 % interval of the speed-up; what both share cancels"),
+    "comparison.value_of_information[].input": ResultKey("", "what could be measured, most valuable first"),
+    "comparison.value_of_information[].id": ResultKey("", "the inputs that this would settle"),
+    "comparison.value_of_information[].level": ResultKey("", "how the least known of them is known"),
+    "comparison.value_of_information[].width": ResultKey("1", "the largest factor by which one of them may be wrong"),
+    "comparison.value_of_information[].share": ResultKey("1", "share of the doubt (variance) that goes"),
+    "comparison.value_of_information[].decided": ResultKey(
+        "1", "probability that the question is decided after the measurement"
+    ),
+    "comparison.value_of_information[].speed_up_interval": ResultKey(
+        "1", "90 % interval of the speed-up if the measurement confirms what is assumed"
+    ),
+    "comparison.value_of_information[].command": ResultKey("", "command that measures it"),
+    "comparison.value_of_information[].minutes": ResultKey("min", "what the measurement takes, about"),
     **{f"comparison.baseline_breakdown_s.{term}": ResultKey("s", f"{term} of the baseline") for term in BREAKDOWN},
     **{f"comparison.baseline_idle_s.{term}": ResultKey("s", f"{term} of the baseline") for term in IDLE},
     **{f"comparison.difference_s.{term}": ResultKey("s", f"{term}, this one less the baseline") for term in BREAKDOWN},

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from simulator.engine.clock.iterations import simulate_all
+import numpy as np
+
 from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.seating import seat_jobs
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
-from simulator.prediction.draws import draw_differences
-from simulator.prediction.evidence import Evidence, collect_evidence
 from simulator.prediction.job_setup import job_setup
-from simulator.prediction.recorded_inputs import recorded_inputs
 from simulator.prediction.refusals import as_input_error
-from simulator.prediction.result import IterationFigures, result_document
+from simulator.prediction.result import interval_keys, result_document
+from simulator.prediction.simulated import Simulated, simulate_scenario
+from simulator.prediction.uncertainty.collect import collect_inputs
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.responses import respond, respond_linearly
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 
 
@@ -26,7 +29,8 @@ from simulator.scenario.scenario import Scenario
 class Prediction:
     """A scenario's outcome: the result document, the last iteration and, where they were asked for, all counted ones.
 
-    Where all workers are alike, one iteration stands for all.
+    Where all workers are alike, one iteration stands for all. `inputs`: the figures that it rests on; `spread`: how
+    wrong it may be, to first order unless `with_responses` was asked. `simulated`: what all of this was made of.
     """
 
     scenario: Scenario
@@ -34,7 +38,9 @@ class Prediction:
     iteration: Iteration
     plan: Plan = field(repr=False)
     times: Floats = field(repr=False)
-    evidence: list[Evidence] = field(repr=False)
+    inputs: list[UncertainInput] = field(repr=False)
+    spread: Spread = field(repr=False)
+    simulated: Simulated = field(repr=False)
     iterations: tuple[Iteration, ...] = field(default=(), repr=False)
 
 
@@ -42,20 +48,26 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
     """Predict one scenario; `keep_iterations`: with every iteration's spans, for a timeline.
 
     A scenario in which all workers are alike repeats itself, so one iteration stands for all; with random differences
-    between workers `warmup` draws are discarded and `iterations` are averaged.
+    between workers `warmup` draws are discarded and `iterations` are averaged. Intervals are those of first order, as
+    studies of many runs need them: `with_responses` gives better ones.
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    with as_input_error(scenario):
-        setup, other_jobs = job_setup(scenario)
-        seating = seat_jobs(setup, other_jobs)
-        recorded = recorded_inputs(scenario, setup, seating.network)
-        plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
-        plan = with_loading(plan, scenario)
-        figures = _simulate(scenario, plan, other_plans, keep_iterations)
-    evidence = collect_evidence(scenario, plan, figures.breakdown)
-    document = result_document(scenario, plan, figures, evidence, recorded)
-    return Prediction(scenario, document, figures.last, plan, figures.times, evidence, tuple(figures.kept))
+    made = simulate_scenario(scenario, keep_iterations)
+    plan, figures = made.plan, made.figures
+    inputs = collect_inputs(scenario, plan, figures.breakdown)
+    time = float(figures.times.mean())
+    spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times))
+    document = result_document(scenario, made, inputs, spread)
+    return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, made, tuple(figures.kept))
+
+
+def with_responses(prediction: Prediction) -> Prediction:
+    """The prediction with what follows from simulating both ends of each uncertain input: intervals, sized warnings."""
+    responses = respond(prediction.scenario, prediction.plan, prediction.inputs, prediction.spread.time)
+    spread = replace(prediction.spread, responses=tuple(responses))
+    sized = warning_keys(prediction.scenario, prediction.simulated, spread)
+    return replace(prediction, spread=spread, document={**prediction.document, **interval_keys(spread), **sized})
 
 
 def plan_of(scenario: Scenario) -> Plan:
@@ -71,10 +83,10 @@ def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
         return with_loading(plan, scenario), other_plans
 
 
-def _simulate(scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep: bool) -> IterationFigures:
-    """The figures of every counted iteration."""
-    figures, consecutive = IterationFigures(), bool(other_plans) or plan.remembers
-    iterations = simulate_all(plan, draw_differences(scenario, plan, consecutive), other_plans, keep)
-    for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
-        figures.add(iteration, keep)
-    return figures
+def _single_iterations(times: Floats) -> tuple[float, float]:
+    """ln of the 5th and of the 95th percentile of single iterations over their mean."""
+    if len(times) < 2 or not times.all():
+        return 0.0, 0.0
+    low, high = np.percentile(times, (5, 95)).tolist()
+    mean = float(times.mean())
+    return math.log(low / mean), math.log(high / mean)

@@ -5,9 +5,9 @@ from pydantic import ValidationError
 from validation_rows import row_of
 
 from simulator.hardware.runtime import Runtime
-from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown
+from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown, spread_between_models
 from simulator.prediction.run import run
-from simulator.studies.variants.changes import with_value
+from simulator.scenario.changes import with_value
 
 
 def setups(*values):
@@ -65,3 +65,12 @@ def test_resnet50_on_2080_ti_is_slowed_by_what_its_overlapped_rows_show():
 
     stated = next(item.slowdown for item in MEASURED if item.setup.startswith("ResNet-50 on RTX"))
     assert squares(stated) < min(squares(0.0), squares(stated + 0.02))
+
+
+def test_another_model_on_the_same_gpu_may_be_off_by_what_models_there_differ():
+    def on(gpu, *values):
+        return tuple(MeasuredSlowdown(str(value), value, "", gpu) for value in values)
+
+    assert spread_between_models(on("a", 0.5, 0.7)) == pytest.approx(0.2)
+    assert spread_between_models(on("a", 0.5, 0.7) + on("b", 9.0)) == pytest.approx(0.2)  # the only model of its GPU
+    assert spread_between_models() == pytest.approx(0.79 - 0.01)

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
+from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.advice.candidates import (
@@ -26,7 +27,7 @@ from simulator.studies.advice.search import EXHAUSTIVE, Found, Outcome, search
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
-from simulator.studies.variants.changes import without_randomness, without_replay
+from simulator.studies.variants.changes import without_replay
 
 TRIED_DENSER = 4
 """Sparsifiers that are also tried at other densities."""

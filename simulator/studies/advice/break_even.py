@@ -9,8 +9,8 @@ from functools import partial
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.changes import with_value
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""

@@ -7,11 +7,12 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
+from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.break_even import Axis, Race, Stretch, Win, Wins, bandwidth_axis, nodes_axis
 from simulator.studies.advice.candidates import Candidate
 from simulator.studies.advice.search import Outcome
-from simulator.studies.variants.changes import without_measured_collectives, without_randomness
+from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}

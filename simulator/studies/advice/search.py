@@ -8,9 +8,9 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
+from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.variants.changes import without_randomness
 from simulator.studies.variants.names import combination_name, method_name
 
 EXHAUSTIVE = 300

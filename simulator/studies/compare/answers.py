@@ -21,20 +21,36 @@ def is_alike(time: float, other: float) -> bool:
 
 def describe_difference(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """How `time` with `name` compares with `other` with `against`, and which `terms` (differences in s) are why."""
-    threshold = SMALL * max(time, other)
-    removed = [f"{show_time(-terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] < -threshold]
-    added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]
     if is_alike(time, other):
-        verdict = (
-            f"It makes no difference: an iteration takes {show_time(time)} with {name} and {show_time(other)} "
-            f"with {against}."
-        )
+        verdict = _describe_no_difference(name, against, time, other)
     else:
         ratio = f"{max(time, other) / min(time, other):.2f} times " if min(time, other) else ""
         change = f"{ratio}{'faster' if time < other else 'slower'}"
         verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
-    changes = [f"{verb} {join_words(parts)}" for verb, parts in (("removes", removed), ("adds", added)) if parts]
-    return f"{verdict} Compared with {against}, it {' but '.join(changes)}." if changes else verdict
+    changes = _describe_terms(time, other, terms)
+    return f"{verdict} Compared with {against}, it {changes}." if changes else verdict
+
+
+def _describe_no_difference(name: str, against: str, time: float, other: float) -> str:
+    times = f"{show_time(time)} with {name} and {show_time(other)} with {against}"
+    return f"It makes no difference: an iteration takes {times}."
+
+
+def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
+    joint = " and" if is_alike(time, other) else ", instead of"
+    times = f"An iteration takes {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
+    changes = _describe_terms(time, other, terms)
+    return f"{times} It {changes}." if changes else times
+
+
+def _describe_terms(time: float, other: float, terms: dict[str, float]) -> str:
+    """Which terms are shorter and longer by enough to matter; nothing where none is."""
+    threshold = SMALL * max(time, other)
+    removed = [f"{show_time(-terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] < -threshold]
+    added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]
+    changes = (("removes", removed), ("adds", added))
+    return " but ".join(f"{verb} {join_words(parts)}" for verb, parts in changes if parts)
 
 
 def join_words(parts: Sequence[str]) -> str:

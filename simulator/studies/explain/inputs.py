@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.run import plan_of
+from simulator.scenario.changes import scale_compute, scale_curve, value_at, with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.changes import scale_compute, scale_curve, value_at, with_value
 
 _NETWORK = {
     "cluster.network.bandwidth": ("B/s", "network bandwidth"),

@@ -12,14 +12,9 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
+from simulator.scenario.changes import scale_curve, value_at, with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.changes import (
-    INFINITE,
-    scale_curve,
-    value_at,
-    with_value,
-    without_measured_collectives,
-)
+from simulator.studies.variants.changes import INFINITE, without_measured_collectives
 
 FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
 START = {

@@ -12,12 +12,13 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.terms import TERM_LABELS
-from simulator.prediction.evidence import DEVIATION, model_error
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import plan_of
+from simulator.prediction.uncertainty.own_error import model_error
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel
 from simulator.studies.validate.measured_rows import ITERATION, TIMES, MeasuredRow
-from simulator.studies.variants.changes import with_value
 
 LARGEST_ERROR = 0.5
 """Relative standard error above which a constant counts as not determined."""
@@ -44,7 +45,7 @@ class Refusal:
 def row_deviation() -> float:
     """Standard deviation of a row by the model's own error, which other set-ups showed."""
     own = model_error()
-    return own.error * DEVIATION if own is not None else 0.0
+    return math.log(own.widths.get("compute", 1.0)) / NORMAL_95 if own is not None else 0.0
 
 
 def deviation_of(residuals: Floats, elasticities: Floats) -> tuple[float, int]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from simulator.prediction.evidence import NORMAL_95
+from simulator.prediction.uncertainty.spread import SHARES
 from simulator.studies.validate.measured_rows import WHOLE
 
-LEVELS = {"50": 0.6745, "80": 1.2816, "90": NORMAL_95}
-"""Intervals in percent, and half their width in standard deviations of a normal distribution."""
+LEVELS = tuple(str(percent) for percent in SHARES)
+"""Per cent of cases that the intervals of a row are to hold."""
 Row = Mapping[str, Any]
 
 
@@ -49,13 +49,6 @@ def errors_of(rows: Sequence[Row]) -> dict[str, Any]:
         **{f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS},
         "half_width": median(_half_width(row) for row in judged) if judged else None,
     }
-
-
-def intervals_from(predicted: float, interval: Sequence[float]) -> dict[str, list[float]]:
-    """The 50, 80 and 90 % intervals of a normal error, from the 90 % interval around a prediction."""
-    below, above = predicted - interval[0], interval[1] - predicted
-    shares = {level: deviations / LEVELS["90"] for level, deviations in LEVELS.items()}
-    return {level: [predicted - share * below, predicted + share * above] for level, share in shares.items()}
 
 
 def _mean(values: Sequence[float]) -> float | None:

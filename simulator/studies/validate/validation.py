@@ -9,8 +9,12 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.finding import find_file, find_shipped
-from simulator.prediction.evidence import model_error, prediction_interval
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.result import intervals_of
+from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
+from simulator.prediction.uncertainty.responses import respond_linearly
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -24,9 +28,10 @@ from simulator.studies.validate.measured_rows import (
     predicted_value,
     refuse_contradiction,
 )
+from simulator.studies.validate.model_error import parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
-from simulator.studies.validate.scoreboard import intervals_from, scoreboard
+from simulator.studies.validate.scoreboard import scoreboard
 from simulator.studies.validate.signs import signs, sum_up_signs
 
 DEFAULT = "validation"
@@ -116,8 +121,8 @@ def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scen
     values = measured_values(scenario)
     if scenario.measured is None or not values:
         return
-    prediction = run(scenario)
-    stated, judged = _intervals(prediction, group)
+    prediction = with_responses(run(scenario))
+    stated, judged = _judged(prediction, group)
     for quantity, value in values.items():
         predicted = predicted_value(quantity, prediction)
         whole = quantity in WHOLE
@@ -128,25 +133,26 @@ def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scen
             "unit": "" if quantity in DENSITIES else "s",
             "measured": value,
             "predicted": predicted,
-            "intervals": intervals_from(predicted, judged) if whole else None,
-            "stated_interval": stated if whole else None,
+            "interval": list(judged.interval()) if whole else None,
+            "intervals": intervals_of(judged) if whole else None,
+            "parts": parts_of(prediction, stated) if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             "digest": scenario.digest,
-            "warnings": prediction.document["warnings"],
+            "warnings": texts_of(prediction.document),
         }
         yield row, scenario
 
 
-def _intervals(prediction: Prediction, group: str) -> tuple[list[float], list[float]]:
-    """[p5, p95] from stated errors alone, and with the model's own error, which is fitted to other set-ups."""
-    stated = [item for item in prediction.evidence if item.what != "model"]
-    own = [item for item in prediction.evidence if item.what == "model"]
-    error = model_error()
-    if error is not None:
-        own = [replace(item, held_out_mape=error.without.get(group, error.error)) for item in own]
-    return prediction_interval(prediction.times, stated), prediction_interval(prediction.times, [*stated, *own])
+def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
+    """The spread without the model's own error, and with what it is in all other set-ups."""
+    spread, scenario = prediction.spread, prediction.scenario
+    stated = [item for item in spread.responses if item.key[0] != MODEL]
+    error, breakdown = model_error(), prediction.document["breakdown_s"]
+    own = [] if error is None else inputs_of_parts(error.without.get(group, error.widths), scenario, breakdown)
+    judged = (*stated, *respond_linearly(own, spread.time))
+    return replace(spread, responses=tuple(stated)), replace(spread, responses=judged)
 
 
 def trivial_sum(prediction: Prediction) -> float:

@@ -22,8 +22,8 @@ from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, sweep_charts
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.opening import open_results
-from simulator.reporting.wording.values import format_bandwidth
 from simulator.studies.sweep.sweep import run_sweep, sweep
+from simulator.units import show_bandwidth
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
 SHOWN = {
@@ -423,7 +423,7 @@ def test_a_trace_is_replayed_for_its_page(tmp_path):
 
 
 def test_slow_links_have_their_bandwidth_in_bits():
-    assert [format_bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
+    assert [show_bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
 
 
 CONFIGS = {

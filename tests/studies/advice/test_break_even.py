@@ -6,12 +6,12 @@ import pytest
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
 from simulator.models.curves import Affine
+from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.break_even import Race, bandwidth_axis, nodes_axis
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.search import search
-from simulator.studies.variants.changes import with_value
 
 
 def lone(numel=10_000_000, cost=0.0, **cluster):

@@ -6,6 +6,7 @@ from scipy.optimize import brentq
 from validation_rows import row_of
 
 from simulator.prediction.run import run
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
@@ -13,7 +14,6 @@ from simulator.studies.advice.break_even import Race, bandwidth_axis
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
-from simulator.studies.variants.changes import with_value
 
 GROUP = "8xv100-grace"
 

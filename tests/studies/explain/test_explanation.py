@@ -410,8 +410,8 @@ def test_inputs_that_change_nothing_are_named():
     silent = document["sensitivity"]["without_effect"]
     assert {"cluster.network.bandwidth", "cluster.network.latency", "sparsifier.density"} <= set(silent)
     assert not set(silent) & set(document["sensitivity"]["top"])
-    (warning,) = [warning for warning in document["warnings"] if "without effect" in warning]
-    assert "cluster.network.latency" in warning
+    (note,) = [note for note in document["notes"] if "without effect" in note]
+    assert "cluster.network.latency" in note
 
 
 @pytest.mark.long
@@ -485,6 +485,7 @@ def test_command_line_json_has_the_keys():
     assert {
         "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
         "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
+        "notes",
     } <= set(document)  # fmt: skip
     assert document["workers"] == 4
     assert {"term", "label", "seconds", "share", "formula", "numbers", "calibration"} <= set(document["terms"][0])

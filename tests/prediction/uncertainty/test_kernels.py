@@ -1,13 +1,10 @@
 """What results say of kernels that nobody timed on the GPU, and how wide that makes their intervals."""
 
-import math
-
-import numpy as np
 import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
-from simulator.prediction.evidence import NORMAL_95, Evidence, mean_error, prediction_interval
+from simulator.models.widths import mape_of_width
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
@@ -38,7 +35,7 @@ def width(made):
 
 
 def entries(made):
-    return {item.what: item for item in made.evidence if item.what.startswith("kernel")}
+    return {item.what: item for item in made.inputs if item.what.startswith("kernel")}
 
 
 def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
@@ -53,7 +50,7 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
         assert f"topk ({gpu.width('topk'):.2g})" in text
         assert f"not timed on {gpu.name}, transferred from other GPUs" in text
         item = entries(made)["kernel topk, transferred"]
-        assert item.held_out_mape == pytest.approx(mean_error(gpu.width("topk")))
+        assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk")))
         assert not item.in_range
         assert width(made) > width(exact)
     assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
@@ -63,29 +60,34 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
     """A kernel that may take w times as long adds nothing as long as the host's launches still take longer."""
     bare = Gpu(name="bare", memory_bandwidth=5e11)
     free, bound = prediction(bare), prediction(bare, kernel_launch=1.0)
-    use = entries(free)["kernel residual_add, transferred"]
-    assert use.seconds == pytest.approx(float(bare.kernel_time("residual_add", 4e6)))
-    assert entries(bound)["kernel residual_add, transferred"].seconds == 0
-    half = 0.5 * (1 + bare.width("residual_add")) * float(bare.kernel_time("residual_add", 4e6))
-    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].seconds
-    assert between == pytest.approx(0.5 * use.seconds)
+    added = entries(free)["kernel residual_add, transferred"].more
+    own, factor = float(bare.kernel_time("residual_add", 4e6)), bare.width("residual_add")
+    assert added == pytest.approx((factor - 1) * own)
+    assert entries(bound)["kernel residual_add, transferred"].more == 0
+    half = 0.5 * (1 + factor) * own
+    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].more
+    assert between == pytest.approx(0.5 * added)
 
 
 def test_a_gpu_of_which_nothing_is_known_says_so():
-    (text,) = (text for text in prediction(Gpu(name="g")).document["warnings"] if "nothing is known" in text)
-    assert text.endswith("on g, so that they take no time; give its memory_bandwidth")
+    document = prediction(Gpu(name="g")).document
+    (row,) = (row for row in document["warning_sizes"] if "nothing is known" in row["text"])
+    assert row["text"].endswith("on g, so that they take no time; give its memory_bandwidth")
+    assert (row["seconds"], row["less_s"], row["more_s"], row["direction"]) == (None, 0.0, None, "too fast")
+    assert document["warnings"][0] == f"{row['text']}: this iteration may be longer, by how much is not known"
 
 
 def test_errors_of_one_gpu_are_drawn_together():
-    """Two errors of the same GPU add up; two others add in squares."""
-    times = np.array([1.0])
-
-    def half(*shared):
-        items = [Evidence("k", str(i), 0.1, False, 0.3, name) for i, name in enumerate(shared)]
-        low, high = prediction_interval(times, items)
-        return (high - low) / 2
-
-    one = half("g")
-    assert half("g", "g") == pytest.approx(2 * one)
-    assert half("", "") == pytest.approx(math.sqrt(2) * one)
-    assert one == pytest.approx(NORMAL_95 * math.sqrt(math.pi / 2) * 0.03)
+    """All kernels that nobody timed on a GPU are one response; those that were timed are one each."""
+    bare = prediction(Gpu(name="bare", memory_bandwidth=5e11))
+    (together,) = [item for item in bare.spread.responses if item.key[0] == "shared"]
+    assert {item.what.split()[1].strip(",") for item in together.inputs} == {
+        "residual_add",
+        "residual_clear",
+        "scatter_add",
+        "topk",
+    }
+    timed = prediction(Gpu(name="timed", memory_bandwidth=5e11, kernels=TIMED))
+    kernels = [item for item in timed.spread.responses if item.inputs[0].what.startswith("kernel")]
+    # An addition in place has the curve of the element-wise kernel.
+    assert {item.key[1].split("/")[1] for item in kernels} == {"elementwise", "residual_clear", "scatter_add", "topk"}

@@ -55,3 +55,29 @@ def test_one_ring_over_eight_nics_says_what_it_costs(tmp_path):
 )
 def test_no_warning_where_every_nic_is_used_or_there_is_one(tmp_path, changes):
     assert not idle(result(tmp_path, *changes))
+
+
+def test_idle_nics_are_too_slow_by_what_all_of_them_would_save(tmp_path):
+    document, wide = result(tmp_path), result(tmp_path, "topology=nccl")
+    (row,) = (row for row in document["warning_sizes"] if "NICs of a node" in row["text"])
+    assert row["direction"] == "too slow"
+    assert row["less_s"] == pytest.approx(document["iteration_time_s"] - wide["iteration_time_s"])
+    assert row["more_s"] == 0
+    assert row["seconds"] == pytest.approx(document["breakdown_s"]["communication_exposed"])
+
+
+CARD = "cluster.gpu=gpus/v100"
+
+
+def law(document):
+    return [text for text in document["warnings"] + document["notes"] if "was not measured as it is used here" in text]
+
+
+def test_a_link_law_that_nobody_measured_is_one_warning_with_the_size_of_its_inputs(tmp_path):
+    document = result(tmp_path, CARD)
+    (text,) = law(document)
+    names = [item["id"].rpartition("/")[2] for item in document["calibration"] if item["what"] == "link law"]
+    assert names
+    assert all(name in text for name in names)
+    assert not law(result(tmp_path))  # an ideal GPU: nothing is assumed of its cluster
+    assert not law(result(tmp_path, CARD, "cluster.nodes=1", "cluster.gpus_per_node=1"))

@@ -1,0 +1,55 @@
+"""A scenario, simulated: its plan, and the figures of its counted iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from simulator.engine.clock.iterations import simulate_all
+from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
+from simulator.engine.plan.seating import seat_jobs
+from simulator.prediction.data_loading import with_loading
+from simulator.prediction.draws import draw_differences
+from simulator.prediction.figures import IterationFigures
+from simulator.prediction.job_setup import job_setup
+from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
+from simulator.prediction.refusals import as_input_error
+from simulator.scenario.changes import without_randomness
+from simulator.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """The plan of a scenario, the figures of its counted iterations, and what its trace gave."""
+
+    plan: Plan
+    figures: IterationFigures
+    recorded: RecordedInputs
+
+
+def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
+    """Plan and simulate a scenario. Raises InputError where its parts cannot work together."""
+    with as_input_error(scenario):
+        setup, other_jobs = job_setup(scenario)
+        seating = seat_jobs(setup, other_jobs)
+        recorded = recorded_inputs(scenario, setup, seating.network)
+        plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
+        plan = with_loading(plan, scenario)
+        return Simulated(plan, _simulate(scenario, plan, other_plans, keep_iterations), recorded)
+
+
+def steady_time(scenario: Scenario) -> float:
+    """Seconds of one iteration without random differences. Raises InputError as `simulate_scenario` does."""
+    return float(simulate_scenario(without_randomness(scenario)).figures.times.mean())
+
+
+def _simulate(
+    scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep_iterations: bool
+) -> IterationFigures:
+    """The figures of every counted iteration."""
+    figures, consecutive = IterationFigures(), bool(other_plans) or plan.remembers
+    iterations = simulate_all(plan, draw_differences(scenario, plan, consecutive), other_plans, keep_iterations)
+    for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
+        figures.add(iteration, keep_iterations)
+    return figures

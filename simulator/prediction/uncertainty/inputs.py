@@ -1,0 +1,72 @@
+"""An uncertain input: a figure that a prediction rests on, and the factor by which it may be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from simulator.hardware.kernel_estimates import Level as KernelLevel
+from simulator.scenario.scenario import Scenario
+
+Level = Literal["measured", "transferred", "assumed"]
+"""Timed here, with a held-out error; carried over from other set-ups, with the error of leaving them out; a prior."""
+LEVELS: dict[KernelLevel, Level] = {"measured": "measured", "transferred": "transferred", "estimated": "assumed"}
+"""How a figure of a GPU is known, as a level of an input."""
+Change = Callable[[Scenario, float], Scenario]
+"""A scenario in which an input has its upper end (1), its lower end (-1), or what it is taken to be (0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A measurement that would settle an input: what to measure, by which command, and the minutes that it takes.
+
+    `argument`: the last one of the command, where several measurements can be joined in one, by commas.
+    """
+
+    what: str
+    command: str
+    minutes: float
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainInput:
+    """One figure that a prediction rests on, and by what it may be wrong.
+
+    `what` and `id`: its kind and which one it is; two predictions share an input if both are equal. `level`: how it is
+    known. `width`: the factor by which it may be wrong either way in nine of ten cases; 1 if it is exact. `in_range`:
+    whether it was used only where it was measured. `less`, `more`: seconds by which the iteration is shorter and longer
+    at the ends of the width, to first order. `change`: a scenario with one of the ends; None where first order is
+    enough. `shared`: inputs with the same text are wrong the same way, and are changed together; all others are wrong
+    independently of each other. `source`: where the width comes from. `measurement`: what would settle it.
+    """
+
+    what: str
+    id: str
+    level: Level
+    width: float
+    in_range: bool = True
+    less: float = 0.0
+    more: float = 0.0
+    change: Change | None = None
+    shared: str = ""
+    source: str = ""
+    measurement: Measurement | None = None
+    held_out_mape: float | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Equal for an input that two predictions share."""
+        return self.what, self.id
+
+    def as_row(self) -> dict[str, Any]:
+        """The input as an entry of the result document."""
+        return {
+            "what": self.what,
+            "id": self.id,
+            "level": self.level,
+            "width": self.width,
+            "held_out_mape": self.held_out_mape,
+            "in_range": self.in_range,
+        }

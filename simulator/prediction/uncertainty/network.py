@@ -1,0 +1,147 @@
+"""Networks as uncertain inputs: rate and start-up of links between nodes and inside them, measured collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simulator.engine.plan.plan import Plan
+from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
+from simulator.models.widths import width_of_mape
+from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput
+from simulator.scenario.changes import AnySpec, with_value
+from simulator.scenario.scenario import Scenario
+
+MINUTES = 5.0
+"""A sweep of collectives over the sizes of a model, on two nodes."""
+
+
+def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """The links that exchanges use, by what scales with their rate and with their start-up; collectives that were
+    measured at this number of workers instead."""
+    cluster, network = scenario.cluster, scenario.cluster.network
+    exposed = breakdown["communication_exposed"]
+    if cluster.workers == 1:
+        return
+    for name, (measured, inside) in plan.prices.curves.items():
+        width = width_of_mape(measured.held_out_mape or 0.0)
+        yield UncertainInput(
+            "collective",
+            f"{network.name}/{name}",
+            "measured",
+            width,
+            inside,
+            exposed * (1 - 1 / width),
+            exposed * (width - 1),
+            _scaled_curve(measured.id, width),
+            source="held-out error of the curve",
+            held_out_mape=measured.held_out_mape,
+        )
+    if not (plan.prices.folded or plan.prices.flowed or plan.live):
+        return
+    share = 0.0 if plan.prices.curves else exposed
+    for place, known in _links(scenario):
+        for part, width, change in (
+            ("rate", known.rate, _scaled_rate(place, known.rate)),
+            ("start-up", known.start_up, _scaled_start_up(place, known.start_up)),
+        ):
+            if width > 1:
+                seconds = share if part == "rate" else 0.0
+                yield UncertainInput(
+                    "link law",
+                    f"{network.name}/{part} {place}",
+                    known.level,
+                    width,
+                    known.level == "measured",
+                    seconds * (1 - 1 / width),
+                    seconds * (width - 1),
+                    change,
+                    source=known.source,
+                    measurement=Measurement(
+                        f"the network {place}", "sparsim record collectives, on two nodes", MINUTES
+                    ),
+                )
+
+
+BETWEEN, INSIDE = "between nodes", "inside a node"
+
+
+def _links(scenario: Scenario) -> Iterator[tuple[str, LinkWidth]]:
+    """The links that messages of this job use, by place."""
+    cluster = scenario.cluster
+    if cluster.nodes > 1:
+        yield BETWEEN, link_width(cluster.network, cluster.nodes)
+    if cluster.gpus_per_node > 1:
+        yield INSIDE, link_width_inside(cluster.network, cluster.gpus_per_node)
+
+
+def _scaled_curve(name: str, width: float) -> Change:
+    """The measured collective, every time of it multiplied."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        factor = width**end
+        measured = tuple(
+            item.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in item.points)})
+            if item.id == name
+            else item
+            for item in scenario.cluster.network.measured
+        )
+        return with_value(scenario, "cluster.network.measured", measured)
+
+    return change
+
+
+def _scaled_rate(place: str, width: float) -> Change:
+    """The rate of the links of a place divided: of the NICs, and of all that limits their transport."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        network, factor = scenario.cluster.network, width**-end
+        if place == INSIDE:
+            return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, _INSIDE_RATES, factor))
+        changes = {name: value * factor for name in _RATES if (value := getattr(network, name, None))}
+        if network.transport is not None:
+            changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
+        return _with_network(scenario, changes)
+
+    return change
+
+
+def _scaled_start_up(place: str, width: float) -> Change:
+    """The start-up of a message of a place multiplied, with what was measured of the library's steps."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        network, factor = scenario.cluster.network, width**end
+        if place == INSIDE:
+            return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, ("latency",), factor))
+        changes: dict[str, Any] = {
+            name: value * factor for name in _START_UPS if (value := getattr(network, name, None))
+        }
+        terms = network.nccl
+        steps = tuple((size, seconds * factor) for size, seconds in terms.step_overhead)
+        hops = {pair: seconds * factor for pair, seconds in terms.hop_latency.items()}
+        library: dict[str, Any] = {"step_overhead": steps, "hop_latency": hops}
+        if terms.latency:
+            library["latency"] = terms.latency * factor
+        changes["nccl"] = terms.model_copy(update=library)
+        return _with_network(scenario, changes)
+
+    return change
+
+
+_RATES = ("bandwidth", "uplink", "copy_bandwidth")
+_TRANSPORT_RATES = ("stream_bandwidth", "cpu_bandwidth", "staging")
+_INSIDE_RATES = ("bandwidth", "host")
+_START_UPS = ("latency", "collective_start_up")
+
+
+def _times(spec: AnySpec | None, names: Sequence[str], factor: float) -> AnySpec | None:
+    """A spec, if there is one, with those of the fields multiplied that have a value."""
+    return spec and spec.model_copy(update={name: value * factor for name in names if (value := getattr(spec, name))})
+
+
+def _with_network(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario with a changed network, to which its measured collectives still apply."""
+    network = scenario.cluster.network
+    same = {name: changes.get(name, getattr(network, name)) for name in ("bandwidth", "latency")}
+    measured = tuple(item.model_copy(update=same) if network.applies(item) else item for item in network.measured)
+    return with_value(scenario, "cluster.network", network.model_copy(update={**changes, "measured": measured}))

@@ -1,0 +1,81 @@
+"""The model's own error: what measured iterations differ by beyond the widths of all other inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.scenario.scenario import Scenario
+
+MODEL = "model"
+"""What these inputs are called in a result's `calibration`."""
+FILE = "configs/model_error.yaml"
+PARTS: dict[str, tuple[str, ...]] = {
+    "compute": ("forward", "backward", "update"),
+    "communication": ("communication_exposed", "idle"),
+    "method": ("selection", "combine"),
+}
+"""The terms of an iteration whose errors go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """What the model leaves out: by part of an iteration, the factor within which nine of ten measured iterations lie.
+
+    From `rows` measured iterations; `without`: the same from all set-ups but one, by which the predictions of that one
+    are judged.
+    """
+
+    rows: int
+    widths: Mapping[str, float]
+    without: Mapping[str, Mapping[str, float]]
+
+
+@cache
+def model_error() -> ModelError | None:
+    """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
+    path = find_shipped(FILE)
+    if path is None:
+        return None
+    data = read_document(path).data
+    return ModelError(
+        int(data["rows"]), dict(data["widths"]), {name: dict(each) for name, each in data["without"].items()}
+    )
+
+
+def model_inputs(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """The model's own error, part by part, as inputs: what every prediction rests on.
+
+    Two predictions of one set-up compute the same, so that they share the error of compute; they share that of
+    communication and of the method where they use the same method. A scenario on an ideal GPU describes no machine
+    whose time could be measured, and one worker exchanges nothing.
+    """
+    own = model_error()
+    if own is not None and scenario.cluster.workers > 1 and not scenario.cluster.gpu.ideal:
+        yield from inputs_of_parts(own.widths, scenario, breakdown)
+
+
+def inputs_of_parts(
+    widths: Mapping[str, float], scenario: Scenario, breakdown: Mapping[str, float]
+) -> Iterator[UncertainInput]:
+    """The same from given widths."""
+    for part, width in widths.items():
+        seconds = math.fsum(breakdown[term] for term in PARTS[part])
+        if seconds and width > 1:
+            yield UncertainInput(
+                MODEL,
+                f"{part} of {scenario.workload.name}" if part == "compute" else f"{part} of {scenario.sparsifier.kind}",
+                "transferred",
+                width,
+                True,
+                seconds * (1 - 1 / width),
+                seconds * (width - 1),
+                source="measured iterations, each set-up predicted from the others",
+                held_out_mape=mape_of_width(width),
+            )

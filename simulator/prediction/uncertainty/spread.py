@@ -1,0 +1,101 @@
+"""The spread of a prediction: intervals of its time, and of its ratio to another prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from simulator.models.widths import NORMAL_95
+from simulator.prediction.uncertainty.responses import Response, by_key
+
+SHARES = (50, 80, 90)
+"""Per cent of cases that an interval is to hold."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What is known of a predicted time: its responses to uncertain inputs, and how much single iterations differ, as
+    the logarithms of their 5th and 95th percentiles over the mean."""
+
+    time: float
+    responses: tuple[Response, ...]
+    iterations: tuple[float, float] = (0.0, 0.0)
+
+    def interval(self, percent: int = 90) -> tuple[float, float]:
+        """The seconds between which the time lies in so many per cent of cases.
+
+        Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
+        """
+        below, above = _halves([*((item.low, item.high) for item in self.responses), self.iterations], percent)
+        return self.time * math.exp(-below), self.time * math.exp(above)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the 90 % interval over the time."""
+        low, high = self.interval()
+        return (high - low) / 2 / self.time if self.time else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """How many times faster one prediction is than another, `log` being the logarithm; what they share cancels.
+
+    `responses`: of that logarithm, largest first.
+    """
+
+    log: float
+    responses: tuple[Response, ...]
+
+    @property
+    def value(self) -> float:
+        """The speed-up, as predicted."""
+        return math.exp(self.log)
+
+    def interval(self, percent: int = 90) -> tuple[float, float]:
+        """Between what it lies in so many per cent of cases."""
+        below, above = self._halves(percent)
+        return math.exp(self.log - below), math.exp(self.log + above)
+
+    def probability(self) -> float:
+        """That it is above 1: the probability that the first is faster."""
+        below, above = self._halves(90)
+        half = below if self.log > 0 else above
+        if not half:
+            return 0.5 if not self.log else float(self.log > 0)
+        return _NORMAL.cdf(NORMAL_95 * self.log / half)
+
+    def without(self, response: Response) -> Ratio:
+        """The same with one response known."""
+        return Ratio(self.log, tuple(item for item in self.responses if item is not response))
+
+    def _halves(self, percent: int) -> tuple[float, float]:
+        return _halves([(item.low, item.high) for item in self.responses], percent)
+
+
+def compare_spreads(first: Spread, second: Spread) -> Ratio:
+    """How many times faster the first is. An input that both share has one value, so that its effects are subtracted.
+
+    The ratio of a prediction to itself is 1, with an interval of width 0.
+    """
+    mine, others = by_key(first.responses), by_key(second.responses)
+    made = []
+    for key in dict.fromkeys([*mine, *others]):
+        a, b = mine.get(key), others.get(key)
+        inputs = tuple({item.key: item for side in (b, a) if side for item in side.inputs}.values())
+        low = (b.low if b else 0.0) - (a.low if a else 0.0)
+        high = (b.high if b else 0.0) - (a.high if a else 0.0)
+        made.append(Response(key, inputs, low, high))
+    made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
+    log = math.log(second.time / first.time) if first.time and second.time else 0.0
+    return Ratio(log, tuple(made))
+
+
+def _halves(ends: Sequence[tuple[float, float]], percent: int) -> tuple[float, float]:
+    """How far below and above the logarithm may be: the effects of both ends of every input, added in squares."""
+    scale = _NORMAL.inv_cdf(0.5 + percent / 200) / NORMAL_95
+    below = math.hypot(*(max(0.0, -low, -high) for low, high in ends))
+    above = math.hypot(*(max(0.0, low, high) for low, high in ends))
+    return scale * below, scale * above

@@ -1,0 +1,63 @@
+"""A scenario with one thing changed: a value, its randomness, or the time of its kernels and its compute."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from simulator.component import Spec
+from simulator.hardware.gpu import Gpu
+from simulator.models.curves import Affine, Curve, NLogN
+from simulator.scenario.scenario import Scenario
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
+
+
+def with_value(spec: AnySpec, key: str, value: Any) -> AnySpec:
+    """A copy with the dotted `key` set to a value that is already validated."""
+    head, _, rest = key.partition(".")
+    return spec.model_copy(update={head: with_value(getattr(spec, head), rest, value) if rest else value})
+
+
+def value_at(spec: Spec, key: str) -> Any:
+    """The value at a dotted key; None where the key does not exist."""
+    value: Any = spec
+    for part in key.split("."):
+        value = getattr(value, part, None)
+    return value
+
+
+def without_randomness(scenario: Scenario) -> Scenario:
+    """Without differences from iteration to iteration, so that one iteration represents all."""
+    cluster = scenario.cluster
+    others = tuple(item.model_copy(update={"gpu": without_spread(item.gpu)}) for item in cluster.other_gpus)
+    stragglers = cluster.stragglers.model_copy(update={"jitter": 0.0})
+    changes = {"stragglers": stragglers, "gpu": without_spread(cluster.gpu), "other_gpus": others}
+    return with_value(scenario, "cluster", cluster.model_copy(update=changes))
+
+
+def without_spread(gpu: Gpu) -> Gpu:
+    """The GPU with kernels that always take the same time."""
+    if not any(curve.spread for curve in gpu.kernels.values()):
+        return gpu
+    kernels = {name: curve.model_copy(update={"spread": 0.0}) for name, curve in gpu.kernels.items()}
+    return gpu.model_copy(update={"kernels": kernels})
+
+
+def scale_curve(curve: Curve, factor: float) -> Curve:
+    """The curve with every time multiplied by `factor`."""
+    if isinstance(curve, Affine | NLogN):
+        keys = ("intercept", "slope" if isinstance(curve, Affine) else "coefficient")
+        return curve.model_copy(update={key: getattr(curve, key) * factor for key in keys})
+    return curve.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in curve.points)})
+
+
+def scale_compute(scenario: Scenario, factor: float) -> Scenario:
+    """The scenario whose model computes `factor` times as long on one GPU, its host's launches included."""
+    workload = scenario.workload
+    if workload.compute_time is not None:
+        return with_value(scenario, "workload.compute_time", workload.compute_time * factor)
+    times = ("forward", "backward", "forward_host", "backward_host")
+    layers = tuple(
+        layer.model_copy(update={name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
+    )
+    return with_value(scenario, "workload.layers", layers)

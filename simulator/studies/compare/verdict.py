@@ -1,0 +1,134 @@
+"""The verdict on a comparison: yes, no or not decided, how probable it is, and which measurement would decide it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, Literal
+
+from simulator.models.widths import NORMAL_95
+from simulator.prediction.run import Prediction
+from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Ratio, compare_spreads
+from simulator.studies.compare.answers import join_words
+
+Word = Literal["yes", "no", "alike", "undecided"]
+SURE = 0.95
+"""Probability from which a question is decided."""
+ALIKE = 0.02
+"""A ratio that is within this of 1, with its whole 90 % interval, makes no difference."""
+_MEASURED_WIDTH = 1.05
+"""Factor that is left of an input once it is measured: kernels and links are held out within 2 to 5 %."""
+_LISTED = 5
+_WORTH = 0.01
+"""Inputs that hold less of the variance than this are not listed."""
+_NORMAL = NormalDist()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one prediction is faster than another. `ratio`: how many times, and how sure that is."""
+
+    ratio: Ratio
+
+    @property
+    def word(self) -> Word:
+        """`yes`: faster with a probability of at least 95 %; `no`: slower; `alike`: surely no difference."""
+        low, high = self.ratio.interval()
+        if low >= 1 - ALIKE and high <= 1 + ALIKE:
+            return "alike"
+        probability = self.ratio.probability()
+        return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
+
+    def as_keys(self) -> dict[str, Any]:
+        """The verdict as keys of a result document."""
+        return {
+            "verdict": self.word,
+            "speed_up_interval": list(self.ratio.interval()),
+            "probability": self.ratio.probability(),
+            "value_of_information": value_of_information(self.ratio),
+        }
+
+
+def judge(candidate: Prediction, baseline: Prediction) -> Verdict:
+    """Whether a candidate is faster than a baseline, both with their responses."""
+    return Verdict(compare_spreads(candidate.spread, baseline.spread))
+
+
+def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
+    """What measuring each input would be worth, most valuable first.
+
+    The logarithm of the ratio is taken to be normal, with the variances of its inputs added. Measured, input i no
+    longer varies (but for what a measurement leaves): the ratio's mean moves by a normal amount with its variance, and
+    the rest stays. `decided`: the probability that the question is decided then, from the mean that is expected.
+    `share`: of the variance; `speed_up_interval`: of the ratio if the measurement confirms what is assumed.
+    """
+    total = math.fsum(_variance(ratio, item) for item in ratio.responses)
+    worth = [item for item in ratio.responses if total and _variance(ratio, item) >= _WORTH * total]
+    rows = [_worth(ratio, item, total) for item in worth if measurements_of(item)]
+    return sorted(rows, key=lambda row: (-row["decided"], -row["share"]))[:_LISTED]
+
+
+def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
+    left, measurements = _left_by_measuring(item), measurements_of(item)
+    known = tuple(_narrowed(each, left) if each is item else each for each in ratio.responses)
+    gone = _variance(ratio, item) * (1 - left**2)
+    return {
+        "input": join_words([each.what for each in measurements]),
+        "id": [each.id for each in item.inputs],
+        "level": least_known(item.inputs),
+        "width": max(each.width for each in item.inputs),
+        "share": gone / total,
+        "decided": _chance_to_decide(ratio.log, math.sqrt(gone), math.sqrt(max(0.0, total - gone))),
+        "speed_up_interval": list(Ratio(ratio.log, known).interval()),
+        "command": command_of(measurements),
+        "minutes": math.fsum(each.minutes for each in measurements),
+    }
+
+
+def _chance_to_decide(log: float, moved: float, rest: float) -> float:
+    """P(|log + moved z| >= 1.645 rest) of a standard normal z: the mean is then far enough from 0 for what remains."""
+    if not moved:
+        return float(abs(log) >= NORMAL_95 * rest)
+    return 1 - _NORMAL.cdf((NORMAL_95 * rest - log) / moved) + _NORMAL.cdf((-NORMAL_95 * rest - log) / moved)
+
+
+def _variance(ratio: Ratio, item: Response) -> float:
+    """What a response adds to the variance of a ratio's logarithm on the side of 1, where the question is decided."""
+    towards_1 = (-item.low, -item.high) if ratio.log > 0 else (item.low, item.high)
+    return (max(0.0, *towards_1) / NORMAL_95) ** 2
+
+
+def least_known(inputs: Iterable[UncertainInput]) -> Level:
+    """The level of the input that is known least."""
+    return min((item.level for item in inputs), key=("assumed", "transferred", "measured").index)
+
+
+def measurements_of(item: Response) -> list[Measurement]:
+    """What would settle a response: its inputs' measurements, those that matter most first."""
+    found = sorted((each for each in item.inputs if each.measurement is not None), key=lambda each: -each.more)
+    most = found[0].more if found else 0.0
+    return list(dict.fromkeys(each.measurement for each in found if each.measurement and each.more >= _WORTH * most))
+
+
+def _left_by_measuring(item: Response) -> float:
+    """The share of a response that is left after measuring."""
+    width = max(each.width for each in item.inputs)
+    return min(1.0, math.log(_MEASURED_WIDTH) / math.log(width)) if width > 1 else 1.0
+
+
+def _narrowed(item: Response, share: float) -> Response:
+    return Response(item.key, item.inputs, item.low * share, item.high * share)
+
+
+def command_of(measurements: list[Measurement]) -> str:
+    """One command line for measurements of one kind: their arguments joined by commas.
+
+    >>> command_of([Measurement("topk", "sparsim record kernels --kernels", 1.0, "topk")])
+    'sparsim record kernels --kernels topk'
+    """
+    arguments = ",".join(item.argument for item in measurements if item.argument)
+    return f"{measurements[0].command} {arguments}".strip()

@@ -1,0 +1,93 @@
+"""Verdicts: yes, no or not decided; what a measurement is worth; and traps that a plain yes or no fell into."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+
+from simulator.models.widths import NORMAL_95
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Ratio
+from simulator.scenario.changes import with_value
+from simulator.scenario.reading import load
+from simulator.studies.compare.verdict import Verdict, judge, value_of_information
+
+
+def response(name, half, width=2.0, measured=True):
+    measurement = Measurement(name, "sparsim record kernels --kernels", 1.0, name) if measured else None
+    item = UncertainInput("kernel", name, "assumed", width, more=half, measurement=measurement)
+    return Response(item.key, (item,), -half, half)
+
+
+@pytest.mark.parametrize(
+    ("log", "half", "word"),
+    [(0.3, 0.2, "yes"), (-0.3, 0.2, "no"), (0.3, 0.4, "undecided"), (-0.1, 0.2, "undecided"), (0.005, 0.01, "alike")],
+)
+def test_a_question_is_decided_where_the_probability_is_95_per_cent(log, half, word):
+    verdict = Verdict(Ratio(log, (response("topk", half),)))
+    assert verdict.word == word
+    assert verdict.ratio.probability() == pytest.approx(NormalDist().cdf(NORMAL_95 * log / half))
+
+
+def test_the_value_of_a_measurement_is_what_drawing_it_many_times_gives():
+    """The closed form against a sum over the outcomes of the measurement, each of which is decided or not."""
+    log, halves = 0.15, {"topk": 0.4, "scatter_add": 0.1}
+    ratio = Ratio(log, tuple(response(name, half, width=1e9) for name, half in halves.items()))
+    rows = {row["input"]: row for row in value_of_information(ratio)}
+    rest = halves["scatter_add"] / NORMAL_95
+    steps = 20_000
+    decided = 0
+    for place in range(steps):
+        outcome = log + halves["topk"] / NORMAL_95 * NormalDist().inv_cdf((place + 0.5) / steps)
+        decided += abs(outcome) >= NORMAL_95 * rest
+    assert rows["topk"]["decided"] == pytest.approx(decided / steps, abs=0.01)
+    assert rows["topk"]["share"] == pytest.approx(0.4**2 / (0.4**2 + 0.1**2), abs=0.01)
+    assert next(iter(rows)) == "topk"
+    assert rows["topk"]["command"] == "sparsim record kernels --kernels topk"
+
+
+def test_what_nobody_can_measure_is_not_proposed():
+    assert not value_of_information(Ratio(0.1, (response("model", 0.3, measured=False),)))
+    assert not value_of_information(Ratio(0.0, ()))
+
+
+def compared(name, baseline, overrides=()):
+    return judge(with_responses(run(load(name, overrides))), with_responses(run(load(name, (*overrides, *baseline)))))
+
+
+BUCKETS = ("sparsifier=dense", "scheduler={kind: bucketed, bucket_size: 25 MiB}")
+
+
+def without_curve(scenario, kernel):
+    kernels = {name: curve for name, curve in scenario.cluster.gpu.kernels.items() if name != kernel}
+    return with_value(scenario, "cluster.gpu.kernels", kernels)
+
+
+def test_a_yes_against_unfused_all_reduces_is_none_against_buckets():
+    """The second example of the README: Top-k with the kernels of PyTorch 2."""
+    newer = ("cluster.gpu=gpus/rtx2080ti-pytorch2",)
+    unfused, fair = compared("quickstart", ("sparsifier=dense",), newer), compared("quickstart", BUCKETS, newer)
+    assert unfused.ratio.value > 1.1 > fair.ratio.value
+    assert fair.word != "yes"
+
+
+def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
+    """An A100 whose top-k nobody timed: the estimate alone said that Top-k pays."""
+    sets = ("cluster.gpu=gpus/a100", "cluster.network.bandwidth=4 Gbit/s")
+    made = [load("quickstart", (*sets, *more)) for more in ((), BUCKETS)]
+    candidate, baseline = (with_responses(run(without_curve(item, "topk"))) for item in made)
+    verdict = judge(candidate, baseline)
+    keys = verdict.as_keys()
+    assert verdict.word == "undecided"
+    best = keys["value_of_information"][0]
+    assert "topk" in best["input"]
+    assert best["level"] in ("transferred", "assumed")
+    assert best["decided"] > 0.5
+
+
+def test_an_assumed_launch_time_that_turns_the_answer_leaves_it_open():
+    """With launches of 5 us a method pays, with 10 us it does not: nothing says yes or no in between."""
+    ratio = Ratio(0.1, (response("kernel_launch", math.log(2) / 2),))
+    assert Verdict(ratio).word == "undecided"
