@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from importlib.metadata import entry_points
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -25,6 +25,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 from simulator.errors import format_value, suggest_nearest
 
 ENTRY_POINT_GROUP = "simulator.plugins"
+AnyComponent = TypeVar("AnyComponent", bound="Component")
 
 
 class Spec(BaseModel):
@@ -118,7 +119,7 @@ def _import_members(package_name: str) -> None:
         point.load()
 
 
-def build(base: type[Component], value: Any, context: Any = None) -> Component:
+def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyComponent:
     """Make a member of `base` from a kind name or a mapping with `kind`.
 
     Raises PydanticCustomError for an unknown kind, with the nearest one as a hint, and ValidationError for invalid
@@ -135,7 +136,7 @@ def build(base: type[Component], value: Any, context: Any = None) -> Component:
     members = discover(base)
     if kind not in members:
         raise expected(f"a kind of {base.family}", kind, suggest_nearest(kind, members))
-    return members[kind].model_validate(rest, context=context)
+    return cast(AnyComponent, members[kind].model_validate(rest, context=context))
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:

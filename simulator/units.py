@@ -176,6 +176,19 @@ def show_bytes(nbytes: float) -> str:
     return f"{nbytes:.4g} B"
 
 
+def show_bandwidth(bytes_per_s: float) -> str:
+    """A bandwidth in bit/s, as networks are sold.
+
+    >>> show_bandwidth(1.25e9), show_bandwidth(12.5e6)
+    ('10 Gbit/s', '100 Mbit/s')
+    """
+    bits = 8 * bytes_per_s
+    for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if abs(bits) >= limit:
+            return f"{bits / limit:.4g} {unit}"
+    return f"{bits:.4g} bit/s"
+
+
 def show_probability(value: float) -> str:
     """A probability to two digits, never rounded to certainty.
 

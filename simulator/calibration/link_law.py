@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class LinkLaw:
 
 @lru_cache(maxsize=16)
 def _topology(kind: str) -> Topology:
-    return cast(Topology, build(Topology, kind))
+    return build(Topology, kind)
 
 
 def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: Sequence[str]) -> LinkLaw:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, cast
+from typing import Annotated
 
 from pydantic import TypeAdapter
 
@@ -27,7 +27,7 @@ def base_fabric(name: str | None, measured: Measured) -> Fabric:
     """
     if name is None:
         inside = all(item.key.workers == item.key.gpus_per_node for item in measured.samples)
-        return cast(Fabric, build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9}))
+        return build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9})
     path = find_file(name, None)
     if path is None:
         raise missing_file_error(name, "networks", "--fabric")

@@ -29,21 +29,16 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     """
     from simulator.prediction.run import run as predict
     from simulator.prediction.run import with_responses
-    from simulator.scenario.reading import load, load_versus
+    from simulator.scenario.reading import load
+    from simulator.studies.compare.baseline import add_comparison
     from simulator.studies.compare.implementations import compare_with_good
 
-    loaded = load(scenario, overrides)
-    prediction = with_responses(predict(loaded))
+    prediction = with_responses(predict(load(scenario, overrides)))
     document = prediction.document
     implementation = compare_with_good(prediction)
     if implementation is not None:
         document["implementation"] = implementation
-    baseline = load_versus(scenario, overrides)
-    if baseline is not None:
-        from simulator.studies.compare.baseline import compare
-
-        document["comparison"] = compare(prediction, with_responses(predict(baseline)))
-        document["question"] = loaded.question
+    add_comparison(prediction, scenario, overrides)
     if out is not None:
         from simulator.studies.storage.run_files import store
 

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
-from simulator.models.optimisers import NamedOptimiser, Optimiser
+from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
@@ -94,6 +94,11 @@ class Workload(Spec):
         # In a file: the name of a CSV file with the same columns, which is read before this spec is validated.
         BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
     ]
+
+    @property
+    def optimisers(self) -> tuple[Optimiser, ...]:
+        """The optimiser where it is stated; else the cheapest and the dearest that it may be (`UNKNOWN_OPTIMISER`)."""
+        return (self.optimiser,) if "optimiser" in self.model_fields_set else UNKNOWN_OPTIMISER
 
     @cached_property
     def numels(self) -> Floats:

@@ -152,11 +152,21 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
 
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
-    path = find_file(name, None) or find_file(f"gpus/{name}", None)
-    if path is None:
-        raise missing_file_error(name if name.startswith("gpus/") else f"gpus/{name}", "gpus", "gpu")
-    gpu: Gpu = validate_document(_TARGETS["gpus"].validate_python, read_document(path), path.parent)
+    gpu: Gpu = _read_part(name, "gpus", "gpu")
     return gpu
+
+
+def read_runtime(name: str) -> Runtime:
+    """A runtime by its name or file. Raises InputError with every problem and its place."""
+    runtime: Runtime = _read_part(name, "runtimes", "runtime")
+    return runtime
+
+
+def _read_part(name: str, subfolder: str, what: str) -> Any:
+    path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
+    if path is None:
+        raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
+    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)
 
 
 def shipped_gpus() -> dict[str, Gpu]:

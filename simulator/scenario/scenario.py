@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     BeforeValidator,
     Field,
+    WithJsonSchema,
     model_validator,
 )
 
 from simulator.component import MemberOf, Spec, expected
-from simulator.errors import suggest_nearest
+from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
@@ -24,6 +25,9 @@ from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
 from simulator.units import Density, PositiveSeconds, SamplesPerSecond, Seconds
+
+NOTES = ("name", "question", "versus", "measured")
+"""Keys of a scenario that its prediction does not depend on."""
 
 
 class Measured(Spec):
@@ -127,10 +131,23 @@ class Mixture(Spec):
     core: float = Field(ge=0, le=1)
 
 
+VERSUS = ("best_dense", "none")
+"""Words that `versus` may be, instead of a mapping."""
+
+
+def _check_versus(value: Any) -> Any:
+    if value is None or isinstance(value, dict) or value in VERSUS:
+        return value
+    hint = suggest_nearest(str(value), VERSUS)
+    raise expected("a mapping of keys and values, `best_dense` or `none`", format_value(value), hint)
+
+
 class Scenario(Spec):
     """One question: this model, on this cluster, with this method. The same constructor in YAML and in Python.
 
-    `versus` describes the baseline that `run` compares with: dotted keys, and the values that they take there.
+    `versus` says what `run` compares with. A mapping describes the baseline: dotted keys, and the values that they take
+    there. `best_dense`: the fastest dense run that the same framework offers on the same cluster, which is the default
+    where the method is not `dense`. `none`: nothing.
 
     - `name`: its title; it does not change the digest.
     - `workload`: what is trained: the name of a config, the folder of a recorded trace, a mapping with `trace`, or a
@@ -150,7 +167,7 @@ class Scenario(Spec):
     - `other_jobs`: other jobs on the same network.
     - `collective_order`: workers that issue their collectives in an order of their own.
     - `measured`: what was measured on this set-up, for `sparsim validate`.
-    - `question`: the question that `sparsim run` prints above its answer.
+    - `question`: the question that `sparsim run` prints above its answer; left out, it is made from what differs.
     """
 
     name: str = "unnamed"
@@ -173,7 +190,11 @@ class Scenario(Spec):
     collective_order: tuple[CollectiveOrder, ...] = ()
     measured: Measured | None = None
     question: str = ""
-    versus: dict[str, Any] | None = None
+    versus: Annotated[
+        dict[str, Any] | str | None,
+        BeforeValidator(_check_versus),
+        WithJsonSchema({"anyOf": [{"type": "object"}, {"enum": [*VERSUS]}, {"type": "null"}], "default": None}),
+    ] = None
 
     @model_validator(mode="after")
     def _others_fit(self) -> Self:
@@ -213,8 +234,7 @@ class Scenario(Spec):
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
         parts = {"workload": self.workload, "gpu": self.cluster.gpu, "network": self.cluster.network}
         parts |= {"runtime": self.cluster.runtime}
-        inert = {"name", "measured", "question", "versus"}
-        exclude = {key: True for key in (*inert, "workload")} | {"cluster": {"gpu", "network", "runtime"}}
+        exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": {"gpu", "network", "runtime"}}
         inputs = self.model_dump(mode="json", exclude=exclude)
         known = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
         return hashlib.sha256(json.dumps({**known, **inputs}, sort_keys=True).encode()).hexdigest()

@@ -22,8 +22,9 @@ from traces.readers import test_chakra, test_nccl_tuning_log, test_osu
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.record.rows import RowFile
-from simulator.scenario.reading import load, load_versus
+from simulator.scenario.reading import load
 from simulator.studies.advice.targets import read_iterations
+from simulator.studies.compare.baseline import add_comparison
 from simulator.studies.storage.journal_records import line_of
 from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.sweep.points import Points
@@ -62,10 +63,10 @@ def _yaml(data: Any) -> bytes:
 def _run(path: Path) -> None:
     """What `sparsim run --json` and `sparsim check` do."""
     loaded = load(path)
-    json.dumps(run(loaded).document, allow_nan=False)
+    prediction = run(loaded)
+    add_comparison(prediction, path)
+    json.dumps(prediction.document, allow_nan=False)
     as_yaml(loaded.resolved()).encode()
-    if (other := load_versus(path)) is not None:
-        run(other)
 
 
 def _scenarios() -> list[bytes]:

@@ -106,6 +106,6 @@ def figure_of(kind: str, settings: dict[str, Any] | None = None) -> Figure:
     if kind not in known:
         raise InputError(Problem("figure", "a kind of figure", repr(kind), suggest_nearest(kind, known)))
     try:
-        return cast(Figure, build(Figure, {"kind": kind, **(settings or {})}))
+        return build(Figure, {"kind": kind, **(settings or {})})
     except ValidationError as error:
         raise InputError(problems_of(error, Document(f"figure {kind}", settings or {}, {}))) from None

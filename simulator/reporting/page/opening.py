@@ -58,16 +58,12 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
     from dataclasses import replace
 
     from simulator.prediction.run import run, with_responses
-    from simulator.scenario.reading import load, load_versus
-    from simulator.studies.compare.baseline import compare
+    from simulator.scenario.reading import load
+    from simulator.studies.compare.baseline import add_comparison
     from simulator.studies.storage.run_files import store
 
-    scenario = load(place, overrides)
-    prediction = with_responses(run(scenario))
-    other = load_versus(place, overrides)
-    if other is not None:
-        prediction.document["comparison"] = compare(prediction, with_responses(run(other)))
-        prediction.document["question"] = scenario.question
+    prediction = with_responses(run(load(place, overrides)))
+    add_comparison(prediction, place, overrides)
     with tempfile.TemporaryDirectory() as folder:
         store(Path(folder), prediction)
         yield replace(open_source(folder), place=place)

@@ -15,6 +15,7 @@ from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
     plain_table,
+    print_notes,
     print_plain,
     print_title,
     print_warnings,
@@ -61,6 +62,7 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print()
     print_sensitivity(document["sensitivity"], console, show_time)
     print_warnings(document["warnings"], console)
+    print_notes(document["notes"], console)
 
 
 def _matters(seconds: float, document: dict[str, Any]) -> bool:

@@ -25,13 +25,16 @@ from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of, show_bytes, show_time
 
+_WARNINGS = 3
+"""Warnings that a run prints: the largest; `explain` prints the others."""
+
 
 def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
     console.print(facts_grid(_facts(document)), highlight=False)
     console.print(_breakdown(document), highlight=False)
-    print_warnings(document["warnings"], console)
+    print_warnings(document["warnings"], console, most=_WARNINGS)
     if "comparison" in document:
         if document.get("question"):
             print_title(f"\n{document['question']}", console)

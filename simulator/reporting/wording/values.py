@@ -6,22 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from simulator.units import show_bytes, show_probability, show_time
+from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 
 _ROUNDING = 1e-12
-
-
-def format_bandwidth(bytes_per_s: float) -> str:
-    """A bandwidth in bit/s, as networks are sold.
-
-    >>> format_bandwidth(1.25e9), format_bandwidth(12.5e6)
-    ('10 Gbit/s', '100 Mbit/s')
-    """
-    bits = 8 * bytes_per_s
-    for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if abs(bits) >= limit:
-            return f"{bits / limit:.4g} {unit}"
-    return f"{bits:.4g} bit/s"
 
 
 def format_share(fraction: float) -> str:
@@ -73,7 +60,7 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "time": show_time,
     "time_difference": lambda value: format_difference(value, "time"),
     "bytes": show_bytes,
-    "bandwidth": format_bandwidth,
+    "bandwidth": show_bandwidth,
     "share": lambda value: f"{100 * value:.4g} %",
     "size": format_error,
     "error": lambda value: format_error(value, sign=True),

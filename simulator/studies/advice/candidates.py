@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.scenario.changes import with_value
+from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.dense import Dense
 from simulator.topologies.base import Topology
 
 DENSITIES = (0.1, 0.01, 0.001)
@@ -34,17 +38,23 @@ Change = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier."""
+    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier.
+
+    `runtime`: the name of another runtime, for a dense run where the scenario's own holds for another method only.
+    """
 
     sparsifier: Change = None
     scheduler: Change = None
     topology: Change = None
     density: float | None = None
+    runtime: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
         """Equal for equal candidates."""
-        return tuple(repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density))
+        return tuple(
+            repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density, self.runtime)
+        )
 
     @property
     def method(self) -> tuple[str, str]:
@@ -61,13 +71,16 @@ class Candidate:
     def overrides(self) -> dict[str, Any]:
         """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
-        return made if self.density is None else {**made, "sparsifier.density": self.density}
+        made |= {} if self.density is None else {"sparsifier.density": self.density}
+        return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with these parts. Raises a validation error for parameters that a member refuses."""
         update: dict[str, Any] = {name: build(_BASES[name], part) for name, part in self.parts.items()}
         if self.density is not None:
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
+        if self.runtime:
+            scenario = with_value(scenario, "cluster.runtime", read_runtime(self.runtime))
         return scenario.model_copy(update={**update, "measured": None})
 
 
@@ -120,7 +133,9 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
         if needed - {"density"}:
             missing.append(kind)
         elif kind != own.kind:
-            made.append(Candidate(sparsifier={"kind": kind} | ({"density": density} if needed else {})))
+            runtime = scenario.cluster.runtime.dense_runtime if kind == Dense.kind else ""
+            changed = {"kind": kind} | ({"density": density} if needed else {})
+            made.append(Candidate(sparsifier=changed, runtime=runtime))
     return made, missing
 
 
@@ -129,7 +144,16 @@ def _schedulers(scenario: Scenario) -> list[Change]:
     for kind, member in discover(Scheduler).items():
         if not set(required_fields(member)):
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
-    return [item for item in made if item and build(Scheduler, dict(item)) != scenario.scheduler]
+    made += [offer.scheduler for offer in FRAMEWORKS[scenario.cluster.runtime.framework].schedules]
+    known = [scenario.scheduler]
+    return [item for item in made if item and _is_new(build(Scheduler, dict(item)), known)]
+
+
+def _is_new(scheduler: Scheduler, known: list[Scheduler]) -> bool:
+    """Whether a scheduler is none of those that are known; it is from now on."""
+    new = scheduler not in known
+    known += [scheduler] if new else []
+    return new
 
 
 def _topologies(scenario: Scenario) -> tuple[list[Change], list[str]]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.warnings.warning import texts_of
+from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
 from simulator.studies.compare.verdict import judge
 from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
 from simulator.studies.storage.rows import row_of
 
-NOT_COMPUTED_FROM = ("name", "question", "versus", "measured")
-"""Keys of a scenario that its result does not depend on."""
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
 """Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
 _MANY = 6
@@ -36,8 +36,8 @@ Change = dict[str, Any]
 def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready.
 
-    Of two runs that were made here, also the verdict on whether B is faster: errors that both share cancel, which
-    stored results do not tell.
+    Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
+    results do not tell.
     """
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
@@ -47,7 +47,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
     (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
-    warnings, others = (list(map(str, item.get("warnings", []))) for item in (one, other))
+    warnings, others = (texts_of(item) for item in (one, other))
     return {
         "compared": "runs",
         **{
@@ -77,7 +77,7 @@ def _compare_inputs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
         unknown = [item.place for item in (a, b) if item.inputs is None]
         return {"known": False, "unknown": unknown, "changes": [], "told": []}
     first, second = (
-        dict(_flatten({key: value for key, value in inputs.items() if key not in NOT_COMPUTED_FROM}))
+        dict(_flatten({key: value for key, value in inputs.items() if key not in NOTES}))
         for inputs in (a.inputs, b.inputs)
     )
     changes = [

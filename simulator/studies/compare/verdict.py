@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.inputs import NORMAL_95, Level, Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio, compare_spreads
 from simulator.studies.compare.answers import join_words

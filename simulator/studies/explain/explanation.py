@@ -10,7 +10,7 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure
-from simulator.studies.explain.sensitivity import describe_sensitivity, sensitivity, warnings
+from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import payload, terms_of
 from simulator.studies.explain.uncertainty import uncertainty
@@ -49,7 +49,8 @@ def explain(scenario: Scenario) -> dict[str, Any]:
         "counterfactuals": alternatives,
         "uncertainty": uncertainty(prediction),
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
-        "warnings": [*document["warnings"], *warnings(inputs)],
+        "warnings": document["warnings"],
+        "notes": [*document["notes"], *notes(inputs)],
     }
 
 

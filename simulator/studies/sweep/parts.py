@@ -15,10 +15,9 @@ from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.replacing import replace_key
 from simulator.scenario.cluster import Cluster
-from simulator.scenario.scenario import Scenario
+from simulator.scenario.scenario import NOTES, Scenario
 from simulator.studies.sweep.grid import Axis
 
-_NOT_VARIED = ("versus", "question", "measured")
 _REMEMBERED = 4096
 """Validated parts, and clusters, that are kept: a sweep may have a new one at every point."""
 Anchor = tuple[str, ...]
@@ -195,7 +194,7 @@ def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[
 
 
 def _without_notes(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in _NOT_VARIED}
+    return {key: value for key, value in data.items() if key == "name" or key not in NOTES}
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def build_up(
     bucket = _one_bucket(trace)
     rows = []
     for wanted in methods:
-        method = cast(Sparsifier, build(Sparsifier, wanted))
+        method = build(Sparsifier, wanted)
         for count in counts:
             for steps in replay_trace(method, [bucket], trace, count):
                 row = add_steps(steps).row()
@@ -113,7 +113,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
     else:
-        method = cast(Sparsifier, build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity}))
+        method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
         points = replayed_unions(method, [_one_bucket(trace)], trace)
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)

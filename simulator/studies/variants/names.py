@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from simulator.scenario.scenario import Scenario
-from simulator.units import show_bytes
+from simulator.schedulers.bucketed import Bucketed
+from simulator.units import show_bytes, show_time
 
 _SIZES = ("bucket_size", "partition")
 
@@ -15,9 +16,16 @@ def method_name(scenario: Scenario) -> str:
 
 
 def schedule_name(scenario: Scenario) -> str:
-    """The schedule with the size of its buckets or slices, where it has one: `bucketed 25 MiB`."""
-    sizes = [value for key in _SIZES if isinstance(value := getattr(scenario.scheduler, key, None), float)]
-    return scenario.scheduler.kind + (f" {show_size(sizes[0])}" if sizes else "")
+    """The schedule with the size of its buckets or slices, where it has one: `bucketed 25 MiB`.
+
+    Buckets that are collected for a time have that too: `bucketed 16 MiB in 25 ms`.
+    """
+    scheduler = scenario.scheduler
+    sizes = [value for key in _SIZES if isinstance(value := getattr(scheduler, key, None), float)]
+    name = scheduler.kind + (f" {show_size(sizes[0])}" if sizes else "")
+    if isinstance(scheduler, Bucketed) and scheduler.rule == "horovod":
+        return f"{name} in {show_time(scheduler.cycle_time)}"
+    return name
 
 
 def topology_name(scenario: Scenario) -> str:

@@ -22,8 +22,8 @@ from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, sweep_charts
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.opening import open_results
-from simulator.reporting.wording.values import format_bandwidth
 from simulator.studies.sweep.sweep import run_sweep, sweep
+from simulator.units import show_bandwidth
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
 SHOWN = {
@@ -162,6 +162,19 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     assert f"sparsim {document['versions']['sparsim']}" in text
     quantities = {row["quantity"].replace("_", " ") for row in document["rows"]}
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
+
+
+def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
+    text = " ".join(" ".join(Parsed(pages["validation"]).text("body")).split())
+    (topk,) = (item for item in sources["validation"].document["signs"] if "Top-k" in item["scenario"])
+    assert "Whether compression pays, by set-up" in text
+    assert f"{topk['against']}{topk['measured_speed_up']:.4g}{topk['predicted_speed_up']:.4g}nono" in text
+
+
+def test_a_validation_that_somebody_has_cut_is_an_input_error():
+    document = {**validation().document, "rows": [{"quantity": "iteration_time"}]}
+    with pytest.raises(InputError, match="cut: expected results as this version of sparsim writes them"):
+        page_of(replace(validation(), document=document, place="cut"))
 
 
 @pytest.mark.parametrize(
@@ -410,7 +423,7 @@ def test_a_trace_is_replayed_for_its_page(tmp_path):
 
 
 def test_slow_links_have_their_bandwidth_in_bits():
-    assert [format_bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
+    assert [show_bandwidth(rate) for rate in (100.0, 125.0, 0.0)] == ["800 bit/s", "1 kbit/s", "0 bit/s"]
 
 
 CONFIGS = {

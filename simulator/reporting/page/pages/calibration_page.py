@@ -16,9 +16,9 @@ from simulator.reporting.page.drawings.curves import collective_curves
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
 from simulator.reporting.page.parts import Chart, Page, View
 from simulator.reporting.wording.tables import Column, Table
-from simulator.reporting.wording.values import format_bandwidth, format_value
+from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions
-from simulator.units import show_time
+from simulator.units import show_bandwidth, show_time
 
 _HELD_OUT = "held-out error (MAPE)"
 
@@ -75,12 +75,12 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
 
 def _network(source: Source, network: Fabric) -> Page:
     glance = [
-        ("bandwidth of a NIC and direction", format_bandwidth(network.bandwidth)),
+        ("bandwidth of a NIC and direction", show_bandwidth(network.bandwidth)),
         ("latency of a message", show_time(network.latency)),
         ("held-out error of the link law", format_value("share", network.held_out_mape)),
     ]
     if network.intra_node is not None:
-        glance.append(("inside a node", format_bandwidth(network.intra_node.bandwidth)))
+        glance.append(("inside a node", show_bandwidth(network.intra_node.bandwidth)))
     columns = (
         Column("primitive", "primitive"),
         Column("topology", "topology"),

@@ -1,0 +1,137 @@
+"""The opponent: what a scenario is compared with, by default the fastest dense run that its framework offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from simulator.component import build
+from simulator.errors import InputError
+from simulator.hardware.frameworks import FRAMEWORKS, Framework
+from simulator.prediction.run import Prediction, run
+from simulator.scenario.changes import with_value, without_randomness
+from simulator.scenario.named_parts import read_runtime
+from simulator.scenario.reading import load_versus
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.topologies.base import Topology
+
+_NOT_NCCL = ("mpi", "gloo")
+"""Transports of other libraries: what was measured over them does not hold for NCCL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opponent:
+    """A scenario to compare with, and what it is in words; no words where the scenario describes it itself."""
+
+    scenario: Scenario
+    words: str = ""
+
+
+class _Candidate(NamedTuple):
+    """A dense run with a schedule in words."""
+
+    words: str
+    prediction: Prediction
+
+    @property
+    def time(self) -> float:
+        """Seconds of an iteration."""
+        return float(self.prediction.document["iteration_time_s"])
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether messages are followed one by one, which takes long to simulate."""
+        plan = self.prediction.plan
+        return plan.flowing or plan.prices.flowed > 0
+
+
+def find_opponent(scenario: Scenario, place: str | Path, overrides: tuple[str, ...] = ()) -> Opponent | None:
+    """What `versus` of a scenario that was read from `place` asks for; None where there is nothing to compare with.
+
+    Raises InputError where what it asks for cannot run.
+    """
+    if isinstance(scenario.versus, dict):
+        described = load_versus(place, overrides)
+        return None if described is None else Opponent(described)
+    if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
+        return None
+    try:
+        return best_dense(scenario)
+    except InputError:
+        if scenario.versus is None:
+            return None
+        raise
+
+
+def best_dense(scenario: Scenario) -> Opponent:
+    """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.frameworks`).
+
+    Candidates are the framework's schedules and the scenario's own, on the scenario's topology; then the fastest
+    schedule on the framework's other topologies. Where messages share links, which takes long to simulate, only the
+    framework's default and the scenario's own schedule are tried. Random differences are left out of the search.
+
+    Raises InputError where no candidate can run.
+    """
+    dense = _dense_run(scenario)
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    tried, refused = _try_schedules(without_randomness(dense), _schedules(dense, framework))
+    if not tried:
+        raise refused[0]
+    best = min(tried, key=lambda item: item.time)
+    if not best.is_slow:
+        for topology in _topologies(dense, framework):
+            changed = with_value(best.prediction.scenario, "topology", topology)
+            tried += _try_schedules(changed, [(best.words, changed.scheduler)])[0]
+    best = min(tried, key=lambda item: item.time)
+    found = best.prediction.scenario
+    words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
+    if len(tried) > 1:
+        words += f", the fastest of {len(tried)} combinations tried"
+    return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
+
+
+def _dense_run(scenario: Scenario) -> Scenario:
+    """The scenario without compression, and so without replay; under the runtime that its runtime names for dense."""
+    runtime = scenario.cluster.runtime
+    if runtime.dense_runtime:
+        runtime = read_runtime(runtime.dense_runtime)
+    changed = with_value(with_value(scenario, "cluster.runtime", runtime), "workload.gradients", "")
+    sparsifier = scenario.sparsifier if isinstance(scenario.sparsifier, Dense) else Dense()
+    return changed.model_copy(update={"sparsifier": sparsifier, "measured": None, "versus": None, "question": ""})
+
+
+def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Scheduler]]:
+    """Schedules with words: the framework's default, the scenario's own, and the framework's others."""
+    streams = {"streams": scenario.scheduler.streams}
+    offered = [(offer.words, build(Scheduler, {**offer.scheduler, **streams})) for offer in framework.schedules]
+    own = (f"{schedule_name(scenario)}, the scenario's own schedule", scenario.scheduler)
+    known = any(scheduler == scenario.scheduler for _, scheduler in offered)
+    return offered if known else [offered[0], own, *offered[1:]]
+
+
+def _topologies(scenario: Scenario, framework: Framework) -> list[Topology]:
+    """The framework's topologies besides the scenario's own, without those that cannot be meant on this cluster."""
+    cluster, left_out = scenario.cluster, {scenario.topology.kind}
+    left_out |= {"nccl"} if cluster.network.transport_kind in _NOT_NCCL else set()
+    left_out |= {"hierarchical"} if cluster.gpus_per_node == 1 else set()
+    return [build(Topology, kind) for kind in framework.topologies if kind not in left_out]
+
+
+def _try_schedules(
+    scenario: Scenario, schedules: Sequence[tuple[str, Scheduler]]
+) -> tuple[list[_Candidate], list[InputError]]:
+    """The runs that succeed, and the refusals; only the first two where the first one takes long to simulate."""
+    tried, refused = list[_Candidate](), list[InputError]()
+    for words, scheduler in schedules:
+        try:
+            tried.append(_Candidate(words, run(with_value(scenario, "scheduler", scheduler))))
+        except InputError as error:
+            refused.append(error)
+        if tried and tried[0].is_slow and len(tried) + len(refused) >= 2:
+            break
+    return tried, refused

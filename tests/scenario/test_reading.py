@@ -1,0 +1,52 @@
+"""Names, questions and `versus` follow what is set on the command line."""
+
+import pytest
+
+from simulator.errors import InputError
+from simulator.scenario.reading import load, load_versus
+
+NAME = "ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE"
+
+
+def test_without_overrides_name_and_question_are_those_of_the_file():
+    scenario = load("quickstart")
+    assert (scenario.name, scenario.question[:19]) == (NAME, "Does Top-k 0.1 % pa")
+
+
+def test_what_was_changed_is_part_of_the_name_and_the_question_no_longer_holds():
+    scenario = load("quickstart", ("cluster.nodes=16", "sparsifier.density=0.01"))
+    assert scenario.name == f"{NAME}, with cluster.nodes=16, sparsifier.density=0.01"
+    assert scenario.question == ""
+
+
+@pytest.mark.parametrize("item", ["cluster.nodes=8", "versus=none", "versus={sparsifier: qsgd}"])
+def test_what_the_prediction_does_not_depend_on_changes_neither(item):
+    scenario = load("quickstart", (item,))
+    assert (scenario.name, scenario.question) == (NAME, load("quickstart").question)
+    assert scenario.digest == load("quickstart").digest
+
+
+def test_a_name_and_a_question_that_are_set_are_kept():
+    scenario = load("quickstart", ("cluster.nodes=16", "name=mine", "question=Mine?"))
+    assert (scenario.name, scenario.question) == ("mine", "Mine?")
+
+
+def test_a_long_value_is_shortened_in_the_name():
+    workers = ", ".join(f"{{worker: {n}, factor: 1.5}}" for n in range(9))
+    name = load("straggler", (f"cluster.stragglers.slow=[{workers}]",)).name
+    assert name.endswith("...")
+    assert len(name) < 130
+
+
+def test_versus_can_be_set_too():
+    assert load_versus("quickstart") is None
+    other = load_versus("quickstart", ("versus={sparsifier: dense}", "cluster.nodes=2"))
+    assert (other.sparsifier.kind, other.cluster.nodes) == ("dense", 2)
+    assert other.scheduler == load("quickstart").scheduler
+
+
+@pytest.mark.parametrize(("value", "got"), [("best_dens", "'best_dens'"), ("3", "3"), ("[dense]", r"\['dense'\]")])
+def test_anything_else_is_refused_in_one_line(value, got):
+    with pytest.raises(InputError, match=rf"versus: expected a mapping .*, `best_dense` or `none`, got {got}") as error:
+        load("quickstart", (f"versus={value}",))
+    assert len(error.value.problems) == 1

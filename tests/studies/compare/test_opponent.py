@@ -1,0 +1,173 @@
+"""The opponent: the fastest dense run that the framework offers, and what the comparison with it says."""
+
+import json
+
+import pytest
+
+from simulator.component import build
+from simulator.errors import InputError
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+from simulator.schedulers.base import Scheduler
+from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.advice.advice import advise
+from simulator.studies.advice.candidates import Candidate, Grid, candidates
+from simulator.studies.compare.baseline import add_comparison
+from simulator.studies.compare.opponent import best_dense, find_opponent
+from simulator.topologies.base import Topology
+
+DDP = "cluster.runtime=runtimes/pytorch-ddp"
+MPI = ("cluster.network=networks/10gbe-mpi-host", "cluster.gpus_per_node=1", "topology=ring")
+SETS = [(), (DDP,), (DDP, "scheduler=bucketed"), ("scheduler=priority",), MPI, ("cluster.runtime=runtimes/ideal",)]
+
+
+def seconds(scenario):
+    return run(scenario).document["iteration_time_s"]
+
+
+def dense(scenario, scheduler=None, topology=None):
+    """The scenario without compression, with other parts."""
+    update = {"sparsifier": build(Sparsifier, "dense")}
+    update |= {"scheduler": build(Scheduler, dict(scheduler))} if scheduler else {}
+    update |= {"topology": build(Topology, topology)} if topology else {}
+    return scenario.model_copy(update=update)
+
+
+def compared(name, *overrides):
+    prediction = run(load(name, overrides))
+    add_comparison(prediction, name, overrides)
+    return prediction.document
+
+
+@pytest.mark.parametrize("overrides", SETS)
+def test_no_schedule_that_the_framework_offers_is_faster_and_nor_is_the_scenario_s_own(overrides):
+    scenario = load("quickstart", overrides)
+    offered = [offer.scheduler for offer in FRAMEWORKS[scenario.cluster.runtime.framework].schedules]
+    found = best_dense(scenario).scenario
+    assert found.cluster == scenario.cluster
+    assert found.sparsifier.kind == "dense"
+    times = [seconds(dense(scenario, scheduler)) for scheduler in (None, *offered)]
+    assert seconds(found) <= min(times)
+
+
+def test_the_opponent_is_said_in_words():
+    assert best_dense(load("quickstart")).words == (
+        "dense as Horovod sends it (tensor fusion of 16 MiB, a cycle of 25 ms; nccl), "
+        "the fastest of 7 combinations tried"
+    )
+    words = best_dense(load("quickstart", (DDP, "scheduler=bucketed"))).words
+    assert words.startswith("dense as PyTorch DDP sends it (buckets of ")
+    assert ", the fastest of 6 combinations" in words
+
+
+def test_a_slow_ring_is_left_for_what_the_library_would_choose():
+    scenario = load("quickstart", (DDP, "topology=tree"))
+    assert best_dense(scenario).scenario.topology.kind == "nccl"
+    # What was measured over MPI says nothing about NCCL.
+    assert best_dense(load("quickstart", (DDP, *MPI))).scenario.topology.kind == "ring"
+
+
+def test_costs_that_hold_for_one_method_are_exchanged_for_those_of_dense():
+    scenario = load("validation/p102-1gbe-gtopk/alexnet-topk-4")
+    found = best_dense(scenario).scenario
+    assert found.cluster.runtime == load("validation/p102-1gbe-gtopk/alexnet-dense-4").cluster.runtime
+    assert seconds(found) == seconds(load("validation/p102-1gbe-gtopk/alexnet-dense-4"))
+
+
+def test_random_differences_are_in_the_comparison_and_not_in_the_search():
+    scenario = load("quickstart", ("cluster.stragglers.jitter=5 %",))
+    found = best_dense(scenario).scenario
+    assert found.cluster.stragglers.jitter == 0.05
+    assert found.scheduler == best_dense(load("quickstart")).scenario.scheduler
+
+
+def test_where_messages_share_links_two_schedules_are_tried():
+    words = best_dense(load("quickstart", ("cluster.runtime=runtimes/byteps-0.2", "topology=parameter_server"))).words
+    assert "the fastest of 2 combinations" in words
+    assert "fastest" not in best_dense(load("ps_incast", ("scheduler.partition=4.096 MB",))).words
+
+
+def test_what_versus_asks_for():
+    quickstart = load("quickstart")
+    expected = best_dense(quickstart)
+    for versus in ("best_dense", None):
+        found = find_opponent(quickstart.model_copy(update={"versus": versus}), "quickstart")
+        assert (found.words, found.scenario.digest) == (expected.words, expected.scenario.digest)
+    assert find_opponent(quickstart.model_copy(update={"versus": "none"}), "quickstart") is None
+    assert find_opponent(load("ring_check"), "ring_check") is None
+    described = find_opponent(load("straggler"), "straggler")
+    assert (described.words, described.scenario.cluster.stragglers.slow) == ("", ())
+
+
+ORDER = "[{worker: 0, buckets: [0]}]"
+
+
+def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error():
+    overrides = ("scheduler=wfbp", f"collective_order={ORDER}")
+    asked = load("quickstart", (*overrides, "versus=best_dense"))
+    with pytest.raises(InputError):
+        find_opponent(asked, "quickstart")
+    assert find_opponent(asked.model_copy(update={"versus": None}), "quickstart") is None
+
+
+def test_the_newer_kernel_pays_against_tensors_sent_one_by_one_and_not_against_what_the_framework_does():
+    gpu = "cluster.gpu=gpus/rtx2080ti-pytorch2"
+    assert compared("quickstart", gpu, "versus={sparsifier: dense}")["comparison"]["answer"].startswith("Yes: ")
+    comparison = compared("quickstart", gpu)["comparison"]
+    assert comparison["answer"].startswith("No: ")
+    assert comparison["speed_up"] < 1
+    assert comparison["answer"].endswith(f"The opponent is {comparison['opponent']}.")
+    # Nor against Horovod as it comes.
+    fused = {"kind": "bucketed", "rule": "horovod"}
+    assert seconds(dense(load("quickstart", (gpu,)), fused)) < seconds(load("quickstart", (gpu,)))
+
+
+def test_the_question_follows_overrides():
+    assert compared("quickstart")["question"] == load("quickstart").question
+    document = compared("quickstart", "cluster.nodes=16", "sparsifier.density=0.01")
+    assert document["question"] == "Does topk 0.01 pay for resnet50 on 64 GPUs over 9.394 Gbit/s?"
+    slow = compared("straggler", "cluster.stragglers.slow=[{worker: 3, factor: 1.1}]")
+    assert slow["question"] == (
+        "How long does an iteration of resnet50 on 16 GPUs over 9.394 Gbit/s take with stragglers, "
+        "compared with no stragglers?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "here", "there"),
+    [
+        ("oversubscription", (), "oversubscription 4", "oversubscription 1"),
+        ("partitioned_topk", (), "wfbp 8 MB", "wfbp"),
+        ("mixed_gpus", (), "other GPUs", "no other GPUs"),
+        ("quickstart", ("versus={sparsifier.implementation: good}",), "implementation released", "implementation good"),
+        ("quickstart", ("versus={cluster.network.bandwidth: 1 GB/s}",), "bandwidth 9.394 Gbit/s", "bandwidth 8 Gbit/s"),
+        ("straggler", ("cluster.stragglers={}",), "this set-up", "the same"),
+    ],
+)
+def test_what_is_not_about_methods_costs_or_saves(name, overrides, here, there):
+    comparison = compared(name, *overrides)["comparison"]
+    assert comparison["kind"] == "costs"
+    start, _, end = comparison["answer"].partition(": an iteration takes ")
+    assert start.split(" ")[:2] in (["It", "costs"], ["It", "saves"], ["It", "makes"])
+    assert f" with {here}" in end
+    assert f" with {there}" in end
+
+
+def test_advice_knows_what_the_framework_offers():
+    scenario = load("quickstart")
+    schedulers = [build(Scheduler, dict(item)) for item in candidates(scenario, 0.001).schedulers if item]
+    assert best_dense(scenario).scenario.scheduler in schedulers
+    assert len({item.fingerprint for item in schedulers}) == len(schedulers)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "validation/p102-1gbe-gtopk/alexnet-topk-4"])
+def test_the_best_dense_run_of_advice_is_never_slower_than_the_opponent(name):
+    scenario = load(name)
+    whole = candidates(scenario, 0.001)
+    dense_only = next(item for item in whole.methods if (item.sparsifier or {}).get("kind") == "dense")
+    grid = Grid((Candidate(), dense_only), whole.schedulers, (None,))
+    row = advise(scenario, grid=grid)["dense"]
+    assert row["iteration_time_s"] <= seconds(best_dense(scenario).scenario) * (1 + 1e-12)
+    overrides = [f"{key}={json.dumps(value)}" for key, value in row["overrides"].items()]
+    assert seconds(load(name, tuple(overrides))) == pytest.approx(row["iteration_time_s"], rel=1e-12)
