@@ -4,7 +4,9 @@ import pytest
 
 from simulator.hardware.slowdown import estimate_slowdown
 from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.software import ABSENT
 from simulator.prediction.warnings.warning import texts_of
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
 CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-11}}}
@@ -37,8 +39,8 @@ def predicted(transport, runtime, topology="parameter_server", nodes=2):
     )
 
 
-def constants(prediction):
-    return {item.id: item for item in prediction.inputs if item.what == "constant"}
+def stated_costs(prediction):
+    return [item for item in prediction.inputs if item.what == "cost of software"]
 
 
 def texts(prediction, part):
@@ -53,7 +55,7 @@ def test_an_endpoint_fitted_over_tcp_does_not_limit_rdma_and_the_result_says_so(
     slow, fast = (predicted({"kind": kind}, RUNTIME) for kind in ("tcp", "rdma"))
     assert slow.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 7e8)
     assert fast.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 5e9)
-    assert texts(fast, "BytePS") == [
+    assert texts(fast, "BytePS was") == [
         "BytePS was fitted over tcp, and this network is rdma: 5 GB/s per endpoint is estimated from the hardware, "
         "which may be wrong by a factor of 2"
     ]
@@ -65,9 +67,9 @@ def test_an_endpoint_fitted_over_tcp_does_not_limit_rdma_and_the_result_says_so(
 def test_other_costs_are_kept_with_their_width():
     made = predicted({"kind": "rdma"}, NEGOTIATING, topology="ring")
     assert made.document["breakdown_s"]["communication_exposed"] == pytest.approx(4e7 / 1e10 + 1e-4)
-    (text,) = texts(made, "Horovod")
+    (text,) = texts(made, "Horovod was")
     assert text.endswith("this network is rdma: its costs may be wrong by a factor of 3 either way")
-    (item,) = constants(made).values()
+    (item,) = stated_costs(made)
     assert item.width >= 3
     assert item.more == pytest.approx((item.width - 1) * 1e-4)
     row = next(row for row in made.document["warning_sizes"] if row["text"] == text)
@@ -83,6 +85,16 @@ def test_a_transport_that_was_not_measured_is_named_once_and_one_node_has_none()
     alone = predicted("tcp", NEGOTIATING, "ring", nodes=1)
     assert not texts(alone, "transport")
     assert not texts(alone, "fitted over")
+
+
+def test_a_cost_that_nobody_measured_can_only_make_the_iteration_longer():
+    made = with_responses(run(load("quickstart")))
+    (absent,) = (item for item in made.inputs if item.what == ABSENT)
+    (row,) = (row for row in made.document["warning_sizes"] if "taken as 0" in row["text"])
+    assert row["text"].startswith("launch time of a kernel")
+    assert (row["direction"], row["seconds"], row["less_s"]) == ("too fast", None, 0.0)
+    slower = run(absent.change(made.scenario, 1.0)).document["iteration_time_s"]
+    assert row["more_s"] == pytest.approx(slower - made.document["iteration_time_s"], rel=1e-3)
 
 
 SLOWED = {"compute_slowdown": "auto"}

@@ -23,7 +23,7 @@ def warn_of_kernels(sizes: Sizes) -> Iterator[SizedWarning]:
         unknown = [name for name in sizes.plan.work.kernels if gpu.curve(name) is None and name not in HOST_KERNELS]
         if unknown:
             text = f"nothing is known of {', '.join(sorted(unknown))} on {gpu.name}, so that they take no time"
-            yield SizedWarning(f"{text}; give its memory_bandwidth", sizes.spread.time, less=0.0)
+            yield SizedWarning(f"{text}; give its memory_bandwidth", sizes.spread.time, less=0.0, unbounded=True)
         by_name = {name: item for name, item in by_name.items() if name not in unknown}
     timed = {name: item for name, item in by_name.items() if gpu.level(name) == "measured"}
     yield from _not_timed(sizes, gpu, {name: item for name, item in by_name.items() if name not in timed})

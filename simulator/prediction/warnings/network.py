@@ -8,11 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.engine.plan.prices import price_steps
-from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.inputs import Level, UncertainInput
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, show_time
+
+_LEVELS: dict[Level, str] = {
+    "measured": "measured at other sizes",
+    "transferred": "carried over from other networks",
+    "assumed": "assumed",
+}
 
 
 def warn_of_network(sizes: Sizes) -> Iterator[SizedWarning]:
@@ -74,11 +80,14 @@ def _unmeasured_transport(sizes: Sizes) -> list[str]:
 
 
 def _unmeasured_laws(sizes: Sizes, laws: list[UncertainInput]) -> list[str]:
-    """Which parts of the link law were not measured on this network as they are used here, and where they come from."""
-    sources = dict.fromkeys(f"{item.level}: {item.source}" for item in laws)
-    factors = list_factors((item.id.rpartition("/")[2], item.width) for item in laws)
+    """Which parts of the link law were not measured on this network as they are used here, and how they are known."""
+    parts = [
+        f"{list_factors((item.id.rpartition('/')[2], item.width) for item in items)}, {words}"
+        for level, words in _LEVELS.items()
+        if (items := [item for item in sizes.by_effect(laws) if item.level == level])
+    ]
     where = f"{sizes.scenario.cluster.network.name} was not measured as it is used here"
-    return [f"{where}: {factors} ({FACTORS}; {'; '.join(sources)})"] if laws else []
+    return [f"{where}: {'; '.join(parts)} ({FACTORS})"] if parts else []
 
 
 def _idle_nics(sizes: Sizes) -> Iterator[SizedWarning]:

@@ -72,9 +72,9 @@ class Sizes:
         return item.less + item.more if _is_known(own, (item,)) else None
 
     def by_effect(self, items: Sequence[UncertainInput]) -> list[UncertainInput]:
-        """The inputs whose seconds matter, largest first; all of them if none does, or none is known."""
+        """The inputs that change the iteration, most first; all of them if none does. Unknown effects come last."""
         least = SMALL * self.spread.time
-        known = [(self.touched(item), item) for item in items]
+        known = [(self.apart(item), item) for item in items]
         chosen = [(least if value is None else value, item) for value, item in known]
         chosen = [row for row in chosen if row[0] >= least] or chosen
         return [item for _, item in sorted(chosen, key=lambda row: -row[0])]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.software import is_slowdown_estimated
+from simulator.prediction.uncertainty.software import ABSENT, is_slowdown_estimated
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.units import show_bytes
@@ -14,10 +15,13 @@ from simulator.units import show_bytes
 
 def warn_of_software(sizes: Sizes) -> Iterator[SizedWarning]:
     """What is not known of the runtime's costs in this iteration."""
-    constants = [item for item in sizes.inputs("constant") if item.level != "measured" or not item.in_range]
-    text = _describe_transport(sizes) or _describe_constants(sizes, constants)
-    if text:
-        yield sizes.warning(text, constants)
+    costs = sizes.inputs("cost of software")
+    absent = sizes.inputs(ABSENT)
+    stated = [item for item in costs if item not in absent and (item.level != "measured" or not item.in_range)]
+    if text := _describe_transport(sizes) or _describe_costs(sizes, stated):
+        yield sizes.warning(text, stated)
+    if absent:
+        yield _taken_as_nothing(sizes, absent)
     if is_slowdown_estimated(sizes.scenario, sizes.plan):
         yield _slowdown(sizes)
 
@@ -34,11 +38,22 @@ def _slowdown(sizes: Sizes) -> SizedWarning:
     )
 
 
-def _describe_constants(sizes: Sizes, constants: list[UncertainInput]) -> str:
-    """Which constants of the runtime are assumed, or used outside what they were fitted to."""
-    named = [(RUNTIME_COSTS[item.id.rpartition("/")[2]].label, item.width) for item in sizes.by_effect(constants)]
-    runtime = sizes.scenario.cluster.runtime
+def _describe_costs(sizes: Sizes, costs: list[UncertainInput]) -> str:
+    """Which costs of the runtime are assumed, or used outside what they were fitted to."""
+    runtime, named = sizes.scenario.cluster.runtime, [(_label(item), item.width) for item in sizes.by_effect(costs)]
     return f"not measured for {runtime.name}: {list_factors(named)} ({FACTORS})" if named else ""
+
+
+def _taken_as_nothing(sizes: Sizes, costs: list[UncertainInput]) -> SizedWarning:
+    """Which costs the runtime does not state although they arise: the iteration may be longer, and touches none."""
+    runtime, labels = sizes.scenario.cluster.runtime, [_label(item) for item in sizes.by_effect(costs)]
+    text = f"taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
+    made = sizes.warning(f"{', '.join(labels)}: {text}", costs)
+    return replace(made, seconds=None, less=made.less or 0.0)
+
+
+def _label(cost: UncertainInput) -> str:
+    return RUNTIME_COSTS[cost.id.rpartition("/")[2]].label
 
 
 def _describe_transport(sizes: Sizes) -> str:

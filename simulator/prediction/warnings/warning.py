@@ -20,7 +20,7 @@ class SizedWarning:
 
     `seconds`: how much of the iteration it touches; None where that is not known. `less`, `more`: seconds by which the
     iteration may be shorter and longer because of it, in nine of ten cases; None where that is not known, 0 where it
-    cannot be.
+    cannot be. `unbounded`: what is not known may be more than the whole iteration.
     """
 
     text: str
@@ -28,6 +28,7 @@ class SizedWarning:
     seconds: float | None = None
     less: float | None = None
     more: float | None = None
+    unbounded: bool = False
 
     @property
     def direction(self) -> Direction | None:
@@ -46,13 +47,12 @@ class SizedWarning:
     def weight(self) -> float:
         """Seconds by which warnings are put in order: what may change, or what is touched if that is not known.
 
-        What is known in one direction only may be as much as the iteration; what is not known at all comes last.
+        What is not known at all comes last, unless it has no bound.
         """
         known = [value for value in (self.less, self.more) if value is not None]
-        if len(known) == 2:
-            return max(known)
-        unknown = self.time if known else SMALL * self.time
-        return max([unknown if self.seconds is None else self.seconds, *known])
+        if self.unbounded or len(known) == 2:
+            return self.time if self.unbounded else max(known)
+        return max([SMALL * self.time if self.seconds is None else self.seconds, *known])
 
     @property
     def sized(self) -> str:

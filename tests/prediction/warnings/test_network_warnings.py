@@ -76,8 +76,13 @@ def law(document):
 def test_a_link_law_that_nobody_measured_is_one_warning_with_the_size_of_its_inputs(tmp_path):
     document = result(tmp_path, CARD)
     (text,) = law(document)
-    names = [item["id"].rpartition("/")[2] for item in document["calibration"] if item["what"] == "link law"]
-    assert names
-    assert all(name in text for name in names)
-    assert not law(result(tmp_path))  # an ideal GPU: nothing is assumed of its cluster
+    laws = [item for item in document["calibration"] if item["what"] == "link law"]
+    assert laws
+    named = [item for item in laws if f"{item['id'].rpartition('/')[2]} ({item['width']:.2g})" in text]
+    assert named
+    (row,) = (row for row in document["warning_sizes"] if row["text"] in text)
+    assert row["direction"] == "either way"
+    low, high = document["iteration_time_interval_s"]
+    time = document["iteration_time_s"]
+    assert low <= time - row["less_s"] < time < time + row["more_s"] <= high
     assert not law(result(tmp_path, CARD, "cluster.nodes=1", "cluster.gpus_per_node=1"))

@@ -40,9 +40,9 @@ def test_an_iteration_without_time_has_no_size():
 
 
 def test_what_is_known_least_comes_last_and_what_may_be_anything_first():
-    unknown, one_sided = SizedWarning("u", 1.0), SizedWarning("o", 1.0, None, 0.0, None)
+    unknown, unbounded = SizedWarning("u", 1.0), SizedWarning("o", 1.0, None, 0.0, None, unbounded=True)
     known, touched = SizedWarning("k", 1.0, 0.9, 0.1, 0.2), SizedWarning("t", 1.0, 0.3)
-    order = sorted((unknown, one_sided, known, touched), key=lambda item: -item.weight)
+    order = sorted((unknown, unbounded, known, touched), key=lambda item: -item.weight)
     assert [item.text for item in order] == ["o", "t", "k", "u"]
 
 
