@@ -39,7 +39,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         if document.get("question"):
             print_title(f"\n{document['question']}", console)
         print_plain(document["comparison"]["answer"], console)
-        print_value(document["comparison"]["value_of_information"], console)
+        print_value(document["comparison"].get("value_of_information", []), console)
 
 
 def print_value(rows: list[dict[str, Any]], console: Console) -> None:

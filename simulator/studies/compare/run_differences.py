@@ -36,8 +36,8 @@ Change = dict[str, Any]
 def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready.
 
-    Of two runs that were made here, also the verdict on whether B is faster: errors that both share cancel, which
-    stored results do not tell.
+    Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
+    results do not tell.
     """
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])

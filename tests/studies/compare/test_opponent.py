@@ -115,9 +115,11 @@ def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error():
 
 def test_the_newer_kernel_pays_against_tensors_sent_one_by_one_and_not_against_what_the_framework_does():
     gpu = "cluster.gpu=gpus/rtx2080ti-pytorch2"
-    assert compared("quickstart", gpu, "versus={sparsifier: dense}")["comparison"]["answer"].startswith("Yes: ")
+    unfused = compared("quickstart", gpu, "versus={sparsifier: dense}")["comparison"]
+    assert unfused["speed_up"] > 1
+    assert unfused["verdict"] in ("yes", "undecided")
     comparison = compared("quickstart", gpu)["comparison"]
-    assert comparison["answer"].startswith("No: ")
+    assert comparison["verdict"] != "yes"
     assert comparison["speed_up"] < 1
     assert comparison["answer"].endswith(f"The opponent is {comparison['opponent']}.")
     # Nor against Horovod as it comes.
@@ -150,8 +152,8 @@ def test_the_question_follows_overrides():
 def test_what_is_not_about_methods_costs_or_saves(name, overrides, here, there):
     comparison = compared(name, *overrides)["comparison"]
     assert comparison["kind"] == "costs"
-    start, _, end = comparison["answer"].partition(": an iteration takes ")
-    assert start.split(" ")[:2] in (["It", "costs"], ["It", "saves"], ["It", "makes"])
+    start, _, end = comparison["answer"].partition(" An iteration takes ")
+    assert start.startswith(("It costs ", "It saves ", "It makes no difference", "Not decided whether it costs time: "))
     assert f" with {here}" in end
     assert f" with {there}" in end
 
