@@ -9,9 +9,12 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.scenario.changes import with_value
+from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.dense import Dense
 from simulator.topologies.base import Topology
 
 DENSITIES = (0.1, 0.01, 0.001)
@@ -35,17 +38,23 @@ Change = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier."""
+    """A scenario with other parts; None keeps the scenario's own.
+
+    `density` changes that of its own sparsifier; `runtime` names another config of the runtime (empty: its own).
+    """
 
     sparsifier: Change = None
     scheduler: Change = None
     topology: Change = None
     density: float | None = None
+    runtime: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
         """Equal for equal candidates."""
-        return tuple(repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density))
+        return tuple(
+            repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density, self.runtime)
+        )
 
     @property
     def method(self) -> tuple[str, str]:
@@ -62,14 +71,16 @@ class Candidate:
     def overrides(self) -> dict[str, Any]:
         """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
-        return made if self.density is None else {**made, "sparsifier.density": self.density}
+        made |= {} if self.density is None else {"sparsifier.density": self.density}
+        return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with these parts. Raises a validation error for parameters that a member refuses."""
         update: dict[str, Any] = {name: build(_BASES[name], part) for name, part in self.parts.items()}
         if self.density is not None:
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
-        return scenario.model_copy(update={**update, "measured": None})
+        changed = scenario.model_copy(update={**update, "measured": None})
+        return with_value(changed, "cluster.runtime", read_runtime(self.runtime)) if self.runtime else changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,12 @@ class Grid:
 def density_of(scenario: Scenario) -> float | None:
     """The scenario's own density; None for a method without one."""
     return getattr(scenario.sparsifier, "density", None)
+
+
+def dense_candidate(scenario: Scenario, scheduler: Change = None, topology: Change = None) -> Candidate:
+    """Without compression, under the runtime that the scenario's runtime names for that."""
+    runtime = scenario.cluster.runtime.dense_runtime
+    return Candidate({"kind": Dense.kind}, scheduler, topology, runtime=runtime)
 
 
 def candidates(scenario: Scenario, density: float) -> Grid:
@@ -120,6 +137,8 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
         needed = set(required_fields(member))
         if needed - {"density"}:
             missing.append(kind)
+        elif kind == Dense.kind != own.kind:
+            made.append(dense_candidate(scenario))
         elif kind != own.kind:
             made.append(Candidate(sparsifier={"kind": kind} | ({"density": density} if needed else {})))
     return made, missing
