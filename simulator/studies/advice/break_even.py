@@ -19,6 +19,8 @@ DECADES = (7, 11)
 PER_DECADE = 2
 MOST_WORKERS = 256
 _TIGHT, _ROUGH, _PARTS = 1e-3, 2e-2, 8
+_EXACT = 1e-12
+"""A logarithm that is smaller than this is 0 but for rounding."""
 
 Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
@@ -115,7 +117,9 @@ class Race:
             return Wins(tuple(Win(*one, None, None) for one in found), (places[0], places[-1]))
 
         def interval(border: float | None, stop: bool) -> Stretch | None:
-            return None if border is None else self._interval(method, gap, border, places, stop)
+            if border is None or gap(border) is None:
+                return None
+            return self._interval(method, gap, border, places, stop)
 
         made = tuple(Win(start, stop, interval(start, False), interval(stop, True)) for start, stop in found)
         return Wins(made, (places[0], places[-1]))
@@ -145,27 +149,28 @@ class Race:
         if border not in self.their_spread:
             self.their_spread[border] = _spread(self.axis.at(self.against, border))
         ratio = compare_spreads(_spread(self.axis.at(method, border)), self.their_spread[border])
-        below, above = (math.log(end) - ratio.log for end in ratio.interval())
-
-        def worst(value: float) -> float | None:
-            return _add(gap(value), -below)
-
-        def best(value: float) -> float | None:
-            return _add(gap(value), -above)
-
-        low, high = (worst, best) if stop else (best, worst)
+        worst, best = (math.log(end) - ratio.log for end in ratio.interval())
         before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
-        return self._end(low, border, before, not stop), self._end(high, border, after, stop)
+        low, high = (worst, best) if stop else (best, worst)
+        return self._end(gap, low, border, before, not stop), self._end(gap, high, border, after, stop)
 
-    def _end(self, gap: Gap, border: float, places: Iterable[float], wins: bool) -> float | None:
-        """Where a gap changes its sign, from a border on at which it should be below 0 (`wins`) or not."""
-        if ((gap(border) or 0.0) < 0) != wins:
+    def _end(self, gap: Gap, error: float, border: float, places: Iterable[float], wins: bool) -> float | None:
+        """Where the method's advantage is lost if the logarithm of the ratio is wrong by an error.
+
+        From the border on, over places in one direction, as long as the method `wins`, or does not.
+        """
+
+        def shifted(value: float) -> float | None:
+            made = gap(value)
+            return None if made is None else made - error
+
+        if abs(error) < _EXACT or ((shifted(border) or 0.0) < 0) != wins:
             return border
-        before = border
+        last = border
         for value in places:
-            if ((gap(value) or 0.0) < 0) != wins:
-                return self._border(gap, min(before, value), max(before, value), False)
-            before = value
+            if ((shifted(value) or 0.0) < 0) != wins:
+                return self._border(shifted, min(last, value), max(last, value), False)
+            last = value
         return None
 
     def _border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
@@ -184,10 +189,6 @@ class Race:
             else:
                 low = middle
         return low if rising else high
-
-
-def _add(gap: float | None, shift: float) -> float | None:
-    return None if gap is None else gap + shift
 
 
 def _time(scenario: Scenario) -> float | None:

@@ -130,8 +130,9 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommen
         f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(best.ranked.row['rests_on'])}"
     )
     details = [
-        f"{'Compressing' if compress else 'Staying dense'} risks less: in the worst of 20 cases dense takes "
-        f"{high:.2f} times as long as {best.ranked.row['method']}, which takes {1 / low:.2f} times as long as dense.",
+        f"{'Compressing' if compress else 'Staying dense'} risks less: {best.ranked.row['method']} may take up to "
+        f"{1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for one case in "
+        "twenty each.",
         _measure(best.ratio),
         _both_times(best, dense),
     ]

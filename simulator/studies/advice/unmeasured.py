@@ -16,7 +16,7 @@ SAME = 0.01
 """Differences up to this share are too small to matter."""
 _LISTED = 5
 _NAMED = 2
-_WORTH = 0.1
+_WORTH = 0.01
 """Of inputs that are wrong the same way, those are named whose effect is at least this share of the largest one."""
 
 
@@ -41,11 +41,16 @@ def find_unmeasured(ratio: Ratio) -> list[dict[str, Any]]:
 
 def describe_unmeasured(rows: Sequence[dict[str, Any]]) -> str:
     """What a recommendation must say: kernels that were not measured, and all else that alone turns the answer."""
-    named = [row for row in rows if row["turns"] or row["what"].startswith("kernel ")][:_NAMED]
+    named = [row for row in rows if row["turns"] or _is_kernel(row)][:_NAMED]
     if not named:
         return ""
     parts = [f"{row['input']} (at the worst {row['speed_up_at_worst']:.2f} times as fast as dense)" for row in named]
-    return f" This rests on what was not measured here: {join_words(parts)}."
+    kind = "kernels" if all(_is_kernel(row) for row in named) else "inputs"
+    return f" This rests on {kind} that were not measured: {join_words(parts)}."
+
+
+def _is_kernel(row: dict[str, Any]) -> bool:
+    return str(row["what"]).startswith("kernel ")
 
 
 def _not_measured(item: Response) -> list[UncertainInput]:
