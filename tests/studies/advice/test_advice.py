@@ -18,6 +18,7 @@ from simulator.prediction.run import run
 from simulator.reporting.terminal.advice import print_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
+from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
 from simulator.units import show_time
@@ -219,6 +220,13 @@ def test_command_line_json_has_the_keys(advice):
     assert {"bandwidth_below_which_it_wins", "bandwidth_interval", "workers_above_which_it_wins"} <= set(row)
     assert {"kind", "methods", "text"} <= set(advice["reasons"][0])
     assert math.isfinite(advice["ranking"][-1]["iteration_time_s"])
+
+
+def test_every_key_is_described_and_what_is_described_occurs(advice):
+    lists = [key for key in advice if any(each.startswith(f"{key}[].") for each in ADVICE_KEYS)]
+    found = {key for key in advice if key not in lists}
+    found |= {f"{key}[].{name}" for key in lists for row in advice[key] for name in row}
+    assert found == set(ADVICE_KEYS)
 
 
 @pytest.mark.long
