@@ -42,7 +42,7 @@ def advise(
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
 ) -> dict[str, Any]:
-    """Rank what could be used, at the scenario's own density, and say where compression pays, how sure that is, and why.
+    """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
