@@ -187,3 +187,14 @@ def show_bandwidth(bytes_per_s: float) -> str:
         if abs(bits) >= limit:
             return f"{bits / limit:.4g} {unit}"
     return f"{bits:.4g} bit/s"
+
+
+def show_probability(value: float) -> str:
+    """A probability to two digits, never rounded to certainty.
+
+    >>> show_probability(0.974), show_probability(0.9999), show_probability(0.4), show_probability(1e-9)
+    ('0.97', 'over 0.99', '0.4', 'under 0.01')
+    """
+    if value > 0.99:
+        return "over 0.99"
+    return "under 0.01" if value < 0.01 else f"{float(f'{value:.2f}'):g}"

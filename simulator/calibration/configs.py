@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 from simulator.calibration.fits.accuracy import Errors
 from simulator.calibration.fits.families import piecewise_points
@@ -66,11 +67,23 @@ def network_config(fit: NetworkFit, about: About) -> str:
     lines += [f"bandwidth: {rate_text(fabric.bandwidth)}", f"latency: {time_text(fabric.latency)}"]
     if fit.law_mape is not None:
         lines.append(f"held_out_mape: {percent_text(fit.law_mape)}")
+    lines.append(f"fitted_for: {flow_text(_fitted_for(fit))}")
     if fabric.intra_node is not None:
         inner = {"bandwidth": rate_text(fabric.intra_node.bandwidth), "latency": time_text(fabric.intra_node.latency)}
         kept = {key: value for key, value in base["intra_node"].items() if value and key not in inner}
         lines.append(f"intra_node: {flow_text(inner | kept)}")
-    given = ("kind", "name", "source", "bandwidth", "latency", "held_out_mape", "intra_node", "nccl", "measured")
+    given = (
+        "kind",
+        "name",
+        "source",
+        "bandwidth",
+        "latency",
+        "held_out_mape",
+        "fitted_for",
+        "intra_node",
+        "nccl",
+        "measured",
+    )
     usual = type(fabric).model_fields
     for key, value in base.items():
         if key not in given and getattr(fabric, key) != usual[key].default:
@@ -99,6 +112,28 @@ def network_config(fit: NetworkFit, about: About) -> str:
         points = piecewise_points(curve.chosen.predict, sizes, _tolerance(curve.interpolation))
         lines += [f"      - [{bytes_text(size)}, {time_text(time)}]" for size, time in points]
     return "\n".join(lines) + "\n"
+
+
+def _fitted_for(fit: NetworkFit) -> dict[str, Any]:
+    """The clusters and the smallest payload that the law was fitted to, and its errors by part."""
+    law, fabric = fit.laws[0], fit.fabric
+    nodes = [key.workers // key.gpus_per_node for key in law.series]
+    gpus = [key.gpus_per_node for key in law.series]
+    made: dict[str, Any] = {"nodes": max(nodes), "gpus_per_node": max(gpus)}
+    if min(nodes) < max(nodes):
+        made["fewest_nodes"] = min(nodes)
+    if min(gpus) < max(gpus):
+        made["fewest_gpus_per_node"] = min(gpus)
+    made |= {
+        "bandwidth": rate_text(fabric.bandwidth),
+        "latency": time_text(fabric.latency),
+        "smallest": bytes_text(min(float(item.sizes[0]) for item in law.series.values())),
+    }
+    if fabric.nccl.version:
+        made["version"] = fabric.nccl.version
+    parts = law.chosen.parts
+    errors = {"rate": parts.rate, "start_up": parts.start_up} if parts else {}
+    return made | {name: percent_text(value) for name, value in errors.items() if value is not None}
 
 
 def _nccl_lines(terms: LibraryTerms) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 
+from simulator.calibration.fits.accuracy import width_left_out
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import (
     Estimate,
@@ -23,8 +24,6 @@ from simulator.hardware.kernels import KERNELS, implementation, work_of
 from simulator.models.curves import Curve
 from simulator.scenario.named_parts import shipped_gpus
 
-PRIOR = 2.0
-"""Measurements that the spread over all kernels counts for, beside a kernel's own."""
 _SIZES = 5
 _SMALL = 1e5
 _WHOLE_GPU = ("memory", "multiprocessors")
@@ -103,7 +102,7 @@ def learn_rates(timed: Sequence[Timed]) -> Rates:
         if item.level == "transferred":
             by_name.setdefault(item.timed.name, []).append(item.error)
     kernels = {
-        name: replace(rate, width=_width(by_name.get(name.rpartition(", ")[0] or name, []), by_name))
+        name: replace(rate, width=width_left_out(by_name.get(name.rpartition(", ")[0] or name, []), by_name))
         for name, rate in rates.kernels.items()
     }
     by_kind: dict[str, list[float]] = {}
@@ -111,7 +110,8 @@ def learn_rates(timed: Sequence[Timed]) -> Rates:
         kind = work_of(item.timed.kernel, item.timed.gpu.framework).kind
         by_kind.setdefault(kind, []).append(item.error)
     classes = {
-        name: replace(rate, width=_width(by_kind.get(name, []), by_kind)) for name, rate in rates.classes.items()
+        name: replace(rate, width=width_left_out(by_kind.get(name, []), by_kind))
+        for name, rate in rates.classes.items()
     }
     return replace(rates, kernels=kernels, classes=classes)
 
@@ -230,29 +230,6 @@ def _ends(item: Timed) -> tuple[float, float]:
     """The smallest and the largest size that was measured, at most `_MANY` elements."""
     low, high = item.curve.range or (_FEW, _MANY)
     return low, max(low, min(high, _MANY))
-
-
-def _width(errors: Sequence[float], pooled: Mapping[str, Sequence[float]]) -> float:
-    """Factor that holds nine of ten estimates, either way.
-
-    exp(t s), s^2 = (sum of e_i^2 + m s_0^2) / (n + m): the errors e_i of the n GPUs (kernels) that were left out, with
-    the mean square s_0^2 of all counting for m = `PRIOR` more; t is Student's for n + m degrees of freedom (95 %).
-    """
-    every = [value for values in pooled.values() for value in values]
-    if not every:
-        return 10.0
-    prior = math.fsum(value**2 for value in every) / len(every)
-    weight = len(errors) + PRIOR
-    variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
-    return math.exp(_student(weight) * math.sqrt(variance))
-
-
-@cache
-def _student(freedom: float) -> float:
-    """The 95th percentile of Student's distribution."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.95, freedom))
 
 
 def _mean(values: Sequence[float]) -> float:

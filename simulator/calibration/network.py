@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
@@ -20,6 +22,7 @@ from simulator.calibration.nccl_law import (
     with_sums_in_switch,
 )
 from simulator.calibration.network_fit import LARGE, Fit, LawFit, NetworkFit
+from simulator.calibration.part_errors import PartErrors, part_errors
 from simulator.calibration.terms import CALL_TERMS, FREE
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
@@ -78,6 +81,23 @@ def calibrate_network(
     made = NetworkFit(base, measured, curves, tuple(laws))
     _refuse_poor(made)
     return made
+
+
+def judge_parts(fit: NetworkFit, others: Measured | None = None) -> dict[str, dict[str, Any] | None]:
+    """Errors by rate and start-up, as the cases of `configs/network_widths.yaml` have them.
+
+    `described`: of the network from which the fit started, by NCCL's constants, where NCCL chose the algorithms;
+    `left_out`: of the law at every second size; `judged`: of the law on other timings.
+    """
+    law = fit.laws[0]
+    device = " ".join(fit.measured.devices)
+    found: dict[str, PartErrors | None] = {"described": None, "left_out": law.chosen.parts, "judged": None}
+    if all(key.topology == NCCL for key in law.series):
+        described = describe_library(fit.base, fit.measured.settings, reported=True)
+        found["described"] = part_errors(NcclLaw(described, device), law.series)
+    if others is not None:
+        found["judged"] = part_errors(law.chosen.law, others.series())
+    return {name: asdict(item) if item else None for name, item in found.items()}
 
 
 def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Sequence[str]) -> LawFit:
@@ -143,9 +163,10 @@ def _fit_nccl(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fit:
     law = fit_nccl_law(series, base, device)
     nodes = left_out(lambda key: key.workers // key.gpus_per_node)
     odd, even = ({key: _every_second(item, start) for key, item in series.items()} for start in (0, 1))
-    between = law_errors(fit_nccl_law(odd, base, device), even)
+    half = fit_nccl_law(odd, base, device)
     by_workers = left_out(lambda key: key.workers)
-    return Fit(law, ("bandwidth",), by_workers, nodes, beyond, law_errors(law, series), between)
+    fitted, between = law_errors(law, series), law_errors(half, even)
+    return Fit(law, ("bandwidth",), by_workers, nodes, beyond, fitted, between, part_errors(half, even))
 
 
 def _every_second(item: Repeats, start: int) -> Repeats:
@@ -176,7 +197,9 @@ def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tupl
     lower, upper = _split_sizes(series)
     beyond = law_errors(fit_law(lower, base, algorithm, free), upper) if lower else np.zeros(0)
     law = fit_law(series, base, algorithm, free)
-    return Fit(law, free, left_out, {}, beyond, law_errors(law, series))
+    odd, even = ({key: _every_second(item, start) for key, item in series.items()} for start in (0, 1))
+    parts = part_errors(fit_law(odd, base, algorithm, free), even)
+    return Fit(law, free, left_out, {}, beyond, law_errors(law, series), parts=parts)
 
 
 def _prefer_forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:

@@ -14,6 +14,7 @@ from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_di
 from simulator.calibration.fits.selection import CurveFit, Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
+from simulator.calibration.part_errors import PartErrors
 from simulator.calibration.terms import term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
@@ -30,7 +31,7 @@ class Fit:
     `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
     `nodes_left_out`: the same for numbers of nodes; `beyond`: errors in the upper quarter of the sizes (log axis) of
     the law fitted to the rest; `fitted`: errors on the measurements that the law was fitted to; `between`: errors at
-    every second size of the law fitted to the others.
+    every second size of the law fitted to the others; `parts`: the same by rate and start-up.
     """
 
     law: LinkLaw | NcclLaw
@@ -40,6 +41,7 @@ class Fit:
     beyond: Floats
     fitted: Floats
     between: Floats | None = None
+    parts: PartErrors | None = None
 
     @property
     def worker_errors(self) -> Floats:

@@ -222,6 +222,10 @@ def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
     help="Algorithm by which a collective travels, for the link law; may be repeated.",
 )
 @click.option("--law-from", default="1 MiB", show_default=True, help="Smallest payload that the link law is fitted to.")
+@click.option(
+    "--judge", multiple=True, type=FILE, help="Other timings of the network, to judge its law by; may be repeated."
+)
+@click.option("--judge-where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of --judge.")
 @FIGURE
 @AS_JSON
 def calibrate_network(
@@ -235,6 +239,8 @@ def calibrate_network(
     terms: tuple[str, ...],
     algorithms: tuple[str, ...],
     law_from: str,
+    judge: tuple[Path, ...],
+    judge_where: tuple[str, ...],
     figure: bool,
     as_json: bool,
     **setting: Any,
@@ -248,6 +254,7 @@ def calibrate_network(
     from simulator.calibration.collectives import Reading, read_collectives
     from simulator.calibration.configs import About, network_config
     from simulator.calibration.network import calibrate_network as fit_network
+    from simulator.calibration.network import judge_parts
     from simulator.calibration.tables import Wanted
 
     collectives = read_collectives(measured, Reading(Wanted.parse(where), **setting))
@@ -260,6 +267,8 @@ def calibrate_network(
         law_from=parse_quantity("--law-from", law_from, "size"),
         hardware=fabric is not None,
     )
+    others = read_collectives(judge, Reading(Wanted.parse(judge_where), **setting)) if judge else None
+    document = fit.as_dict() | {"parts": judge_parts(fit, others)}
     about = About(
         name=name or out.stem,
         source=source or f"Timings in {', '.join(path.name for path in measured)}",
@@ -268,7 +277,26 @@ def calibrate_network(
         command="calibrate network",
     )
     _write_config(out, network_config(fit, about), fit.lines if figure else None, "payload (bytes)")
-    _print_fits(fit.as_dict(), collectives.problems, as_json, "print_network_fit")
+    _print_fits(document, collectives.problems, as_json, "print_network_fit")
+
+
+@calibrate.command(
+    name="widths",
+    examples="""
+    sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
+""",
+)
+@click.argument("cases", type=FILE)
+def calibrate_widths(cases: Path) -> None:
+    """Print how wrong links may be, from laws judged on what was left out of them.
+
+    CASES is a table of errors by network and distance. Those of one's own timings are in the result of `sparsim
+    calibrate network --json`, below `parts`: of the network as --fabric describes it, of its law at every second size,
+    and of its law on the timings of --judge.
+    """
+    from simulator.calibration.network_widths import learn_widths, read_cases, widths_yaml
+
+    click.echo(widths_yaml(learn_widths(read_cases(cases))), nl=False)
 
 
 @calibrate.command(
@@ -283,13 +311,16 @@ def calibrate_network(
 def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
     """Fit runtime terms to measured iterations.
 
-    Only scenarios marked `used_in_fit` are fitted.
+    Only scenarios and rows of tables that are marked `used_in_fit` are fitted.
     """
-    from simulator.scenario.reading import load
+    from simulator.errors import InputError
+    from simulator.studies.fit.measured_input import read_measured
     from simulator.studies.fit.runtime_fit import fit_runtime
-    from simulator.studies.validate.validation import scenario_files
 
-    fit = fit_runtime([load(path) for path in scenario_files(places)], terms)
+    found = read_measured(places)
+    if found.problems:
+        raise InputError(found.problems)
+    fit = fit_runtime(found.scenarios, terms)
     for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
         click.echo(f"note: {note}", err=True)
     if as_json:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.component import Component
-from simulator.fabrics.collectives import MeasuredCollective, Protocol
+from simulator.fabrics.collectives import FittedFor, MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
 from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
@@ -32,6 +32,7 @@ class Fabric(Component, family="fabric"):
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.
     - `held_out_mape`: mean absolute relative error of the link law on measurements that it was not fitted to.
+    - `fitted_for`: the measurements that the link law was fitted to; none: the network is only described.
     - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
@@ -50,6 +51,7 @@ class Fabric(Component, family="fabric"):
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
+    fitted_for: FittedFor | None = None
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Literal
 
@@ -25,6 +26,44 @@ class Protocol(Spec):
     name: str
     up_to_per_worker: PositiveBytes
     efficiency: Density = 1.0
+
+
+class FittedFor(Spec):
+    """The measurements that a link law was fitted to: how far from them it is used says how wrong it may be.
+
+    `bandwidth` and `latency` are those of the law; with others the law is not the one that was fitted.
+
+    - `nodes`, `gpus_per_node`: of the largest cluster whose timings were fitted.
+    - `fewest_nodes`, `fewest_gpus_per_node`: of the smallest one; if they are left out, there was one cluster only.
+    - `smallest`: the smallest payload that was fitted; if it is left out, all sizes were. Payloads of 1 MiB and more do
+      not show the start-up.
+    - `version`: of the collective library, as in `nccl`.
+    - `rate`, `start_up`: error of the two parts of a collective's time on sizes that were left out of the fit: root
+      mean square of the logarithm of fitted over measured.
+    """
+
+    nodes: int = Field(ge=1)
+    gpus_per_node: int = Field(default=1, ge=1)
+    fewest_nodes: int | None = Field(default=None, ge=1)
+    fewest_gpus_per_node: int | None = Field(default=None, ge=1)
+    bandwidth: BytesPerSecond
+    latency: Seconds = 0.0
+    smallest: PositiveBytes | None = None
+    version: str = ""
+    rate: Fraction | None = None
+    start_up: Fraction | None = None
+
+    def node_doublings(self, nodes: int) -> float:
+        """How often the nodes were doubled, or halved, beyond what was fitted."""
+        return _doublings(nodes, self.fewest_nodes or self.nodes, self.nodes)
+
+    def gpu_doublings(self, gpus: int) -> float:
+        """The same of the GPUs of a node."""
+        return _doublings(gpus, self.fewest_gpus_per_node or self.gpus_per_node, self.gpus_per_node)
+
+
+def _doublings(count: int, fewest: int, most: int) -> float:
+    return math.log2(max(1.0, count / most, fewest / count))
 
 
 class MeasuredCollective(Spec):

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from simulator.component import Spec, expected
+from simulator.fabrics.collectives import FittedFor
 from simulator.fabrics.ring_packing import pack_chains, pack_rings
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.small_cache import cache_small_results
@@ -61,6 +62,7 @@ class IntraNode(Spec):
 
     - `latency`: start-up of one message inside a node.
     - `link`: kind of the links; if it is left out, `nvlink` for a mesh and above 64 GB/s, which no PCIe slot carries.
+    - `fitted_for`: the measurements that bandwidth and latency were fitted to; none: the links are only described.
     """
 
     bandwidth: BytesPerSecond
@@ -68,6 +70,12 @@ class IntraNode(Spec):
     mesh: Mesh = ()
     host: BytesPerSecond | None = None
     link: Literal["nvlink", "pci"] | None = None
+    fitted_for: FittedFor | None = None
+
+    @property
+    def is_nvlink(self) -> bool:
+        """Whether the GPUs are joined by NVLink, and not by slots of PCIe."""
+        return self.link == "nvlink" or (self.link is None and (bool(self.mesh) or self.bandwidth > _PCI_MOST))
 
     def links(self, placement: Placement) -> Links:
         """The ports of every place; or the ports to the host, then the mesh of every node."""
@@ -76,7 +84,7 @@ class IntraNode(Spec):
 
     def seen_by_library(self, gpus: int) -> SeenInside:
         """What a collective library sees of the links between `gpus` GPUs: the fields of `Machine` of these names."""
-        nvlink = self.link == "nvlink" or (self.link is None and (bool(self.mesh) or self.bandwidth > _PCI_MOST))
+        nvlink = self.is_nvlink
         cycles = pack_rings(self.mesh, gpus) if self.mesh else ()
         return {
             "port": self.bandwidth,

@@ -22,12 +22,16 @@ class Offer(NamedTuple):
 
 
 class Framework(NamedTuple):
-    """What a framework is called, its schedules (its default first), its topologies, and the sources of both."""
+    """What a framework is called, its schedules (its default first), its topologies, and the sources of both.
+
+    `pays`: costs of a runtime that it pays wherever it runs; a runtime that states none of them did not measure them.
+    """
 
     label: str
     schedules: tuple[Offer, ...]
     topologies: tuple[str, ...]
     source: str
+    pays: tuple[str, ...] = ()
 
 
 def _buckets(mebibytes: int) -> Offer:
@@ -60,6 +64,7 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         "bucket_cap_mb: 25 by default, the first bucket 1 MiB (torch.nn.parallel.DistributedDataParallel and "
         "reducer.cpp); 5 to 50 as measured by Li et al. (VLDB 2020); 100 and 200, since users have to increase it for "
         "large models (pytorch/pytorch issue 118421)",
+        ("gather_overhead",),
     ),
     "horovod": Framework(
         "Horovod",
@@ -75,13 +80,15 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         "HOROVOD_FUSION_THRESHOLD 64 MB and HOROVOD_CYCLE_TIME 5 ms by default up to 0.20, 0 turns fusion off "
         "(docs/tensor-fusion.rst); the other pairs are the first four of its own tuner, which also chooses between "
         "NCCL and hierarchical all-reduce (horovod/common/parameter_manager.cc)",
+        ("negotiation",),
     ),
     "bytescheduler": Framework(
         "ByteScheduler",
-        (_slices(4, 16), _slices(4, 4), _slices(8, 8)),
+        (_slices(4, 16), _slices(4, 4)),
         ("nccl",),
-        "a partition of 1,000,000 and a credit of 4,000,000 elements by default, the credit tuned "
-        "(bytedance/byteps, branch bytescheduler, core.py); 8 MB as in the scripts of its examples",
+        "a partition of 1,000,000 and a credit of 4,000,000 elements by default, which its own tuner changes "
+        "(bytedance/byteps, bytescheduler/bytescheduler/common/bytecore.py); the smallest credit is one slice",
+        ("forward_hook",),
     ),
     "byteps": Framework(
         "BytePS",
@@ -94,6 +101,7 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         (Offer("one merged tensor after the backward pass", {"kind": "sequential"}),),
         ("ring",),
         "all gradients merged up to 640 Mi elements, one MPI_Allreduce (hclhkbu/gtopkssgd, allreducer.py, 2019)",
+        ("exchange_element",),
     ),
 }
 """By the name that `framework` of a runtime gives."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
@@ -76,6 +76,12 @@ def _no_other_word(value: Any) -> Any:
     return value
 
 
+def _cost(value: str) -> str:
+    if value not in RUNTIME_COSTS:
+        raise expected("a cost of a runtime", repr(value), suggest_nearest(value, RUNTIME_COSTS))
+    return value
+
+
 class Runtime(Spec):
     """The time that the training framework adds to kernels and communication.
 
@@ -106,6 +112,10 @@ class Runtime(Spec):
 
     `held_out_mape`: mean absolute relative error on whole iterations that were not used in the fit, if the terms were
     fitted to whole iterations.
+
+    `widths`: factor by which a cost may be off, either way, in nine of ten cases; costs without one are assumed to
+    differ as they do between set-ups (`simulator.hardware.cost_widths`). `fitted_rows`: measured rows that determined a
+    cost.
 
     - `name`: what results call it.
     - `source`: where the terms come from.
@@ -143,6 +153,10 @@ class Runtime(Spec):
     update_launch: Seconds = 0.0
     fills_buckets: bool = False
     held_out_mape: Fraction | None = None
+    widths: dict[Annotated[str, AfterValidator(_cost)], Annotated[float, Field(ge=1, le=1000)]] = Field(
+        default_factory=dict
+    )
+    fitted_rows: dict[Annotated[str, AfterValidator(_cost)], Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod

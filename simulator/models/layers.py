@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
-from simulator.models.optimisers import NamedOptimiser, Optimiser
+from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
@@ -70,6 +70,8 @@ class Workload(Spec):
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
+    - `compute_width`: factor by which forward and backward may be off on the machines of the scenario, in nine of ten
+      cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
     - `device`: GPU on which the times were measured.
     - `source`: of sizes and times.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
@@ -85,6 +87,7 @@ class Workload(Spec):
     host_ahead: bool = False
     update_time: Seconds | None = None
     compute_slowdown: Ratio | None = None
+    compute_width: float | None = Field(default=None, ge=1, le=100)
     gradients: str = ""
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"
@@ -94,6 +97,11 @@ class Workload(Spec):
         # In a file: the name of a CSV file with the same columns, which is read before this spec is validated.
         BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
     ]
+
+    @property
+    def optimisers(self) -> tuple[Optimiser, ...]:
+        """The optimiser where it is stated; else the cheapest and the dearest that it may be (`UNKNOWN_OPTIMISER`)."""
+        return (self.optimiser,) if "optimiser" in self.model_fields_set else UNKNOWN_OPTIMISER
 
     @cached_property
     def numels(self) -> Floats:

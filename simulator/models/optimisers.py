@@ -168,6 +168,15 @@ class Optimiser(Spec):
         return 3 * tensors if self.kind == "lamb" and self.implementation == "per_tensor" else 0
 
 
+UNKNOWN_OPTIMISER = (
+    Optimiser(kind="sgd", implementation="fused"),
+    Optimiser(kind="adamw", implementation="per_tensor", weight_decay=True),
+)
+"""What a workload that names no optimiser may be trained with: the least that one moves, 12 bytes per element, and
+nearly the most, 88 (Adam with coupled decay: 92). Not LAMB, which is used for large batches only. Assumed: both ends
+are in use."""
+
+
 def kernels_of_lists(numels: Sequence[float], lists: int) -> int:
     """Kernels in which a multi-tensor operation on `lists` lists goes through tensors of `numels` (L,) elements.
 

@@ -13,7 +13,7 @@ from simulator.prediction.figures import IterationFigures
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.spread import SHARES, Spread
-from simulator.prediction.warnings import collect_warnings
+from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -47,7 +47,7 @@ def result_document(
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
         "calibration": [item.as_row() for item in inputs],
-        "warnings": [*collect_warnings(scenario, plan, time), *([recorded.warning] if recorded.warning else [])],
+        **warning_keys(scenario, simulated, spread),
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,

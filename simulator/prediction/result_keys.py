@@ -76,7 +76,17 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "collectives[].primitive": ResultKey("", "kind of exchange"),
     "collectives[].algorithm": ResultKey("", "algorithm, and protocol where one is chosen"),
     "collectives[].calls": ResultKey("1", "how many of them an iteration makes"),
-    "warnings": ResultKey("", "what a reader of the prediction should know"),
+    "warnings": ResultKey("", "what a reader of the prediction should know, each with its size, largest first"),
+    "warning_sizes[].text": ResultKey("", "a warning without its size, in the order of `warnings`"),
+    "warning_sizes[].seconds": ResultKey("s", "how much of the iteration it touches; null where that is not known"),
+    "warning_sizes[].less_s": ResultKey(
+        "s", "by how much the iteration may be shorter because of it (90 %); null where that is not known"
+    ),
+    "warning_sizes[].more_s": ResultKey("s", "the same, longer"),
+    "warning_sizes[].direction": ResultKey(
+        "", "how the prediction errs because of it: `too fast`, `too slow` or `either way`; null: by less than 0.1 %"
+    ),
+    "notes": ResultKey("", "what touches and changes less than 0.1 % of the iteration"),
     "density_over_iterations[].iteration": ResultKey("", "number of a replayed iteration in its trace"),
     "density_over_iterations[].selected": ResultKey("1", "share that a worker selected, mean over workers"),
     "density_over_iterations[].aggregated": ResultKey("1", "share of the elements that the sum touched"),
@@ -105,6 +115,7 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "comparison.baseline": ResultKey("", "what `versus` asks for"),
     "comparison.opponent": ResultKey("", "what the baseline is where `versus` does not describe it"),
     "comparison.baseline_iteration_time_s": ResultKey("s", "its iteration time"),
+    "comparison.baseline_iteration_time_interval_s": ResultKey("s", "90 % interval of its iteration time"),
     "comparison.speed_up": ResultKey("1", "baseline's iteration time over this one's"),
     "comparison.verdict": ResultKey(
         "",

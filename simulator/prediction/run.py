@@ -16,11 +16,12 @@ from simulator.prediction.data_loading import with_loading
 from simulator.prediction.job_setup import job_setup
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import interval_keys, result_document
-from simulator.prediction.simulated import simulate_scenario
+from simulator.prediction.simulated import Simulated, simulate_scenario
 from simulator.prediction.uncertainty.collect import collect_inputs
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import respond, respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 
 
@@ -29,7 +30,7 @@ class Prediction:
     """A scenario's outcome: the result document, the last iteration and, where they were asked for, all counted ones.
 
     Where all workers are alike, one iteration stands for all. `inputs`: the figures that it rests on; `spread`: how
-    wrong it may be, to first order unless `with_responses` was asked.
+    wrong it may be, to first order unless `with_responses` was asked. `simulated`: what all of this was made of.
     """
 
     scenario: Scenario
@@ -39,11 +40,14 @@ class Prediction:
     times: Floats = field(repr=False)
     inputs: list[UncertainInput] = field(repr=False)
     spread: Spread = field(repr=False)
+    simulated: Simulated = field(repr=False)
     iterations: tuple[Iteration, ...] = field(default=(), repr=False)
 
 
-def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
+def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = True) -> Prediction:
     """Predict one scenario; `keep_iterations`: with every iteration's spans, for a timeline.
+
+    Without `intervals` no uncertain input is looked at, and only single iterations differ.
 
     A scenario in which all workers are alike repeats itself, so one iteration stands for all; with random differences
     between workers `warmup` draws are discarded and `iterations` are averaged. Intervals are those of first order, as
@@ -53,18 +57,19 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
-    inputs = collect_inputs(scenario, plan, figures.breakdown)
+    inputs = collect_inputs(scenario, plan, figures.breakdown) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times))
     document = result_document(scenario, made, inputs, spread)
-    return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, tuple(figures.kept))
+    return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, made, tuple(figures.kept))
 
 
 def with_responses(prediction: Prediction) -> Prediction:
-    """The prediction with the intervals that follow from simulating both ends of each of its uncertain inputs."""
+    """The prediction with what follows from simulating both ends of each uncertain input: intervals, sized warnings."""
     responses = respond(prediction.scenario, prediction.plan, prediction.inputs, prediction.spread.time)
     spread = replace(prediction.spread, responses=tuple(responses))
-    return replace(prediction, spread=spread, document={**prediction.document, **interval_keys(spread)})
+    sized = warning_keys(prediction.scenario, prediction.simulated, spread)
+    return replace(prediction, spread=spread, document={**prediction.document, **interval_keys(spread), **sized})
 
 
 def plan_of(scenario: Scenario) -> Plan:

@@ -7,7 +7,6 @@ import json
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     WithJsonSchema,
@@ -15,7 +14,7 @@ from pydantic import (
 )
 
 from simulator.component import MemberOf, Spec, expected
-from simulator.errors import suggest_nearest
+from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
@@ -137,9 +136,10 @@ VERSUS = ("best_dense", "none")
 
 
 def _check_versus(value: Any) -> Any:
-    if isinstance(value, str) and value not in VERSUS:
-        raise expected("a mapping of keys and values, `best_dense` or `none`", value, suggest_nearest(value, VERSUS))
-    return value
+    if value is None or isinstance(value, dict) or value in VERSUS:
+        return value
+    hint = suggest_nearest(str(value), VERSUS)
+    raise expected("a mapping of keys and values, `best_dense` or `none`", format_value(value), hint)
 
 
 class Scenario(Spec):
@@ -192,7 +192,7 @@ class Scenario(Spec):
     question: str = ""
     versus: Annotated[
         dict[str, Any] | str | None,
-        AfterValidator(_check_versus),
+        BeforeValidator(_check_versus),
         WithJsonSchema({"anyOf": [{"type": "object"}, {"enum": [*VERSUS]}, {"type": "null"}], "default": None}),
     ] = None
 

@@ -4,6 +4,7 @@ from itertools import count
 
 import numpy as np
 from pytest_benchmark.fixture import BenchmarkFixture
+from validation_rows import row_of
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
@@ -11,7 +12,6 @@ from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Layout
 from simulator.prediction.run import run
-from simulator.scenario.reading import load
 from simulator.topologies.ring import Ring
 
 FABRIC = SingleSwitch(bandwidth=1.25e9, latency=50e-6)
@@ -48,7 +48,7 @@ def test_54_buckets_over_256_workers_are_priced_in_50_ms(benchmark):
 
 def test_resnet50_runs_500_scenarios_a_second(benchmark):
     """Every run has a bandwidth of its own, so that no answer is an old one."""
-    scenario = load("validation/rtx2080ti-10gbe-allreduce/resnet50-wfbp-32")
+    scenario = row_of("rtx2080ti-10gbe-allreduce", "ResNet-50, WFBP, all-reduce, 32 GPUs on 10 GbE")
     network, numbers = scenario.cluster.network, count(1)
 
     def varied():

@@ -5,15 +5,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import ROOT
 from pydantic import ValidationError
+from validation_rows import row_of
 
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.transport import PRIORS, Transport
 from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout
-from simulator.scenario.reading import load
 
 NIC = 1e9
 rates = st.floats(1e6, 1e12)
@@ -90,7 +89,7 @@ def test_a_wrong_transport_is_an_error(wrong, message):
 @pytest.mark.parametrize(("rate", "carried"), [(1, 108.7e6), (10, 651.2e6), (25, 976.0e6)])
 def test_mpi_through_the_host_is_wire_and_transport(rate, carried):
     """Seconds per byte of the wire and of the way through the host add up."""
-    network = load(ROOT / "scenarios" / "validation" / "8xv100-grace" / f"dense-8-{rate}gbe.yaml").cluster.network
+    network = row_of("8xv100-grace", f"ResNet-50, dense, 8 V100 on {rate} GbE, MPI").cluster.network
     assert isinstance(network, Fabric)
     assert network.carried(2) == pytest.approx(carried, rel=5e-4)
     assert network.carried(2) == pytest.approx(1 / (1 / (rate * 1.1743e8) + 0.684e-9), rel=1e-3)

@@ -2,12 +2,12 @@
 
 import pytest
 from pydantic import ValidationError
+from validation_rows import row_of
 
 from simulator.hardware.runtime import Runtime
-from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown
+from simulator.hardware.slowdown import MEASURED, MeasuredSlowdown, estimate_slowdown, spread_between_models
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
-from simulator.scenario.reading import load
 
 
 def setups(*values):
@@ -21,15 +21,17 @@ def test_the_estimate_is_the_middle_and_its_width_holds_every_setup_left_out():
 
 
 @pytest.mark.parametrize(
-    ("name", "runtime"),
-    [("16xv100-10gbe-mgwfbp/inception-v4-wfbp", "Inception-v4"), ("8xv100-grace/dense-2-nccl", "TensorFlow 1")],
+    ("group", "name", "runtime"),
+    [
+        ("16xv100-10gbe-mgwfbp", "Inception-v4, WFBP, all-reduce, 16 V100 on 10 GbE", "Inception-v4"),
+        ("8xv100-grace", "ResNet-50, dense, 2 V100 on 10 GbE, NCCL", "TensorFlow 1"),
+    ],
 )
-def test_measured_setups_are_what_their_runtimes_say(name, runtime):
+def test_measured_setups_are_what_their_runtimes_say(group, name, runtime):
     (item,) = [item for item in MEASURED if runtime in item.setup]
-    assert load(f"validation/{name}").cluster.runtime.compute_slowdown == pytest.approx(item.slowdown)
-    assert load("validation/rtx2080ti-100gib-allreduce/bert-base-wfbp-8").workload.compute_slowdown == next(
-        item.slowdown for item in MEASURED if "BERT" in item.setup
-    )
+    assert row_of(group, name).cluster.runtime.compute_slowdown == pytest.approx(item.slowdown)
+    bert = row_of("rtx2080ti-100gib-allreduce", "BERT-Base, WFBP, all-reduce, 8 GPUs on 100 Gb InfiniBand")
+    assert bert.workload.compute_slowdown == next(item.slowdown for item in MEASURED if "BERT" in item.setup)
 
 
 def test_a_number_is_taken_as_it_is_and_auto_is_the_estimate_with_its_width():
@@ -45,11 +47,14 @@ def test_a_number_is_taken_as_it_is_and_auto_is_the_estimate_with_its_width():
 
 @pytest.mark.long
 def test_resnet50_on_2080_ti_is_slowed_by_what_its_overlapped_rows_show():
-    folders = {"rtx2080ti-100gib-allreduce": ("wfbp", "mgwfbp"), "rtx2080ti-100gib-ps": ("wfbp",)}
+    groups = {
+        "rtx2080ti-100gib-allreduce": ("WFBP, all-reduce", "MG-WFBP, all-reduce"),
+        "rtx2080ti-100gib-ps": ("WFBP, parameter server",),
+    }
     rows = [
-        load(f"validation/{folder}/resnet50-{scheduler}-{workers}")
-        for folder, schedulers in folders.items()
-        for scheduler in schedulers
+        row_of(group, f"ResNet-50, {method}, {workers} GPUs on 100 Gb InfiniBand")
+        for group, methods in groups.items()
+        for method in methods
         for workers in (8, 16)
     ]
 
@@ -60,3 +65,12 @@ def test_resnet50_on_2080_ti_is_slowed_by_what_its_overlapped_rows_show():
 
     stated = next(item.slowdown for item in MEASURED if item.setup.startswith("ResNet-50 on RTX"))
     assert squares(stated) < min(squares(0.0), squares(stated + 0.02))
+
+
+def test_another_model_on_the_same_gpu_may_be_off_by_what_models_there_differ():
+    def on(gpu, *values):
+        return tuple(MeasuredSlowdown(str(value), value, "", gpu) for value in values)
+
+    assert spread_between_models(on("a", 0.5, 0.7)) == pytest.approx(0.2)
+    assert spread_between_models(on("a", 0.5, 0.7) + on("b", 9.0)) == pytest.approx(0.2)  # the only model of its GPU
+    assert spread_between_models() == pytest.approx(0.79 - 0.01)

@@ -1,13 +1,15 @@
 """What a reader is told where a transport or a runtime was not measured, and what that does to the interval."""
 
-import math
-
 import pytest
 
 from simulator.hardware.slowdown import estimate_slowdown
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.software import ABSENT
+from simulator.prediction.warnings.warning import texts_of
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
+CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-11}}}
 RUNTIME = {
     "name": "BytePS",
     "endpoint_bandwidth": 7e8,
@@ -25,7 +27,7 @@ def predicted(transport, runtime, topology="parameter_server", nodes=2):
                 "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10_000_000, "backward": 1e-3}]},
                 "cluster": {
                     "nodes": nodes,
-                    "gpu": {"name": "ideal", "ideal": True},
+                    "gpu": CARD,
                     "network": network,
                     "runtime": runtime,
                 },
@@ -37,51 +39,62 @@ def predicted(transport, runtime, topology="parameter_server", nodes=2):
     )
 
 
-def priors(prediction):
-    return {item.id: item for item in prediction.inputs if item.what == "prior"}
+def stated_costs(prediction):
+    return [item for item in prediction.inputs if item.what == "cost of software"]
 
 
-def test_a_runtime_on_its_own_transport_is_no_prior():
-    made = predicted({"kind": "tcp"}, RUNTIME)
-    assert not priors(made)
-    assert not [text for text in made.document["warnings"] if "BytePS" in text]
+def texts(prediction, part):
+    return [text for text in texts_of(prediction.document) if part in text]
+
+
+def test_a_runtime_on_its_own_transport_is_not_warned_of_for_its_transport():
+    assert not texts(predicted({"kind": "tcp"}, RUNTIME), "fitted over")
 
 
 def test_an_endpoint_fitted_over_tcp_does_not_limit_rdma_and_the_result_says_so():
-    slow, fast = (predicted({"kind": kind}, RUNTIME).document for kind in ("tcp", "rdma"))
-    assert slow["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 7e8)
-    assert fast["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 5e9)
-    (text,) = [text for text in fast["warnings"] if "BytePS" in text]
-    assert text == (
+    slow, fast = (predicted({"kind": kind}, RUNTIME) for kind in ("tcp", "rdma"))
+    assert slow.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 7e8)
+    assert fast.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 5e9)
+    assert texts(fast, "BytePS was") == [
         "BytePS was fitted over tcp, and this network is rdma: 5 GB/s per endpoint is estimated from the hardware, "
         "which may be wrong by a factor of 2"
-    )
-    other = predicted({"kind": "gloo"}, RUNTIME).document
-    assert other["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 1e10)
-    assert [text for text in other["warnings"] if "only the network limits its endpoints" in text]
+    ]
+    other = predicted({"kind": "gloo"}, RUNTIME)
+    assert other.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 1e10)
+    assert texts(other, "only the network limits its endpoints")
 
 
 def test_other_costs_are_kept_with_their_width():
     made = predicted({"kind": "rdma"}, NEGOTIATING, topology="ring")
     assert made.document["breakdown_s"]["communication_exposed"] == pytest.approx(4e7 / 1e10 + 1e-4)
-    (text,) = [text for text in made.document["warnings"] if "Horovod" in text]
+    (text,) = texts(made, "Horovod was")
     assert text.endswith("this network is rdma: its costs may be wrong by a factor of 3 either way")
-    (item,) = priors(made).values()
-    assert item.held_out_mape == pytest.approx(math.log(3) / NORMAL_95 / DEVIATION)
-    assert item.seconds == made.document["breakdown_s"]["communication_exposed"]
+    (item,) = stated_costs(made)
+    assert item.width >= 3
+    assert item.more == pytest.approx((item.width - 1) * 1e-4)
+    row = next(row for row in made.document["warning_sizes"] if row["text"] == text)
+    assert row["seconds"] == pytest.approx(1e-4)
+    assert row["more_s"] == pytest.approx(item.more, rel=1e-4)
+    assert row["less_s"] == pytest.approx(item.less, rel=1e-4)
 
 
-def test_a_prior_widens_the_interval_and_one_node_has_none():
-    def width(made):
-        low, high = made.document["iteration_time_interval_s"]
-        return high - low
-
-    measured, estimated = predicted({"kind": "tcp"}, {}, "ring"), predicted("tcp", {}, "ring")
-    assert width(estimated) > width(measured)
-    assert [text for text in estimated.document["warnings"] if text.startswith("the transport tcp was not measured")]
+def test_a_transport_that_was_not_measured_is_named_once_and_one_node_has_none():
+    estimated = predicted("tcp", {}, "ring")
+    (text,) = texts(estimated, "net")
+    assert text.startswith("the transport tcp was not measured")
     alone = predicted("tcp", NEGOTIATING, "ring", nodes=1)
-    assert not priors(alone)
-    assert not [text for text in alone.document["warnings"] if "transport" in text or "fitted over" in text]
+    assert not texts(alone, "transport")
+    assert not texts(alone, "fitted over")
+
+
+def test_a_cost_that_nobody_measured_can_only_make_the_iteration_longer():
+    made = with_responses(run(load("quickstart")))
+    (absent,) = (item for item in made.inputs if item.what == ABSENT)
+    (row,) = (row for row in made.document["warning_sizes"] if "taken as 0" in row["text"])
+    assert row["text"].startswith("launch time of a kernel")
+    assert (row["direction"], row["seconds"], row["less_s"]) == ("too fast", None, 0.0)
+    slower = run(absent.change(made.scenario, 1.0)).document["iteration_time_s"]
+    assert row["more_s"] == pytest.approx(slower - made.document["iteration_time_s"], rel=1e-3)
 
 
 SLOWED = {"compute_slowdown": "auto"}
@@ -94,7 +107,7 @@ def slowed(runtime, workload=None, scheduler="wfbp"):
         "workload": {"batch_size": 1, "layers": layers, **(workload or {})},
         "cluster": {
             "nodes": 2,
-            "gpu": {"name": "ideal", "ideal": True},
+            "gpu": CARD,
             "network": {"kind": "single_switch", "bandwidth": 4e6},
             "runtime": runtime,
         },
@@ -109,12 +122,12 @@ def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
     slowdown, width = estimate_slowdown()
     made = slowed(SLOWED)
     lost = slowdown / (1 + slowdown)  # of the second that the exchange takes, so much is not computed
-    assert made.document["iteration_time_s"] == pytest.approx(3 + lost)
-    (item,) = priors(made).values()
-    assert item.seconds == pytest.approx(lost)
-    low, high = made.document["iteration_time_interval_s"]
-    assert (high - low) / 2 >= width * lost
-    assert [text for text in made.document["warnings"] if f"{100 * slowdown:.0f} % is the middle" in text]
+    assert made.document["iteration_time_s"] == pytest.approx(3 + lost, rel=1e-4)
+    exact = with_responses(made).document
+    (row,) = (row for row in exact["warning_sizes"] if f"{100 * slowdown:.0f} % is the middle" in row["text"])
+    low, high = ((1 + end * width) * slowdown / (1 + (1 + end * width) * slowdown) for end in (-1, 1))
+    assert row["seconds"] == pytest.approx((high - low) / (2 * width), rel=1e-3)  # as if it were proportional
+    assert (row["less_s"], row["more_s"]) == pytest.approx((lost - low, high - lost), rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -127,5 +140,5 @@ def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
 )
 def test_a_stated_slowdown_and_exchanges_that_meet_no_compute_need_no_estimate(stated):
     made = slowed(**stated)
-    assert not priors(made)
-    assert not [text for text in made.document["warnings"] if "slow kernels down" in text]
+    assert not [item for item in made.inputs if item.what == "prior"]
+    assert not texts(made, "slow kernels down")

@@ -45,6 +45,8 @@ def test_versus_can_be_set_too():
     assert other.scheduler == load("quickstart").scheduler
 
 
-def test_another_word_is_refused():
-    with pytest.raises(InputError, match=r"versus: expected a mapping .*, `best_dense` or `none`, got best_dens"):
-        load("quickstart", ("versus=best_dens",))
+@pytest.mark.parametrize(("value", "got"), [("best_dens", "'best_dens'"), ("3", "3"), ("[dense]", r"\['dense'\]")])
+def test_anything_else_is_refused_in_one_line(value, got):
+    with pytest.raises(InputError, match=rf"versus: expected a mapping .*, `best_dense` or `none`, got {got}") as error:
+        load("quickstart", (f"versus={value}",))
+    assert len(error.value.problems) == 1

@@ -7,7 +7,7 @@ import pytest
 import simpy
 from hypothesis import given
 from hypothesis import strategies as st
-from places import ROOT
+from validation_rows import row_of
 
 from examples import switch
 from simulator.engine.rounds.equivalence_classes import structure
@@ -16,12 +16,10 @@ from simulator.models.exchange import Round
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.prediction.run import plan_of, run
-from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import partition, partition_merged, singles
 from simulator.topologies.parameter_server import KEYS_PER_TENSOR, ParameterServer, djb2
 
-FOLDER = ROOT / "scenarios" / "validation" / "rtx2080ti-10gbe-ps"
 HASHED = ParameterServer(servers=4, placement="hashed")
 
 
@@ -80,7 +78,7 @@ def test_a_merged_buffer_has_one_key_behind_all_gradients_and_parameters():
 
 
 def test_the_bytes_of_every_server_are_those_that_the_hash_gives_it():
-    measured = load(FOLDER / "resnet50-wfbp-32.yaml")
+    measured = row_of("rtx2080ti-10gbe-ps", "ResNet-50, WFBP, parameter server, 32 GPUs on 10 GbE")
     plan, forward = plan_of(measured), [layer.name for layer in measured.workload.layers]
     by_hand, parts = Counter(), Counter()
     for bucket in plan.work.buckets:

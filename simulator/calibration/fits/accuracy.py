@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -66,3 +68,31 @@ def relative_errors(predicted: Floats, measured: Floats) -> Floats:
     """Signed relative errors, predicted / measured - 1."""
     errors: Floats = predicted / measured - 1
     return errors
+
+
+PRIOR = 2.0
+"""Measurements that the spread over all groups counts for, beside a group's own."""
+
+
+def width_left_out(errors: Sequence[float], pooled: Mapping[str, Sequence[float]]) -> float:
+    """Factor that holds nine of ten of what was left out, either way; 10 where nothing was.
+
+    exp(t s), s^2 = (sum of e_i^2 + m s_0^2) / (n + m): the errors e_i (root mean square of logarithms) of the n members
+    of a group that were left out in turn, with the mean square s_0^2 of all groups (`pooled`) counting for m = `PRIOR`
+    more; t is Student's for n + m degrees of freedom (95 %).
+    """
+    every = [value for values in pooled.values() for value in values]
+    if not every:
+        return 10.0
+    prior = math.fsum(value**2 for value in every) / len(every)
+    weight = len(errors) + PRIOR
+    variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
+    return math.exp(_student(weight) * math.sqrt(variance))
+
+
+@cache
+def _student(freedom: float) -> float:
+    """The 95th percentile of Student's distribution."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.95, freedom))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, Literal
 
+from simulator.hardware.kernel_estimates import Level as KernelLevel
 from simulator.scenario.scenario import Scenario
-
-NORMAL_95 = NormalDist().inv_cdf(0.95)
-"""Standard deviations between the median and the 95th percentile of a normal distribution."""
-DEVIATION = math.sqrt(math.pi / 2)
-"""Standard deviation of a normal error whose mean absolute value is 1."""
 
 Level = Literal["measured", "transferred", "assumed"]
 """Timed here, with a held-out error; carried over from other set-ups, with the error of leaving them out; a prior."""
+LEVELS: dict[KernelLevel, Level] = {"measured": "measured", "transferred": "transferred", "estimated": "assumed"}
+"""How a figure of a GPU is known, as a level of an input."""
 Change = Callable[[Scenario, float], Scenario]
 """A scenario in which an input has its upper end (1), its lower end (-1), or what it is taken to be (0)."""
 
@@ -74,16 +70,3 @@ class UncertainInput:
             "held_out_mape": self.held_out_mape,
             "in_range": self.in_range,
         }
-
-
-def width_of(mean_error: float) -> float:
-    """The factor that holds nine of ten cases, of a normal error of logarithms whose mean absolute value is given."""
-    return math.exp(NORMAL_95 * DEVIATION * mean_error)
-
-
-def mean_error(width: float) -> float:
-    """Mean absolute relative error of what is right within a factor in nine of ten cases.
-
-    The standard deviation of its logarithm is ln(width) / 1.645.
-    """
-    return math.log(width) / NORMAL_95 / DEVIATION

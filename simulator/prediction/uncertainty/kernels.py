@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import Level as KernelLevel
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.precision import widths_of
-from simulator.prediction.uncertainty.inputs import Change, Level, Measurement, UncertainInput, mean_error, width_of
+from simulator.models.curve_widths import curve_width
+from simulator.models.curves import Curve
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput
 from simulator.scenario.changes import scale_curve, with_value
 from simulator.scenario.scenario import Scenario
 
 MINUTES = 1.0
 """What `sparsim record kernels` takes for one kernel, at most."""
-_LEVELS: dict[KernelLevel, Level] = {"measured": "measured", "transferred": "transferred", "estimated": "assumed"}
 
 
 def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
@@ -40,8 +42,7 @@ def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
 
 def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
     curve = gpu.curve(kernel)
-    error = curve.held_out_mape if curve else None
-    width = width_of(error or 0.0)
+    width = _width_of_use(curve, use) if curve else 1.0
     return UncertainInput(
         what,
         f"{gpu.name}/{kernel}",
@@ -53,9 +54,20 @@ def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
         _scaled(kernel, width),
         # A kernel that does the same as another has its curve, and its error.
         shared=f"{gpu.name}/{kernel if kernel in gpu.kernels else KERNELS[kernel].same_as}",
-        source="held-out error of the curve",
-        held_out_mape=error,
+        source="held-out error of the curve, and more beyond the sizes that were measured",
+        measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
+        held_out_mape=curve.held_out_mape if curve else None,
     )
+
+
+def _width_of_use(curve: Curve, use: KernelUse) -> float:
+    """The width of all calls together: of the largest, which take the time, and of the share of those that are smaller
+    than what was measured, each of which takes no longer than the smallest that was."""
+    width = curve_width(curve, use.largest)
+    if curve.range is None or use.smallest >= curve.range[0] or not use.seconds:
+        return width
+    share = min(1.0, use.extrapolated * float(curve.time(curve.range[0])) / use.seconds)
+    return math.exp(math.hypot(math.log(width), share * math.log(curve_width(curve, use.smallest))))
 
 
 def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
@@ -63,7 +75,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
     return UncertainInput(
         f"{what}, {level}",
         f"{gpu.name}/{kernel}",
-        _LEVELS[level],
+        LEVELS[level],
         width,
         False,
         use.on_gpu * (1 - 1 / width),
@@ -72,7 +84,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
         shared=f"kernels that were not timed on {gpu.name}",
         source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
         measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
-        held_out_mape=mean_error(width),
+        held_out_mape=mape_of_width(width),
     )
 
 

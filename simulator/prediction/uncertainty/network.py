@@ -7,7 +7,8 @@ from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
-from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput, width_of
+from simulator.models.widths import width_of_mape
+from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput
 from simulator.scenario.changes import AnySpec, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -23,7 +24,7 @@ def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float
     if cluster.workers == 1:
         return
     for name, (measured, inside) in plan.prices.curves.items():
-        width = width_of(measured.held_out_mape or 0.0)
+        width = width_of_mape(measured.held_out_mape or 0.0)
         yield UncertainInput(
             "collective",
             f"{network.name}/{name}",
@@ -70,8 +71,8 @@ def _links(scenario: Scenario) -> Iterator[tuple[str, LinkWidth]]:
     cluster = scenario.cluster
     if cluster.nodes > 1:
         yield BETWEEN, link_width(cluster.network, cluster.nodes)
-    if cluster.gpus_per_node > 1 and cluster.network.intra_node is not None:
-        yield INSIDE, link_width_inside(cluster.network)
+    if cluster.gpus_per_node > 1:
+        yield INSIDE, link_width_inside(cluster.network, cluster.gpus_per_node)
 
 
 def _scaled_curve(name: str, width: float) -> Change:

@@ -9,12 +9,13 @@ from functools import cache
 
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
-from simulator.prediction.uncertainty.inputs import UncertainInput, mean_error
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
 """What these inputs are called in a result's `calibration`."""
-_FILE = "configs/model_error.yaml"
+FILE = "configs/model_error.yaml"
 PARTS: dict[str, tuple[str, ...]] = {
     "compute": ("forward", "backward", "update"),
     "communication": ("communication_exposed", "idle"),
@@ -39,7 +40,7 @@ class ModelError:
 @cache
 def model_error() -> ModelError | None:
     """The model's own error as it ships with the package (`sparsim validate --model-error`); None where it does not."""
-    path = find_shipped(_FILE)
+    path = find_shipped(FILE)
     if path is None:
         return None
     data = read_document(path).data
@@ -76,5 +77,5 @@ def inputs_of_parts(
                 seconds * (1 - 1 / width),
                 seconds * (width - 1),
                 source="measured iterations, each set-up predicted from the others",
-                held_out_mape=mean_error(width),
+                held_out_mape=mape_of_width(width),
             )

@@ -22,12 +22,13 @@ _LEAST = 0.05
 @dataclass(frozen=True, slots=True)
 class Response:
     """Inputs that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
-    have their lower and their upper ends."""
+    have their lower and their upper ends. `exact`: both ends were simulated."""
 
     key: tuple[str, str]
     inputs: tuple[UncertainInput, ...]
     low: float
     high: float
+    exact: bool = False
 
 
 def respond_linearly(inputs: Iterable[UncertainInput], time: float) -> list[Response]:
@@ -50,7 +51,7 @@ def respond(scenario: Scenario, plan: Plan, inputs: Iterable[UncertainInput], ti
             made.append(linear)
             continue
         low, high = (_changed(scenario, group, end, base, time) for end in (-1.0, 1.0))
-        made.append(Response(linear.key, linear.inputs, low, high))
+        made.append(Response(linear.key, linear.inputs, low, high, exact=True))
     return made
 
 

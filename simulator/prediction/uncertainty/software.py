@@ -1,4 +1,4 @@
-"""Constants of the training framework as uncertain inputs."""
+"""Costs of the training framework as uncertain inputs: those that it states, and those that nobody measured of it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,112 @@ from dataclasses import replace
 
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
-from simulator.hardware.constant_widths import constant_width
+from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
+from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
-from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput, mean_error
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 
 MINUTES = 10.0
-"""Some iterations on two workers, from which `sparsim calibrate` fits a constant."""
-SLOWDOWN = "compute_slowdown"
+"""Some iterations on two workers, from which `sparsim calibrate runtime` fits a cost."""
+ABSENT = "cost of software, not measured"
+"""What costs are called that the runtime does not state: they are taken as 0."""
+_ANY = 10.0
+"""Width of a cost of 0, for which no factor says anything: its upper end is a value of its own."""
 _OF_ONE_WORKER = ("kernel_launch", "host_read")
 
 
 def software_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """Every constant of the runtime that takes part in the iteration, and the slowdown of compute."""
-    runtime = scenario.cluster.runtime
-    here = runtime.over(scenario.cluster.network.transport_kind)
-    for name, cost in RUNTIME_COSTS.items():
-        alone = scenario.cluster.workers == 1 and name not in _OF_ONE_WORKER
-        if not getattr(here, name) or name == SLOWDOWN or alone:
+    """Every cost of the runtime that takes part in the iteration, and the slowdown of compute."""
+    cluster = scenario.cluster
+    here = cluster.runtime.over(cluster.network.transport_kind)
+    for name in FACTOR_COSTS:
+        if cluster.workers == 1 and name not in _OF_ONE_WORKER:
             continue
-        known = constant_width(runtime, name, scenario.cluster.network.transport_kind)
-        seconds = _seconds(name, plan, breakdown)
-        yield UncertainInput(
-            "constant",
-            f"{runtime.name}/{name}",
-            known.level,
-            known.width,
-            known.level == "measured",
-            seconds * (1 - 1 / known.width),
-            seconds * (known.width - 1),
-            _scaled(name, known.width, faster=cost.unit == "B/s"),
-            source=known.source,
-            measurement=_measurement(cost.label),
-        )
+        if getattr(here, name):
+            yield _stated(name, scenario, plan, breakdown)
+        elif name in _paid(scenario):
+            yield _absent(name, scenario, plan)
     if is_slowdown_estimated(scenario, plan):
         yield _slowdown(scenario, plan)
 
 
+def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> UncertainInput:
+    """A cost that the runtime states, with its width over this transport."""
+    runtime, over = scenario.cluster.runtime, scenario.cluster.network.transport_kind
+    known = constant_width(runtime, name, over)
+    width = known.width
+    less, more = _first_order(name, width, scenario, plan, breakdown)
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        here = changed.cluster.runtime.over(over)
+        factor = width ** (-end if RUNTIME_COSTS[name].unit == "B/s" else end)
+        return with_value(changed, "cluster.runtime", here.model_copy(update={name: getattr(here, name) * factor}))
+
+    return UncertainInput(
+        "cost of software",
+        f"{runtime.name}/{name}",
+        known.level,
+        width,
+        known.level == "measured",
+        less,
+        more,
+        change,
+        source=known.source,
+        measurement=_measurement(name),
+        held_out_mape=mape_of_width(width),
+    )
+
+
+def _paid(scenario: Scenario) -> tuple[str, ...]:
+    """Costs that arise wherever a framework runs; loops of PyTorch launch their kernels one by one."""
+    pays = FRAMEWORKS[scenario.cluster.runtime.framework].pays
+    return (*pays, "kernel_launch") if scenario.cluster.gpu.framework.startswith("pytorch") else pays
+
+
+def _absent(name: str, scenario: Scenario, plan: Plan) -> UncertainInput:
+    """A cost that the runtime does not state: it is taken as 0, and may be as large as any set-up showed."""
+    cost, most = RUNTIME_COSTS[name], largest_known(name)
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        here = changed.cluster.runtime.over(changed.cluster.network.transport_kind)
+        return with_value(changed, "cluster.runtime", here.model_copy(update={name: max(0.0, end) * most}))
+
+    return UncertainInput(
+        ABSENT,
+        f"{scenario.cluster.runtime.name}/{name}",
+        "assumed",
+        _ANY,
+        False,
+        0.0,
+        most * len(plan.uses) if cost.per_call else 0.0,
+        change,
+        source=f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}",
+        measurement=_measurement(name),
+    )
+
+
+def _first_order(
+    name: str, width: float, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
+) -> tuple[float, float]:
+    """Seconds by which an iteration is shorter and longer at the ends of a cost's width.
+
+    A rate of the software counts as far as it limits the way of a message, which the NIC limits, too.
+    """
+    seconds = _seconds(name, plan, breakdown)
+    if RUNTIME_COSTS[name].unit != "B/s":
+        return seconds * (1 - 1 / width), seconds * (width - 1)
+    network, rate = scenario.cluster.network, float(getattr(plan.runtime, name))
+    nic = network.carried(scenario.cluster.nodes)
+    now, slow, fast = (min(nic, rate * factor) for factor in (1.0, 1 / width, width))
+    return seconds * (1 - now / fast), seconds * (now / slow - 1)
+
+
 def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
-    """Seconds of an iteration that are proportional to a constant, to first order."""
+    """Seconds of an iteration that are proportional to a cost, to first order."""
     cost, value = RUNTIME_COSTS[name], float(getattr(plan.runtime, name))
     if cost.unit == "B/s":
         return breakdown["communication_exposed"]
@@ -55,21 +120,6 @@ def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
     if kernel is not None:
         return plan.work.kernels[kernel].seconds if kernel in plan.work.kernels else 0.0
     return value * len(plan.uses) if cost.per_call else 0.0
-
-
-def _scaled(name: str, width: float, faster: bool) -> Change:
-    """The constant with a longer time at the upper end: itself times the width, or a rate divided by it."""
-
-    def change(scenario: Scenario, end: float) -> Scenario:
-        runtime = scenario.cluster.runtime
-        factor = width ** (-end if faster else end)
-        update = {name: getattr(runtime.over(scenario.cluster.network.transport_kind), name) * factor}
-        # The constants are those of this transport by now.
-        return with_value(
-            scenario, "cluster.runtime", runtime.over(scenario.cluster.network.transport_kind).model_copy(update=update)
-        )
-
-    return change
 
 
 def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
@@ -90,8 +140,8 @@ def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
         share * slowed,
         change,
         source="leave-one-out error over the set-ups in which it was measured",
-        measurement=_measurement(RUNTIME_COSTS[SLOWDOWN].label),
-        held_out_mape=mean_error(1 + share),
+        measurement=_measurement("compute_slowdown"),
+        held_out_mape=mape_of_width(1 + share),
     )
 
 
@@ -102,5 +152,6 @@ def is_slowdown_estimated(scenario: Scenario, plan: Plan) -> bool:
     return slowed and scenario.cluster.runtime.slowdown_width > 0 and not stated
 
 
-def _measurement(label: str) -> Measurement:
-    return Measurement(label, "sparsim calibrate runtime, with iterations of two workers", MINUTES)
+def _measurement(name: str) -> Measurement:
+    command = "sparsim calibrate runtime SCENARIOS --term"
+    return Measurement(RUNTIME_COSTS[name].label, command, MINUTES, name)

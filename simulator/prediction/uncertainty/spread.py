@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from simulator.prediction.uncertainty.inputs import NORMAL_95
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.uncertainty.responses import Response, by_key
 
 SHARES = (50, 80, 90)

@@ -1,4 +1,4 @@
-"""The model as uncertain inputs: its compute time, and the shares of its layers."""
+"""The model as uncertain inputs: compute time, shares of its layers, optimiser, and how far selections overlap."""
 
 from __future__ import annotations
 
@@ -6,34 +6,134 @@ import math
 from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.plan import Plan
-from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput
-from simulator.scenario.changes import scale_compute
+from simulator.hardware.compute_widths import compute_width, same_device
+from simulator.models.overlap import UNKNOWN_OVERLAP
+from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
+from simulator.models.widths import mape_of_width
+from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput
+from simulator.scenario.changes import scale_compute, with_value
 from simulator.scenario.scenario import Scenario
 
 MINUTES = 2.0
-"""`sparsim record layers`."""
+"""What `sparsim record layers` takes for one model."""
+_GRADIENTS = 30.0
+"""What `sparsim record gradients` takes for some iterations of a model on some workers."""
 
 
 def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """The compute time of the model on the scenario's GPU."""
+    """Compute time and layer profile of the model on the scenario's GPU; what the scenario does not say of it."""
     workload, gpu = scenario.workload, scenario.cluster.gpu
     if gpu.ideal:
         return
-    width = 1.02
-    seconds = math.fsum(breakdown[name] for name in ("forward", "backward", "update"))
-    yield UncertainInput(
+    yield _compute(scenario, breakdown)
+    if workload.device and gpu.device and not same_device(workload.device, gpu.device) and scenario.cluster.workers > 1:
+        yield from _profile(scenario, breakdown)
+    if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
+        yield _optimiser(scenario)
+    if plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
+        yield _overlap(scenario)
+
+
+def _compute(scenario: Scenario, breakdown: Mapping[str, float]) -> UncertainInput:
+    known = compute_width(scenario.workload, scenario.cluster.gpu)
+    width, seconds = known.width, math.fsum(breakdown[name] for name in ("forward", "backward"))
+    return UncertainInput(
         "compute time",
-        f"{workload.name} on {gpu.name}",
-        "measured",
+        f"{scenario.workload.name} on {scenario.cluster.gpu.name}",
+        LEVELS[known.level],
         width,
-        True,
+        known.level == "measured",
         seconds * (1 - 1 / width),
         seconds * (width - 1),
-        _scaled(width),
-        source="spread of repeated measurements",
-        measurement=Measurement("compute time", "sparsim record layers", MINUTES),
+        lambda changed, end: scale_compute(changed, width**end),
+        source=known.source,
+        measurement=_layers("compute time"),
+        held_out_mape=mape_of_width(width),
     )
 
 
-def _scaled(width: float) -> Change:
-    return lambda scenario, end: scale_compute(scenario, width**end)
+def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
+    workload = scenario.workload
+    name = f"{workload.name}, of {workload.device}"
+    share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
+
+    def shift(changed: Scenario, end: float) -> Scenario:
+        """Forward a share of the compute that is wrong by its width; the whole stays as it is."""
+        forward = min(0.9, share * FORWARD_SHARE_WIDTH**end)
+        times = {"forward": forward / share, "backward": (1 - forward) / (1 - share)}
+        layers = tuple(
+            layer.model_copy(update={key: getattr(layer, key) * factor for key, factor in times.items()})
+            for layer in changed.workload.layers
+        )
+        return with_value(changed, "workload.layers", layers)
+
+    def tilt(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "workload", tilt_profile(changed.workload, end * TILT))
+
+    source = "profiles of the same models on other GPUs"
+    changes: dict[str, tuple[float, Change]] = {"shares of the tensors": (math.exp(TILT), tilt)}
+    if 0 < share < 1:
+        changes["share of the forward pass"] = (FORWARD_SHARE_WIDTH, shift)
+    for what, (width, change) in changes.items():
+        yield UncertainInput(
+            what,
+            name,
+            "transferred",
+            width,
+            False,
+            change=change,
+            source=source,
+            measurement=_layers("the layers of the model"),
+            held_out_mape=mape_of_width(width),
+        )
+
+
+def _optimiser(scenario: Scenario) -> UncertainInput:
+    """The optimiser, where the workload names none: what is assumed, and the cheapest and dearest that are in use."""
+    least, most = scenario.workload.optimisers
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "workload.optimiser", most if end > 0 else least) if end else changed
+
+    return UncertainInput(
+        "optimiser",
+        scenario.workload.name,
+        "assumed",
+        _SOME,
+        False,
+        change=change,
+        source=f"not stated: from {least.kind} to {most.kind}",
+    )
+
+
+def _is_overlap_unknown(scenario: Scenario) -> bool:
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    return scenario.cluster.workers > 1 and not scenario.workload.gradients and not stated
+
+
+def _overlap(scenario: Scenario) -> UncertainInput:
+    """How far the workers select the same elements: independence is assumed, and recorded gradients overlap more."""
+    most, least = UNKNOWN_OVERLAP
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
+
+    return UncertainInput(
+        "overlap of selections",
+        f"{scenario.sparsifier.kind} on {scenario.workload.name}",
+        "assumed",
+        _SOME,
+        False,
+        change=change,
+        source="independent selections, and those of two recorded models",
+        measurement=Measurement("gradients of the model", "sparsim record gradients", _GRADIENTS),
+    )
+
+
+_SOME = 2.0
+"""Width of what is one of several possibilities, for which there is no factor."""
+
+
+def _layers(what: str) -> Measurement:
+    return Measurement(what, "sparsim record layers", MINUTES)

@@ -41,11 +41,15 @@ _ASSETS = files("simulator.reporting.page") / "assets"
 
 
 def page_of(source: Source) -> Page:
-    """The page of a source. Raises InputError for a source that has none."""
+    """The page of a source. Raises InputError for a source that has none, and for results that somebody has cut."""
     if source.kind not in _PAGES:
         wanted = "a run, a sweep, a validation, a calibration or a build-up study"
         raise InputError(Problem(source.place, wanted, KINDS.get(source.kind, source.kind)))
-    return _PAGES[source.kind](source)
+    try:
+        return _PAGES[source.kind](source)
+    except (KeyError, TypeError, AttributeError) as error:
+        got = f"something else ({type(error).__name__}: {error})"
+        raise InputError(Problem(source.place, "results as this version of sparsim writes them", got)) from error
 
 
 def write_page(page: Page, path: Path) -> None:

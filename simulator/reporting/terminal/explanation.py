@@ -15,11 +15,13 @@ from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
     plain_table,
+    print_notes,
     print_plain,
     print_title,
     print_warnings,
 )
 from simulator.reporting.terminal.sensitivity import print_sensitivity
+from simulator.reporting.terminal.uncertainty import print_uncertainty
 from simulator.reporting.wording.values import format_error
 from simulator.units import count_of, show_bytes, show_time
 
@@ -38,7 +40,7 @@ _COUNTERFACTUALS = {
 
 
 def print_explanation(document: dict[str, Any], console: Console) -> None:
-    """The terms with bars and what each consists of, the formulas, the counterfactuals, and the sensitivities."""
+    """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
     time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
     print_title(document["scenario"], console)
     workers = count_of(document["workers"], "worker")
@@ -56,8 +58,11 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print()
     console.print(_counterfactuals(document["counterfactuals"]), highlight=False)
     console.print()
+    print_uncertainty(document["uncertainty"], console)
+    console.print()
     print_sensitivity(document["sensitivity"], console, show_time)
     print_warnings(document["warnings"], console)
+    print_notes(document["notes"], console)
 
 
 def _matters(seconds: float, document: dict[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from rich.table import Table as Lines
 
 from simulator.reporting.wording.tables import Table
 from simulator.reporting.wording.values import format_value
-from simulator.units import show_time
+from simulator.units import count_of, show_time
 
 _MOST = 40
 
@@ -44,10 +44,19 @@ def print_plain(text: str, console: Console, style: str | None = None) -> None:
     console.print(escape(text), style=style, highlight=False)
 
 
-def print_warnings(warnings: Iterable[str], console: Console) -> None:
-    """A line for each warning."""
-    for warning in warnings:
+def print_warnings(warnings: Sequence[str], console: Console, most: int | None = None) -> None:
+    """A line for each warning, for the first `most` of them where there are more."""
+    shown = warnings[:most]
+    for warning in shown:
         console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
+    if left := len(warnings) - len(shown):
+        print_plain(f"{count_of(left, 'smaller warning')}: `sparsim explain` prints all of them", console, "dim")
+
+
+def print_notes(notes: Iterable[str], console: Console) -> None:
+    """A line for each note, which changes nothing worth a warning."""
+    for note in notes:
+        print_plain(f"note {note}", console, "dim")
 
 
 def bar(share: float, width: int = 28) -> str:

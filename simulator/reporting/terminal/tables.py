@@ -22,7 +22,11 @@ from simulator.reporting.terminal.printing import (
 )
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
 from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of, show_bytes, show_time
+
+_WARNINGS = 3
+"""Warnings that a run prints: the largest; `explain` prints the others."""
 
 
 def print_run(document: dict[str, Any], console: Console) -> None:
@@ -30,11 +34,19 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     print_title(document["scenario"], console)
     console.print(facts_grid(_facts(document)), highlight=False)
     console.print(_breakdown(document), highlight=False)
-    print_warnings(document["warnings"], console)
+    print_warnings(document["warnings"], console, most=_WARNINGS)
     if "comparison" in document:
         if document.get("question"):
             print_title(f"\n{document['question']}", console)
         print_plain(document["comparison"]["answer"], console)
+        print_value(document["comparison"]["value_of_information"], console)
+
+
+def print_value(rows: list[dict[str, Any]], console: Console) -> None:
+    """What decides a comparison: the first measurements with what they are worth; nothing where there are none."""
+    if rows:
+        console.print()
+        print_table(value_table(rows[:SHOWN]), console)
 
 
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

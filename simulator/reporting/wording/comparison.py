@@ -17,11 +17,11 @@ def describe_side(side: dict[str, Any]) -> str:
     return f"{side['name']} ({side['place']}{points})"
 
 
-def shorten(value: Any) -> str:
-    """A value as text of at most 60 characters, floats to 6 digits."""
+def shorten(value: Any, most: int = _LONG) -> str:
+    """A value as text of at most so many characters, floats to 6 digits."""
     number = float(f"{value:.6g}") if isinstance(value, float) else value
     text = value if isinstance(value, str) else json.dumps(number, ensure_ascii=False)
-    return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def warning_lines(document: dict[str, Any]) -> list[str]:
@@ -41,7 +41,7 @@ def fact_lines(document: dict[str, Any]) -> list[str]:
 def _run_facts(document: dict[str, Any]) -> Iterator[str]:
     if document["a"]["digest"] == document["b"]["digest"]:
         yield "Both have the same digest: nothing that the prediction depends on differs."
-    elif document["intervals_overlap"] and not document["alike"]:
+    elif document["intervals_overlap"] and not document["alike"] and "verdict" not in document:
         yield "Their 90 % intervals overlap."
     if not document["inputs"]["known"]:
         places = ", ".join(document["inputs"]["unknown"])

@@ -9,6 +9,7 @@ from simulator.reporting.wording.comparison import shorten
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_difference, format_error, format_value
+from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of
 
 _ROWS = 500
@@ -30,6 +31,8 @@ def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]],
 
 def _run_tables(document: dict[str, Any], brief: bool) -> Iterator[Table]:
     inputs, fidelity = document["inputs"], document["fidelity"]
+    if document.get("value_of_information"):
+        yield value_table(document["value_of_information"][: SHOWN if brief else None])
     if inputs["known"]:
         yield _text_table("Inputs that differ", ("key", "A", "B"), map(_input_row, inputs["told"]))
         every = inputs["changes"]

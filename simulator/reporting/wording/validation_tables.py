@@ -36,6 +36,24 @@ def _row_columns(kind: str) -> tuple[Column, ...]:
     )
 
 
+_SIGNS = (
+    Column("scenario", "scenario"),
+    Column("against", "against", "text", "the fastest measured dense row of the same set-up"),
+    Column("measured_speed_up", "measured speed-up", "number", "time of the dense row over that of the compressed one"),
+    Column("predicted_speed_up", "predicted speed-up", "number"),
+    Column("measured_pays", "pays, measured", "yes", "none where the measured times differ by 1 % at most"),
+    Column("predicted_pays", "pays, predicted", "yes"),
+    Column("used_in_fit", "fit", "fitted", "a term of the model was fitted to one of the two rows"),
+)
+_SIGN_SUMS = (
+    ERRORS[0],
+    Column("pairs", "pairs", "count", "compressed rows with a dense one of their set-up"),
+    Column("used_in_fit", "fitted", "count", "pairs with a row that was used in fitting, which do not count"),
+    Column("neither", "within 1 %", "count", "pairs whose measured times differ by 1 % at most, which do not count"),
+    Column("n", "counted", "count"),
+    Column("right", "right", "count", "pairs whose faster row is predicted to be the faster one"),
+    Column("share", "share", "size", "right over counted"),
+)
 _DETAILS = (
     Column("warnings", "warnings"),
     Column("digest", "digest", "text", "identity of the resolved scenario"),
@@ -43,21 +61,31 @@ _DETAILS = (
 
 
 def validation_tables(document: dict[str, Any], brief: bool = False) -> Iterator[Table]:
-    """Every measured value, and the errors by set-up; `brief` leaves out set-ups, warnings and digests of values."""
+    """Every measured value, every sign, and the sums by set-up; `brief` leaves out set-ups, warnings and digests."""
     for title, kind, unit in (("Every measured time", "time", "s"), ("Every measured density", "share", "")):
         rows = [row | _shorten(row) for row in document["rows"] if row["unit"] == unit]
         columns = _row_columns(kind) if brief else (ERRORS[0], *_row_columns(kind), *_DETAILS)
         shown = [column for column in columns if any(column.key in row for row in rows)]
         if rows:
             yield Table.of(title, shown, rows, choose=() if brief else ("group", "quantity"))
+    if document["signs"]:
+        columns = _SIGNS if brief else (ERRORS[0], *_SIGNS)
+        yield Table.of("Whether compression pays", columns, document["signs"], choose=() if brief else ("group",))
+        yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(document["signs_summary"]))
     yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(document))
 
 
 def error_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Errors of each set-up, of whole iterations and of all rows that were not used in fitting."""
-    overall = document["overall"]
-    sums = {"whole iterations": document.get("iterations", overall), "overall": overall}
-    return [{"group": name, **errors} for name, errors in (document["groups"] | sums).items()]
+    return _summed(
+        {"groups": document["groups"], "whole iterations": document["iterations"], "overall": document["overall"]}
+    )
+
+
+def _summed(sums: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row for each of the `groups`, and for each of the other sums."""
+    others = {name: each for name, each in sums.items() if name != "groups"}
+    return [{"group": name, **each} for name, each in (sums["groups"] | others).items()]
 
 
 def _shorten(row: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from simulator.units import show_bandwidth, show_bytes, show_time
+from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 
 _ROUNDING = 1e-12
 
@@ -67,6 +67,8 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "percent": format_share,
     "change": format_change,
     "number": lambda value: f"{value:.4g}",
+    "factor": lambda value: f"x {value:.3g}",
+    "probability": show_probability,
     "count": lambda value: f"{value:,.0f}",
     "fitted": lambda value: "fitted" if value else "",
     "yes": lambda value: "yes" if value else "no",

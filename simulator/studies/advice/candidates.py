@@ -38,9 +38,9 @@ Change = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scenario with other parts; None keeps the scenario's own.
+    """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier.
 
-    `density` changes that of its own sparsifier; `runtime` names another config of the runtime (empty: its own).
+    `runtime`: the name of another runtime, for a dense run where the scenario's own holds for another method only.
     """
 
     sparsifier: Change = None
@@ -79,8 +79,9 @@ class Candidate:
         update: dict[str, Any] = {name: build(_BASES[name], part) for name, part in self.parts.items()}
         if self.density is not None:
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
-        changed = scenario.model_copy(update={**update, "measured": None})
-        return with_value(changed, "cluster.runtime", read_runtime(self.runtime)) if self.runtime else changed
+        if self.runtime:
+            scenario = with_value(scenario, "cluster.runtime", read_runtime(self.runtime))
+        return scenario.model_copy(update={**update, "measured": None})
 
 
 @dataclass(frozen=True, slots=True)

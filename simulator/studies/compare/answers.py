@@ -31,31 +31,21 @@ def describe_difference(name: str, against: str, time: float, other: float, term
     return f"{verdict} Compared with {against}, it {changes}." if changes else verdict
 
 
-def describe_cost(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
-    """What `name` costs or saves compared with `against`, as a share of the iteration, and which `terms` are why."""
-    if is_alike(time, other):
-        verdict = _describe_no_difference(name, against, time, other)
-    else:
-        if other and time >= 2 * other:
-            effect = f"takes {time / other:.3g} times as long"
-        else:
-            share = f"{float(f'{100 * abs(time / other - 1):.2g}'):g} %" if other else show_time(time)
-            effect = f"{'saves' if time < other else 'costs'} {share}"
-        verdict = (
-            f"It {effect}: an iteration takes {show_time(time)} with {name}, instead of {show_time(other)} "
-            f"with {against}."
-        )
-    changes = _describe_terms(time, other, terms)
-    return f"{verdict} It {changes}." if changes else verdict
-
-
 def _describe_no_difference(name: str, against: str, time: float, other: float) -> str:
     times = f"{show_time(time)} with {name} and {show_time(other)} with {against}"
     return f"It makes no difference: an iteration takes {times}."
 
 
+def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
+    """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
+    joint = " and" if is_alike(time, other) else ", instead of"
+    times = f"An iteration takes {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
+    changes = _describe_terms(time, other, terms)
+    return f"{times} It {changes}." if changes else times
+
+
 def _describe_terms(time: float, other: float, terms: dict[str, float]) -> str:
-    """Which terms are longer and shorter by enough to matter; nothing where none is."""
+    """Which terms are shorter and longer by enough to matter; nothing where none is."""
     threshold = SMALL * max(time, other)
     removed = [f"{show_time(-terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] < -threshold]
     added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]

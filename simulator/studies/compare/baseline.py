@@ -7,10 +7,11 @@ from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.studies.compare.answers import describe_cost, describe_difference, is_alike
+from simulator.studies.compare.answers import describe_change
 from simulator.studies.compare.opponent import find_opponent
 from simulator.studies.compare.questions import describe_question, describe_sides, is_about_paying
 from simulator.studies.compare.verdict import judge
+from simulator.studies.compare.verdict_words import describe_cost, describe_verdict
 from simulator.studies.variants.names import combination_name
 
 
@@ -28,32 +29,34 @@ def add_comparison(prediction: Prediction, place: str | Path, overrides: tuple[s
 
 
 def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> dict[str, Any]:
-    """Speed-up of `candidate` over `baseline`, the difference of every term, and the answer in a sentence or two.
+    """Speed-up of `candidate` over `baseline`, the difference of every term, and the verdict, and the answer in words.
 
-    `opponent`: what the baseline is, where the scenario did not describe it.
+    Both with their responses. `opponent`: what the baseline is, where the scenario did not describe it.
     """
     time, other = (item.document["iteration_time_s"] for item in (candidate, baseline))
     terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
     name, against = _name_both(candidate, baseline)
-    if pays:
-        answer = describe_difference(name, against, time, other, terms)
-        if not is_alike(time, other):
-            answer = f"{'Yes' if time < other else 'No'}: {answer}"
-    else:
-        answer = describe_cost(*describe_sides(candidate.scenario, baseline.scenario), time, other, terms)
+    verdict = judge(candidate, baseline)
+    answer = describe_verdict(verdict) if pays else describe_cost(verdict)
+    sides = (name, against) if pays else describe_sides(candidate.scenario, baseline.scenario)
     return {
         "kind": "pays" if pays else "costs",
         "baseline": against,
         "opponent": opponent,
         "baseline_iteration_time_s": other,
+        "baseline_iteration_time_interval_s": baseline.document["iteration_time_interval_s"],
         "baseline_breakdown_s": baseline.document["breakdown_s"],
         "baseline_idle_s": baseline.document["idle_s"],
         "speed_up": other / time if time else None,
         "difference_s": terms,
-        "answer": f"{answer} The opponent is {opponent}." if opponent else answer,
-        **judge(candidate, baseline).as_keys(),
+        "answer": " ".join([answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
+        **verdict.as_keys(),
     }
+
+
+def _name_opponent(opponent: str) -> list[str]:
+    return [f"The opponent is {opponent}."] if opponent else []
 
 
 def _name_both(candidate: Prediction, baseline: Prediction) -> tuple[str, str]:

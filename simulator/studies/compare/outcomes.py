@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
-from simulator.prediction.run import run
+from simulator.prediction.run import Prediction, run, with_responses
 from simulator.scenario.reading import load
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ _JSON = "JSON as `sparsim run --json` prints it"
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """One run: its result document, and the resolved scenario where it is known."""
+    """One run: its result document, the resolved scenario where it is known, and the prediction if it was run here."""
 
     place: str
     document: dict[str, Any]
     inputs: dict[str, Any] | None
+    prediction: Prediction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | Sw
         return RunOutcome(place, _read_result(path), None)
     scenario = load(place, overrides)
     options = "".join(f" --set {item}" for item in overrides)
-    return RunOutcome(place + options, run(scenario).document, scenario.resolved())
+    prediction = with_responses(run(scenario))
+    return RunOutcome(place + options, prediction.document, scenario.resolved(), prediction)
 
 
 def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.scenario import NOTES
-from simulator.studies.compare.answers import describe_difference, is_alike
+from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
+from simulator.studies.compare.verdict import judge
+from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
 from simulator.studies.storage.rows import row_of
 
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
@@ -31,13 +34,20 @@ Change = dict[str, Any]
 
 
 def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
-    """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready."""
+    """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready.
+
+    Of two runs that were made here, also the verdict on whether B is faster: errors that both share cancel, which
+    stored results do not tell.
+    """
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
     terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
+    verdict = judge(b.prediction, a.prediction) if a.prediction and b.prediction else None
     answer = describe_difference("B", "A", time, before, terms)
+    if verdict is not None:
+        answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
     (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
-    warnings, others = (list(map(str, item.get("warnings", []))) for item in (one, other))
+    warnings, others = (texts_of(item) for item in (one, other))
     return {
         "compared": "runs",
         **{
@@ -46,6 +56,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
         },
         "answer": answer[0].upper() + answer[1:],
         "alike": is_alike(time, before),
+        **({"speed_up": verdict.ratio.value, **verdict.as_keys()} if verdict else {}),
         "intervals_overlap": bool(low <= other_high and other_low <= high),
         "inputs": _compare_inputs(a, b),
         "figures": list(_compare_figures(row_of(one), row_of(other))),

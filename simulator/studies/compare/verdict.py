@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.inputs import NORMAL_95, Measurement
+from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio, compare_spreads
+from simulator.studies.compare.answers import join_words
 
 Word = Literal["yes", "no", "alike", "undecided"]
 SURE = 0.95
@@ -65,18 +68,18 @@ def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
     """
     total = math.fsum(_variance(ratio, item) for item in ratio.responses)
     worth = [item for item in ratio.responses if total and _variance(ratio, item) >= _WORTH * total]
-    rows = [_worth(ratio, item, total) for item in worth if _measurements(item)]
+    rows = [_worth(ratio, item, total) for item in worth if measurements_of(item)]
     return sorted(rows, key=lambda row: (-row["decided"], -row["share"]))[:_LISTED]
 
 
 def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
-    left, measurements = _left_by_measuring(item), _measurements(item)
+    left, measurements = _left_by_measuring(item), measurements_of(item)
     known = tuple(_narrowed(each, left) if each is item else each for each in ratio.responses)
     gone = _variance(ratio, item) * (1 - left**2)
     return {
-        "input": " and ".join(each.what for each in measurements),
+        "input": join_words([each.what for each in measurements]),
         "id": [each.id for each in item.inputs],
-        "level": min((each.level for each in item.inputs), key=("assumed", "transferred", "measured").index),
+        "level": least_known(item.inputs),
         "width": max(each.width for each in item.inputs),
         "share": gone / total,
         "decided": _chance_to_decide(ratio.log, math.sqrt(gone), math.sqrt(max(0.0, total - gone))),
@@ -99,7 +102,12 @@ def _variance(ratio: Ratio, item: Response) -> float:
     return (max(0.0, *towards_1) / NORMAL_95) ** 2
 
 
-def _measurements(item: Response) -> list[Measurement]:
+def least_known(inputs: Iterable[UncertainInput]) -> Level:
+    """The level of the input that is known least."""
+    return min((item.level for item in inputs), key=("assumed", "transferred", "measured").index)
+
+
+def measurements_of(item: Response) -> list[Measurement]:
     """What would settle a response: its inputs' measurements, those that matter most first."""
     found = sorted((each for each in item.inputs if each.measurement is not None), key=lambda each: -each.more)
     most = found[0].more if found else 0.0

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.run import Prediction, run, with_responses
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure
-from simulator.studies.explain.sensitivity import describe_sensitivity, sensitivity, warnings
+from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import payload, terms_of
+from simulator.studies.explain.uncertainty import uncertainty
 from simulator.units import show_time
 
 BASIS = (
@@ -22,11 +23,12 @@ BASIS = (
 
 
 def explain(scenario: Scenario) -> dict[str, Any]:
-    """The terms of one iteration, which sum to its time; the time without each cost; the inputs it depends on most.
+    """The terms of one iteration, which sum to its time; the time without each cost; how sure it is; the inputs
+    that it depends on most.
 
     Raises InputError where the parts of the scenario cannot work together.
     """
-    prediction = run(scenario)
+    prediction = with_responses(run(scenario))
     document = prediction.document
     terms, exposed = terms_of(prediction)
     inputs = sensitivity(scenario)
@@ -45,8 +47,10 @@ def explain(scenario: Scenario) -> dict[str, Any]:
         "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
         "exchanges": _summarise_exchanges(prediction, exposed),
         "counterfactuals": alternatives,
+        "uncertainty": uncertainty(prediction),
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
-        "warnings": [*document["warnings"], *warnings(inputs)],
+        "warnings": document["warnings"],
+        "notes": [*document["notes"], *notes(inputs)],
     }
 
 

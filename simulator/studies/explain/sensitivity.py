@@ -135,7 +135,7 @@ def describe_sensitivity(
     return f"{text}; then to {rest}." if rest else f"{text}."
 
 
-def warnings(result: dict[str, Any]) -> list[str]:
+def notes(result: dict[str, Any]) -> list[str]:
     """One line on inputs that change nothing."""
     silent = result["without_effect"]
     return [f"inputs without effect, from half to twice their values: {', '.join(silent)}"] if silent else []

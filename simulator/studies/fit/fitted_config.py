@@ -9,9 +9,11 @@ from typing import Any
 from simulator.calibration.configs import About
 from simulator.calibration.yaml_text import block_text, percent_text
 from simulator.component import Component, Spec
+from simulator.hardware.cost_widths import FACTOR_COSTS
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Curve
+from simulator.models.widths import width_of_deviation
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
@@ -63,7 +65,13 @@ def _with_evidence(
     spec: Spec, base: Spec, fit: IterationFit, own: Sequence[FittedConstant], scenarios: Sequence[Scenario]
 ) -> Spec:
     if isinstance(spec, Runtime):
-        changes: dict[str, Any] = {"held_out_mape": fit.held_out_mape}
+        errors = {item.constant.name.removeprefix("runtime."): item.error for item in own}
+        widths = {name: width_of_deviation(error) for name, error in errors.items() if error and name in FACTOR_COSTS}
+        changes: dict[str, Any] = {
+            "held_out_mape": fit.held_out_mape,
+            "widths": spec.widths | {name: float(f"{width:.3g}") for name, width in widths.items()},
+            "fitted_rows": spec.fitted_rows | dict.fromkeys(errors, len(fit.fitted)),
+        }
         if any(item.constant.name == "runtime.compute_slowdown" for item in own):
             changes["slowdown_width"] = 0.0  # no longer an estimate
         return spec.model_copy(update=changes)

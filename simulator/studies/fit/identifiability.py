@@ -12,8 +12,8 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.terms import TERM_LABELS
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import plan_of
-from simulator.prediction.uncertainty.inputs import NORMAL_95
 from simulator.prediction.uncertainty.own_error import model_error
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
-from simulator.prediction.uncertainty.inputs import DEVIATION
+from simulator.models.widths import DEVIATION
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (

@@ -1,15 +1,17 @@
 """A result document as one row of a table.
 
 Columns are the document's keys joined by dots (`breakdown_s.forward`, `traffic.busiest_link.name`), with the same units
-in their names. `iteration_time_interval_s` becomes `.p5` and `.p95`; `warnings` and `calibration` (each curve or law
-with its held-out error) become one text each; other lists (`links`, `collectives`, `density_over_iterations`) are left
-out.
+in their names. `iteration_time_interval_s` becomes `.p5` and `.p95`; `warnings` (without their sizes, so that they can
+be counted) and `calibration` (each curve or law with its held-out error) become one text each; other lists (`links`,
+`collectives`, `density_over_iterations`) are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+
+from simulator.prediction.warnings.warning import texts_of
 
 
 def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,7 +23,7 @@ def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
         if key == "iteration_time_interval_s":
             row |= {f"{key}.p5": value[0], f"{key}.p95": value[1]}
         elif key == "warnings":
-            row[key] = "; ".join(value)
+            row[key] = "; ".join(text.replace(";", ",") for text in texts_of(document))
         elif key == "calibration":
             row[key] = "; ".join(_describe_evidence(item) for item in value)
         else:

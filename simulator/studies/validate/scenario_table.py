@@ -14,15 +14,15 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import refuse_contradiction
 
 NAME = "rows.csv"
-_TEMPLATE = "template"
+_TEMPLATE, _NOTE = "template", "note"
 
 
 def read_scenarios(path: Path) -> list[Scenario]:
     """The scenarios of a table.
 
-    The column `template` names a scenario file in the same folder; every other column is a dotted key of a scenario,
-    such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an empty one leaves what the
-    template says. Raises InputError with every problem of every row.
+    The column `template` names a scenario file in the same folder, and `note` is for people; every other column is a
+    dotted key of a scenario, such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an
+    empty one leaves what the template says. Raises InputError with every problem of every row.
     """
     problems: list[Problem] = []
     made = []
@@ -43,7 +43,7 @@ def _scenario(row: Row, folder: Path) -> Scenario:
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
     for key, text in row.cells.items():
-        if key != _TEMPLATE and text:
+        if key not in (_TEMPLATE, _NOTE) and text:
             data = replace_key(data, key, parse_document(text, key).data, folder)
     made = scenario_of(data, document, folder)
     refuse_contradiction(made)

@@ -19,9 +19,10 @@ Row = Mapping[str, Any]
 
 def scoreboard(rows: Sequence[Row]) -> dict[str, Any]:
     """Errors of rows that no constant was fitted to: `groups` by set-up, whole `iterations`, and `overall`."""
+    groups = sorted({str(row["group"]) for row in rows})
     counted = [row for row in rows if not row["used_in_fit"]]
     return {
-        "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in _groups(rows)},
+        "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in groups},
         "iterations": errors_of([row for row in counted if row["quantity"] in WHOLE]),
         "overall": errors_of(counted),
     }
@@ -48,10 +49,6 @@ def errors_of(rows: Sequence[Row]) -> dict[str, Any]:
         **{f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS},
         "half_width": median(_half_width(row) for row in judged) if judged else None,
     }
-
-
-def _groups(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(str(row["group"]) for row in rows))
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.finding import find_file, find_shipped
 from simulator.prediction.result import intervals_of
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
 from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -31,6 +32,7 @@ from simulator.studies.validate.model_error import parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.scoreboard import scoreboard
+from simulator.studies.validate.signs import signs, sum_up_signs
 
 DEFAULT = "validation"
 
@@ -40,39 +42,35 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
-    Returns `rows`, `groups`, `iterations`, `overall` (see `scoreboard`) and `versions`. Rows that were used in fitting
-    are listed but not counted. Raises InputError with every problem of every file.
+    Returns `rows`, `groups`, `iterations`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see `signs`) and
+    `versions`. Rows that were used in fitting are listed but not counted. Raises InputError with every problem of every
+    file.
     """
-    rows: list[dict[str, Any]] = []
+    iterations: list[tuple[dict[str, Any], Scenario]] = []
+    collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in scenario_files(places):
-        try:
+        with collect_problems(problems):
             scenario = load(path)
             refuse_contradiction(scenario, f"{path}: measured")
-            rows.extend(_rows(scenario, path.parent.name))
-        except InputError as error:
-            problems.extend(error.problems)
+            iterations += _rows(scenario, path.absolute().parent.name)
     for path in table_files(places):
-        try:
-            rows.extend(_table(path))
-        except InputError as error:
-            problems.extend(error.problems)
+        group = path.absolute().parent.name
+        with collect_problems(problems):
+            if path.name == SCENARIO_TABLE:
+                for scenario in read_scenarios(path):
+                    iterations += _rows(scenario, group)
+            else:
+                collectives += table_rows(path, group)
     if problems:
         raise InputError(problems)
+    rows = [*(row for row, _ in iterations), *collectives]
     if not rows:
         names = ", ".join(str(place) for place in places) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
-    return {"rows": rows, **scoreboard(rows), "versions": versions()}
-
-
-def _table(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a table of either kind."""
-    group = path.absolute().parent.name
-    if path.name != SCENARIO_TABLE:
-        yield from table_rows(path, group)
-        return
-    for scenario in read_scenarios(path):
-        yield from _rows(scenario, group)
+    made = signs(iterations)
+    summary = {"signs": made, "signs_summary": sum_up_signs(made)}
+    return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -118,8 +116,8 @@ def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
     return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
-def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
-    """One row for each measured quantity of a scenario; none where nothing was measured."""
+def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scenario]]:
+    """One row, with its scenario, for each measured quantity of a scenario; none where nothing was measured."""
     values = measured_values(scenario)
     if scenario.measured is None or not values:
         return
@@ -128,7 +126,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
     for quantity, value in values.items():
         predicted = predicted_value(quantity, prediction)
         whole = quantity in WHOLE
-        yield {
+        row = {
             "scenario": scenario.name,
             "group": group,
             "quantity": quantity,
@@ -142,8 +140,9 @@ def _rows(scenario: Scenario, group: str) -> Iterator[dict[str, Any]]:
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             "digest": scenario.digest,
-            "warnings": prediction.document["warnings"],
+            "warnings": texts_of(prediction.document),
         }
+        yield row, scenario
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:

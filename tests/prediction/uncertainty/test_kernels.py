@@ -4,8 +4,8 @@ import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
+from simulator.models.widths import mape_of_width
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.inputs import mean_error
 from simulator.scenario.scenario import Scenario
 
 CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
@@ -50,7 +50,7 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
         assert f"topk ({gpu.width('topk'):.2g})" in text
         assert f"not timed on {gpu.name}, transferred from other GPUs" in text
         item = entries(made)["kernel topk, transferred"]
-        assert item.held_out_mape == pytest.approx(mean_error(gpu.width("topk")))
+        assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk")))
         assert not item.in_range
         assert width(made) > width(exact)
     assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
@@ -70,8 +70,11 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
 
 
 def test_a_gpu_of_which_nothing_is_known_says_so():
-    (text,) = (text for text in prediction(Gpu(name="g")).document["warnings"] if "nothing is known" in text)
-    assert text.endswith("on g, so that they take no time; give its memory_bandwidth")
+    document = prediction(Gpu(name="g")).document
+    (row,) = (row for row in document["warning_sizes"] if "nothing is known" in row["text"])
+    assert row["text"].endswith("on g, so that they take no time; give its memory_bandwidth")
+    assert (row["seconds"], row["less_s"], row["more_s"], row["direction"]) == (None, 0.0, None, "too fast")
+    assert document["warnings"][0] == f"{row['text']}: this iteration may be longer, by how much is not known"
 
 
 def test_errors_of_one_gpu_are_drawn_together():

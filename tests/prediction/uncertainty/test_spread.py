@@ -6,9 +6,10 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.simulated import steady_time
-from simulator.prediction.uncertainty.inputs import NORMAL_95, UncertainInput
+from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import group_shared, respond_linearly
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.changes import with_value, without_randomness

@@ -164,6 +164,19 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
 
 
+def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
+    text = " ".join(" ".join(Parsed(pages["validation"]).text("body")).split())
+    (topk,) = (item for item in sources["validation"].document["signs"] if "Top-k" in item["scenario"])
+    assert "Whether compression pays, by set-up" in text
+    assert f"{topk['against']}{topk['measured_speed_up']:.4g}{topk['predicted_speed_up']:.4g}nono" in text
+
+
+def test_a_validation_that_somebody_has_cut_is_an_input_error():
+    document = {**validation().document, "rows": [{"quantity": "iteration_time"}]}
+    with pytest.raises(InputError, match="cut: expected results as this version of sparsim writes them"):
+        page_of(replace(validation(), document=document, place="cut"))
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [

@@ -3,6 +3,7 @@
 import pytest
 from places import ROOT
 from scipy.optimize import brentq
+from validation_rows import row_of
 
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
@@ -14,7 +15,12 @@ from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
 
-GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
+GROUP = "8xv100-grace"
+
+
+def grace(method, nodes, gigabit=10, library="MPI"):
+    """A row of ResNet-50 on V100 with one GPU per node."""
+    return row_of(GROUP, f"ResNet-50, {method}, {nodes} V100 on {gigabit} GbE, {library}")
 
 
 def time_of(name, *overrides):
@@ -37,8 +43,9 @@ def test_sparsification_is_slower_on_four_v100_with_infiniband():
 @pytest.mark.parametrize("bandwidth", [1, 10, 25])
 def test_top_k_pays_at_1_gbit_only_on_eight_v100_with_horovod_over_mpi(bandwidth):
     """sands-lab/grace-data: images/s dense 595 / 2201 / 2351, Top-k 1 % 1285 / 1492 / 1484, 50 % 136 / 585 / 615."""
-    folder = "validation/8xv100-grace"
-    dense, few, half = (time_of(f"{folder}/{m}-8-{bandwidth}gbe") for m in ("dense", "topk1", "topk50"))
+    dense, few, half = (
+        run(grace(method, 8, bandwidth)).document["iteration_time_s"] for method in ("dense", "Top-k 1 %", "Top-k 50 %")
+    )
     assert (few < dense) == (bandwidth == 1)
     assert half > dense
 
@@ -75,16 +82,16 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
 
 @pytest.mark.long
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
-    spec = load(GRACE / "topk1-8-10gbe.yaml")
+    spec = grace("Top-k 1 %", 8)
     dense = Candidate({"kind": "dense"}).of(spec)
     (win,) = Race(bandwidth_axis(spec), dense).wins(spec).wins
-    slow, fast = (load(GRACE / f"dense-8-{n}gbe.yaml").cluster.network.bandwidth for n in (1, 10))
+    slow, fast = (grace("dense", 8, n).cluster.network.bandwidth for n in (1, 10))
     assert slow < win.stop < fast
 
 
 @pytest.mark.long
 def test_rows_of_eight_workers_are_no_part_of_any_fit():
-    rows = validate([GRACE])["rows"]
+    rows = validate([ROOT / "scenarios" / "validation" / GROUP])["rows"]
     assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
     eight = [row for row in rows if " 8 V100 " in row["scenario"]]
     assert len(eight) == 9
@@ -94,8 +101,8 @@ def test_rows_of_eight_workers_are_no_part_of_any_fit():
 
 @pytest.mark.long
 def test_constants_of_that_set_up_are_what_two_workers_give():
-    nccl, mpi, topk = (load(GRACE / f"{name}.yaml") for name in ("dense-2-nccl", "dense-2", "topk-2"))
-    alone = load(GRACE / "dense-1.yaml")
+    nccl, mpi, topk = grace("dense", 2, library="NCCL"), grace("dense", 2), grace("Top-k 1 %", 2)
+    alone = row_of(GROUP, "ResNet-50, dense, 1 V100, TensorFlow 1")
     assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
     fitted = fit_runtime([nccl], ["compute_slowdown"]).terms["compute_slowdown"]
     assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
@@ -108,7 +115,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     host = brentq(lambda x: left(mpi, "cluster.network.transport.staging", 1 / x), 1e-11, 1e-8)
     assert host == pytest.approx(0.684e-9, rel=0.02)
     for gigabit in (1, 10, 25):
-        rate = load(GRACE / f"dense-8-{gigabit}gbe.yaml").cluster.network.carried(8)
+        rate = grace("dense", 8, gigabit).cluster.network.carried(8)
         assert rate == pytest.approx(1 / (10 / (gigabit * wire) + 0.684e-9), rel=1e-3)
 
     kernels = topk.cluster.gpu.kernels

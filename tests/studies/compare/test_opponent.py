@@ -1,5 +1,7 @@
 """The opponent: the fastest dense run that the framework offers, and what the comparison with it says."""
 
+import json
+
 import pytest
 
 from simulator.component import build
@@ -154,9 +156,18 @@ def test_what_is_not_about_methods_costs_or_saves(name, overrides, here, there):
 
 def test_advice_knows_what_the_framework_offers():
     scenario = load("quickstart")
-    found = best_dense(scenario).scenario
-    grid = Grid((Candidate({"kind": "dense"}), Candidate()), (None,), (None,))
-    assert advise(scenario, grid=grid)["dense"]["iteration_time_s"] > seconds(found)
     schedulers = [build(Scheduler, dict(item)) for item in candidates(scenario, 0.001).schedulers if item]
-    assert found.scheduler in schedulers
+    assert best_dense(scenario).scenario.scheduler in schedulers
     assert len({item.fingerprint for item in schedulers}) == len(schedulers)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "validation/p102-1gbe-gtopk/alexnet-topk-4"])
+def test_the_best_dense_run_of_advice_is_never_slower_than_the_opponent(name):
+    scenario = load(name)
+    whole = candidates(scenario, 0.001)
+    dense_only = next(item for item in whole.methods if (item.sparsifier or {}).get("kind") == "dense")
+    grid = Grid((Candidate(), dense_only), whole.schedulers, (None,))
+    row = advise(scenario, grid=grid)["dense"]
+    assert row["iteration_time_s"] <= seconds(best_dense(scenario).scenario) * (1 + 1e-12)
+    overrides = [f"{key}={json.dumps(value)}" for key, value in row["overrides"].items()]
+    assert seconds(load(name, tuple(overrides))) == pytest.approx(row["iteration_time_s"], rel=1e-12)

@@ -5,8 +5,9 @@ from statistics import NormalDist
 
 import pytest
 
+from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.uncertainty.inputs import NORMAL_95, Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio
 from simulator.scenario.changes import with_value

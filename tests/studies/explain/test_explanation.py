@@ -7,6 +7,7 @@ import math
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from validation_rows import row_of
 
 from simulator.cli import main
 from simulator.errors import InputError
@@ -147,9 +148,16 @@ def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
         assert waited == pytest.approx(exposed, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", ["quickstart", "validation/rtx2080ti-10gbe-ps/resnet50-wfbp-8"])
-def test_terms_of_shipped_scenarios_sum(name):
-    prediction = run(load(name))
+@pytest.mark.parametrize(
+    "spec",
+    [
+        load("quickstart"),
+        row_of("rtx2080ti-10gbe-ps", "ResNet-50, WFBP, parameter server, 8 GPUs on 10 GbE"),
+    ],
+    ids=["quickstart", "parameter server"],
+)
+def test_terms_of_shipped_scenarios_sum(spec):
+    prediction = run(spec)
     total = math.fsum(row["seconds"] for row in terms_of(prediction)[0])
     assert total == pytest.approx(prediction.document["iteration_time_s"], rel=1e-9)
 
@@ -402,8 +410,8 @@ def test_inputs_that_change_nothing_are_named():
     silent = document["sensitivity"]["without_effect"]
     assert {"cluster.network.bandwidth", "cluster.network.latency", "sparsifier.density"} <= set(silent)
     assert not set(silent) & set(document["sensitivity"]["top"])
-    (warning,) = [warning for warning in document["warnings"] if "without effect" in warning]
-    assert "cluster.network.latency" in warning
+    (note,) = [note for note in document["notes"] if "without effect" in note]
+    assert "cluster.network.latency" in note
 
 
 @pytest.mark.long
@@ -477,6 +485,7 @@ def test_command_line_json_has_the_keys():
     assert {
         "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
         "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
+        "notes",
     } <= set(document)  # fmt: skip
     assert document["workers"] == 4
     assert {"term", "label", "seconds", "share", "formula", "numbers", "calibration"} <= set(document["terms"][0])

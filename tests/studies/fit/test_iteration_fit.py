@@ -7,6 +7,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from places import ROOT
+from validation_rows import row_of, write_row
 
 from simulator.cli import main
 from simulator.errors import InputError
@@ -18,7 +19,8 @@ from simulator.studies.fit.identifiability import row_deviation, standard_errors
 from simulator.studies.fit.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 
-GRACE = ROOT / "scenarios" / "validation" / "8xv100-grace"
+GRACE = "8xv100-grace"
+TOPK, NCCL = "ResNet-50, Top-k 1 %, 2 V100 on 10 GbE, MPI", "ResNet-50, dense, 2 V100 on 10 GbE, NCCL"
 IB = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
 MODELS = {"few": (4, 6_000_000), "many": (60, 200_000)}
 SCENARIO = """
@@ -128,7 +130,7 @@ def test_a_kernel_behind_its_launches_is_refused_with_the_limit_that_the_rows_gi
 
 def test_values_with_which_a_scenario_cannot_work_are_passed_over():
     """A launch of 10 ms would make the optimiser longer than the whole measured step of one GPU."""
-    limit = str(_refusal(measured_rows([load(GRACE / "topk-2.yaml")]), "runtime.kernel_launch"))
+    limit = str(_refusal(measured_rows([row_of(GRACE, TOPK)]), "runtime.kernel_launch"))
     assert "they say that it is at most" in limit
 
 
@@ -160,13 +162,14 @@ def test_without_names_what_matters_and_was_not_measured_is_fitted(tmp_path):
 
 def test_the_shipped_slope_of_topk_under_tensorflow_is_fitted_again_and_written(tmp_path):
     out = tmp_path / "gpu.yaml"
-    result = command(GRACE / "topk-2.yaml", "--constants", "kernels.topk", "--out", out, "--json")
+    row = write_row(tmp_path / "topk-2.yaml", GRACE, TOPK)
+    result = command(row, "--constants", "kernels.topk", "--out", out, "--json")
     assert result.exit_code == 0, result.output
-    shipped = load(GRACE / "topk-2.yaml").cluster.gpu
+    shipped = row_of(GRACE, TOPK).cluster.gpu
     (item,) = json.loads(result.stdout)["constants"]
     assert item["name"] == "kernels.topk.slope"
     assert item["value"] == pytest.approx(shipped.kernels["topk"].slope, rel=2e-3)
-    written = load(GRACE / "topk-2.yaml", (f"cluster.gpu={out}",)).cluster.gpu
+    written = load(row, (f"cluster.gpu={out}",)).cluster.gpu
     assert written.kernels["topk"].slope == pytest.approx(item["value"], rel=1e-4)
     assert written.kernels["topk"].range == (64, 2359296)
     assert written.kernels["topk"].derived
@@ -176,7 +179,7 @@ def test_the_shipped_slope_of_topk_under_tensorflow_is_fitted_again_and_written(
 
 
 def test_a_cost_of_a_runtime_is_the_one_that_calibrate_runtime_gives(tmp_path):
-    row = GRACE / "dense-2-nccl.yaml"
+    row = write_row(tmp_path / "row.yaml", GRACE, NCCL)
     out = tmp_path / "runtime.yaml"
     made = command(row, "--constants", "runtime.compute_slowdown", "--out", out, "--json")
     (item,) = json.loads(made.stdout)["constants"]
@@ -235,7 +238,8 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     assert not (tmp_path / "x.yaml").exists()
     alone = command(tmp_path / "good.yaml", "--constants", "kernels.topk", "--out", tmp_path / "x.yaml")
     assert "measured times to fit to, got none of 1: mark rows" in alone.stderr
-    two = command(GRACE / "topk-2.yaml", IB, "--constants", "kernels.topk", "--fit-to", "iteration_time",
+    row = write_row(tmp_path / "row.yaml", GRACE, TOPK)
+    two = command(row, IB, "--constants", "kernels.topk", "--fit-to", "iteration_time",
                   "--out", tmp_path / "x.yaml")  # fmt: skip
     assert "expected rows of one GPU, got 2" in two.stderr
 

@@ -20,7 +20,7 @@ from simulator.sparsifiers.topk import TopK
 from simulator.studies.storage.row_table import table_of
 from simulator.studies.storage.rows import row_of
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.sweep import PointFailed, sweep
+from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.sweep.sweep_plan import plan_sweep
 
 
@@ -215,3 +215,16 @@ def test_points_are_evaluated_next_to_those_they_share_work_with(whole):
     plan = plan_sweep(Points(read_document(whole[0]), Path(), strict=True), None)
     assert {len(group) for group in plan.groups} == {5}
     assert len(plan.groups) == DISTINCT // 5
+
+
+def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
+    vary = {"cluster.nodes": [2, 4], "cluster.network.latency": ["50 us"]}
+    for name, base, expected in (
+        ("mine", "ring_check", "mine"),
+        ("", "ring_check", "ring check, by cluster.nodes, cluster.network.latency"),
+        ("", load("ring_check", ("cluster.gpus_per_node=2",)), "ring check, with cluster.gpus_per_node=2, by "),
+    ):
+        manifest = run_sweep(
+            {"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1
+        )
+        assert manifest.manifest["sweep"].startswith(expected)

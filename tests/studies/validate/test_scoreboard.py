@@ -1,10 +1,8 @@
 """The scoreboard: errors, coverage and width of intervals, by hand."""
 
-from statistics import NormalDist
-
 import pytest
 
-from simulator.studies.validate.scoreboard import LEVELS, errors_of, intervals_from, scoreboard
+from simulator.studies.validate.scoreboard import LEVELS, errors_of, scoreboard
 
 
 def row(measured, predicted=1.0, **more):
@@ -57,11 +55,3 @@ def test_fitted_rows_do_not_count_and_throughputs_are_whole_iterations():
     made = scoreboard(rows)
     assert {name: errors["n"] for name, errors in made["groups"].items()} == {"a": 1, "b": 1, "c": 0}
     assert (made["iterations"]["n"], made["overall"]["n"]) == (1, 2)
-
-
-def test_narrower_intervals_follow_the_normal_distribution():
-    made = intervals_from(10.0, [8.0, 14.0])
-    assert made["90"] == pytest.approx([8.0, 14.0])
-    for level in LEVELS:
-        share = NormalDist().inv_cdf(0.5 + int(level) / 200) / NormalDist().inv_cdf(0.95)
-        assert made[level] == pytest.approx([10 - 2 * share, 10 + 4 * share], rel=1e-4)

@@ -9,11 +9,12 @@ from click.testing import CliRunner
 from golden import FOLDER as GOLDEN
 from golden import VALIDATION, changes, predictions
 from places import ROOT
-from simulator.prediction.evidence import DEVIATION, NORMAL_95, model_error
+from validation_rows import rows_of, write_row
 
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.prediction.uncertainty.own_error import PARTS, model_error
 from simulator.reporting.terminal.tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
@@ -199,10 +200,10 @@ def test_better_than_the_trivial_sum_where_things_overlap(whole):
 
 
 SLOW_FITS = [
-    ("rtx2080ti-10gbe-allreduce", "horovod-0.19", "negotiation"),
-    ("rtx2080ti-10gbe-allreduce", "bytescheduler", "forward_hook"),
-    (SERVERS, "byteps-0.2", "endpoint_bandwidth"),
-    ("16xv100-10gbe-mgwfbp", "horovod-v100", "compute_slowdown"),
+    ("rtx2080ti-10gbe-allreduce", "horovod-0.19-pytorch-1.4", "negotiation"),
+    ("rtx2080ti-10gbe-allreduce", "bytescheduler-horovod-0.19", "forward_hook"),
+    (SERVERS, "byteps-0.2-pytorch-1.4", "endpoint_bandwidth"),
+    ("16xv100-10gbe-mgwfbp", "horovod-v100-10gbe", "compute_slowdown"),
     ("p102-1gbe-gtopk", "gtopksgd-mpi-dense", "exchange_element"),
     ("p102-1gbe-gtopk", "gtopksgd-mpi-gtopk", "exchange_element"),
 ]
@@ -212,10 +213,10 @@ FITS = [
 ]
 
 
-@pytest.mark.parametrize(("folder", "runtime", "term"), FITS)
-def test_runtime_terms_are_what_the_fit_gives(folder, runtime, term):
-    paths = [path for path in scenario_files([FOLDER / folder]) if f"runtimes/{runtime}" in path.read_text()]
-    scenarios = [load(path) for path in paths]
+@pytest.mark.parametrize(("group", "runtime", "term"), FITS)
+def test_runtime_terms_are_what_the_fit_gives(group, runtime, term):
+    shipped = load("ring_check", (f"cluster.runtime=runtimes/{runtime}",)).cluster.runtime
+    scenarios = [item for item in rows_of(group).values() if item.cluster.runtime == shipped]
     fit = fit_runtime(scenarios, [term], leave_one_out=False)
     assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.terms[term], rel=0.02)
     assert set(fit.errors) == {s.name for s in scenarios if s.measured.used_in_fit}
@@ -254,30 +255,42 @@ def test_the_models_own_error_is_what_the_rows_give(whole):
     assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(whole["rows"])
 
 
+def off_by(group, error, part="compute", stated=0.0):
+    """A row whose measured logarithm is so far from the prediction, all of which is one part of the iteration."""
+    parts = {"shares": dict.fromkeys(PARTS, 0.0) | {part: 1.0}, "below": stated, "above": stated}
+    return {"group": group, "predicted": 1.0, "measured": math.exp(error), "parts": parts}
+
+
 def test_a_model_error_by_hand():
-    """Errors at the end of intervals of 2 %, 4 %, 6 % beside none stated: 90 % of the rows lie within the third."""
-    end = NORMAL_95 * DEVIATION
-    rows = [
-        {"group": group, "predicted": 1.0, "measured": 1 + sign * end * error, "stated_interval": [1.0, 1.0]}
-        for group, sign in (("a", 1), ("b", -1))
-        for error in (0.02, 0.04, 0.06)
-    ]
+    """Errors of 2 %, 4 % and 6 % to either side: the best 90 % interval reaches to the largest of so few."""
+    rows = [off_by(group, sign * error) for group, sign in (("a", 1), ("b", -1)) for error in (0.02, 0.04, 0.06)]
     made = fit_model_error(rows)
     assert made.rows == 6
-    assert made.error == pytest.approx(0.06)
-    assert made.without == {"a": pytest.approx(0.06), "b": pytest.approx(0.06)}
-    stated = [{**row, "stated_interval": [1 - NORMAL_95 * 0.05, 1 + NORMAL_95 * 0.05]} for row in rows]
-    assert fit_model_error(stated).error == pytest.approx(math.sqrt((DEVIATION * 0.06) ** 2 - 0.05**2) / DEVIATION)
+    assert math.log(made.widths["compute"]) == pytest.approx(0.06)
+    assert {name: math.log(each["compute"]) for name, each in made.without.items()} == pytest.approx(
+        {"a": 0.06, "b": 0.06}
+    )
+    # Where the widths of the inputs say as much already, nothing is left for the model.
+    enough = fit_model_error([off_by("a", 0.05, stated=0.06), off_by("b", -0.05, stated=0.06)])
+    assert set(enough.widths.values()) == {1.0}
+
+
+def test_a_model_error_belongs_to_the_part_of_the_iteration_that_is_off():
+    rows = [off_by(group, 0.1, "communication") for group in "ab"] + [off_by(group, 0.01) for group in "ab"]
+    widths = fit_model_error(rows).widths
+    assert math.log(widths["communication"]) == pytest.approx(0.1)
+    assert math.log(widths["compute"]) == pytest.approx(0.01)
+    assert widths["method"] == 1
 
 
 def test_a_set_up_of_many_rows_weighs_no_more_than_one_of_few():
-    def rows(group, error, count):
-        off = NORMAL_95 * DEVIATION * error
-        return [{"group": group, "predicted": 1.0, "measured": 1 + off, "stated_interval": [1.0, 1.0]}] * count
+    def compute(rows):
+        return math.log(fit_model_error(rows).widths["compute"])
 
-    assert fit_model_error([*rows("a", 0.01, 50), *rows("b", 0.08, 2)]).error == pytest.approx(0.08)
-    many = [row for number in range(10) for row in rows(f"set-up {number}", 0.01 + 0.001 * number, 1)]
-    assert fit_model_error([*many, *rows("b", 0.08, 50)]).error == pytest.approx(0.019)
+    assert compute([off_by("a", 0.01)] * 50 + [off_by("b", 0.08)] * 2) == pytest.approx(0.08)
+    # One set-up in eleven is not worth a wider interval for all others, however many rows it has.
+    others = [off_by(f"set-up {number}", 0.02) for number in range(20)]
+    assert compute([*others, *([off_by("b", 0.08)] * 50)]) == pytest.approx(0.02)
 
 
 def test_a_model_error_needs_two_set_ups():
@@ -308,16 +321,20 @@ def test_every_row_and_the_errors_by_set_up_are_printed(document):
     assert selection.count("%") == 2  # in the name, and the error: no trivial sum, not fitted
     errors = document["groups"]["resnet18-4xv100-ib"]
     start = f"resnet18-4xv100-ib {errors['n']} {100 * errors['mape']:.1f} % {100 * errors['baseline_mape']:.1f} % "
-    (line,) = [line for line in lines if line.startswith("resnet18-4xv100-ib ")]
+    signs, line = (line for line in lines if line.startswith("resnet18-4xv100-ib "))
+    assert signs == "resnet18-4xv100-ib 2 0 0 2 2 100.0 %"
     assert line.startswith(start)
     assert f"{100 * errors['bias']:+.1f} %" in line
     assert lines[-1].startswith("overall ")
 
 
-def test_a_set_up_of_fitted_rows_alone_has_no_errors():
-    place = FOLDER / "p102-1gbe-gtopk" / "dense-4.yaml"
+def test_a_set_up_of_fitted_rows_alone_has_no_errors(tmp_path):
+    (tmp_path / "fitted").mkdir()
+    place = write_row(
+        tmp_path / "fitted" / "row.yaml", "p102-1gbe-gtopk", "VGG-16 on CIFAR-10, dense, 4 P102-100 on 1 GbE"
+    )
     lines = words(place)
-    assert "p102-1gbe-gtopk 0" + 9 * " -" in lines
+    assert "fitted 0" + 9 * " -" in lines
     assert "whole iterations 0" + 9 * " -" in lines
     assert "| overall | 0 |" + 9 * " - |" in words(place, "--markdown")
 
@@ -362,6 +379,20 @@ def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
     assert [line.split("  ")[-1] for line in lines[1:-1]] == ["2 nodes", "4 nodes", "8 nodes"]
     assert all("0.0 % when it was left out" in line for line in lines[1:-1])
     assert lines[-1] == "held-out error: 0.0 %"
+
+
+def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
+    """The template is passed over, since nothing was measured on it."""
+    template = load("ring_check").resolved() | {"measured": {"source": "made here"}}
+    (tmp_path / "template.yaml").write_text(as_yaml(template))
+    lines = ["template,name,cluster.nodes,measured.iteration_time,measured.used_in_fit"]
+    for nodes in (2, 4, 8):
+        seconds = load(rows_of_2_ms / f"row-{nodes}.yaml").measured.iteration_time
+        lines.append(f"template.yaml,{nodes} nodes,{nodes},{seconds!r} s,true")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    options = ("--term", "negotiation", "--json")
+    made = invoke("calibrate", "runtime", tmp_path, *options)
+    assert json.loads(made.stdout) == json.loads(invoke("calibrate", "runtime", rows_of_2_ms, *options).stdout)
 
 
 def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
@@ -409,14 +440,14 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
 def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
     measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
     (whole,) = validate([tmp_path])["rows"]
-    monkeypatch.setattr("simulator.prediction.evidence.MODEL_ERROR", "nowhere.yaml")
+    monkeypatch.setattr("simulator.prediction.uncertainty.own_error.FILE", "nowhere.yaml")
     model_error.cache_clear()
     try:
         (bare,) = validate([tmp_path])["rows"]
     finally:
         model_error.cache_clear()
-    assert bare["intervals"]["90"] == pytest.approx(bare["stated_interval"])
-    assert bare["stated_interval"] == whole["stated_interval"]
+    assert bare["parts"] == whole["parts"]
+    assert math.log(bare["intervals"]["90"][1] / bare["predicted"]) == pytest.approx(bare["parts"]["above"])
     (low, high), (lowest, highest) = bare["intervals"]["90"], whole["intervals"]["90"]
     assert lowest < low <= high < highest
 
@@ -450,7 +481,7 @@ def test_places_without_measurements_are_said_so(place, message):
 
 def test_without_a_place_the_shipped_rows_are_taken_from_any_directory(tmp_path, monkeypatch):
     there = {path.relative_to(FOLDER) for path in scenario_files([FOLDER])}
-    assert len(there) > 100
+    assert len(there) > 30
     for folder in (ROOT, tmp_path):
         monkeypatch.chdir(folder)
         assert {path.absolute().relative_to(FOLDER) for path in scenario_files([])} == there

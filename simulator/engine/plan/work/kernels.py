@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
@@ -33,7 +34,8 @@ class Kernel:
 class KernelUse:
     """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
-    `calls`: how many there are, and `extrapolated` how many of them are outside the sizes that were measured.
+    `calls`: how many there are, `extrapolated` how many of them are outside the sizes that were measured, and `outside`
+    their seconds.
     `on_gpu`: the seconds that follow the GPU's speed, if it is as uncertain as `Gpu.width` says; the host decides the
     others.
     """
@@ -44,6 +46,7 @@ class KernelUse:
     calls: int = 0
     extrapolated: int = 0
     on_gpu: float = 0.0
+    outside: float = 0.0
 
     def added_to(self, other: KernelUse) -> KernelUse:
         """Both uses together."""
@@ -54,6 +57,7 @@ class KernelUse:
             self.calls + other.calls,
             self.extrapolated + other.extrapolated,
             other.on_gpu + self.on_gpu,
+            other.outside + self.outside,
         )
 
 
@@ -81,7 +85,8 @@ class KernelPrices:
     def _use_of(self, item: Compute) -> KernelUse:
         sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
-        outside = int(((sizes < low) | (sizes > high)).sum())
+        beyond = (sizes < low) | (sizes > high)
+        outside = int(beyond.sum())
         if item.kernel in HOST_KERNELS:
             per_element = float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
             seconds, followed = item.times * float(sizes.sum()) * per_element, 0.0
@@ -90,7 +95,16 @@ class KernelPrices:
             seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
             followed = self._followed(item.kernel, on_gpu, on_host)
         calls = item.times * len(sizes)
-        return KernelUse(float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed)
+        share = self._share(item.kernel, sizes, beyond) if outside else 0.0
+        return KernelUse(
+            float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed, share * seconds
+        )
+
+    def _share(self, kernel: str, sizes: Floats, chosen: npt.NDArray[np.bool_]) -> float:
+        """The share of the calls of these sizes (n,) in the time that the chosen ones (n,) of them take on the GPU."""
+        each = self.gpu.kernel_time(kernel, sizes)
+        total = float(each.sum())
+        return float(each[chosen].sum()) / total if total else float(chosen.mean())
 
     def _as_fp32(self, item: Compute) -> Floats:
         """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""

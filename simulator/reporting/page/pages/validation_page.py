@@ -19,7 +19,7 @@ def validation_page(source: Source) -> Page:
     """Errors overall and by set-up, the figure for each quantity, and every row."""
     document: dict[str, Any] = source.document
     rows, overall = document["rows"], document["overall"]
-    whole = document.get("iterations", overall)
+    whole = document["iterations"]
     quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows if row["unit"] == "s"))
     chart = chart_of_settings(
         "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}

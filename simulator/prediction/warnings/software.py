@@ -1,0 +1,73 @@
+"""Warnings about the training framework: constants that nobody measured here, and the slowdown of compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.software import ABSENT, is_slowdown_estimated
+from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
+from simulator.prediction.warnings.warning import SizedWarning
+from simulator.units import show_bytes
+
+
+def warn_of_software(sizes: Sizes) -> Iterator[SizedWarning]:
+    """What is not known of the runtime's costs in this iteration."""
+    costs = sizes.inputs("cost of software")
+    absent = sizes.inputs(ABSENT)
+    stated = [item for item in costs if item not in absent and (item.level != "measured" or not item.in_range)]
+    if text := _describe_transport(sizes) or _describe_costs(sizes, stated):
+        yield sizes.warning(text, stated)
+    if absent:
+        yield _taken_as_nothing(sizes, absent)
+    if is_slowdown_estimated(sizes.scenario, sizes.plan):
+        yield _slowdown(sizes)
+
+
+def _slowdown(sizes: Sizes) -> SizedWarning:
+    """That the slowdown is an estimate. Its ends are a share of it above and below, and it is not below 0."""
+    share = sizes.scenario.cluster.runtime.slowdown_width
+    known = [apart for item in sizes.inputs("prior") if (apart := sizes.apart(item)) is not None]
+    return sizes.warning(
+        f"how much collectives slow kernels down was not measured here; {100 * sizes.plan.slowdown:.0f} % is the "
+        f"middle of what other set-ups show, and may be wrong by {100 * share:.0f} % of it either way",
+        sizes.inputs("prior"),
+        sum(known) / (share + min(1.0, share)) if known else None,
+    )
+
+
+def _describe_costs(sizes: Sizes, costs: list[UncertainInput]) -> str:
+    """Which costs of the runtime are assumed, or used outside what they were fitted to."""
+    runtime, named = sizes.scenario.cluster.runtime, [(_label(item), item.width) for item in sizes.by_effect(costs)]
+    return f"not measured for {runtime.name}: {list_factors(named)} ({FACTORS})" if named else ""
+
+
+def _taken_as_nothing(sizes: Sizes, costs: list[UncertainInput]) -> SizedWarning:
+    """Which costs the runtime does not state although they arise: the iteration may be longer, and touches none."""
+    runtime, labels = sizes.scenario.cluster.runtime, [_label(item) for item in sizes.by_effect(costs)]
+    text = f"taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
+    made = sizes.warning(f"{', '.join(labels)}: {text}", costs)
+    return replace(made, seconds=None, less=made.less or 0.0)
+
+
+def _label(cost: UncertainInput) -> str:
+    return RUNTIME_COSTS[cost.id.rpartition("/")[2]].label
+
+
+def _describe_transport(sizes: Sizes) -> str:
+    """That the runtime was fitted over another transport than that of the network."""
+    cluster = sizes.scenario.cluster
+    network, runtime = cluster.network, cluster.runtime
+    if cluster.nodes == 1 or runtime.fitted_for is None or not runtime.is_prior_over(network.transport_kind):
+        return ""
+    kind = network.transport_kind
+    where = f"{runtime.name} was fitted over {runtime.fitted_for.transport}, and this network is {kind}"
+    prior, bare, width = runtime.prior_over(kind), runtime.over(kind), runtime.width_over(kind)
+    if runtime.endpoint_bandwidth == bare.endpoint_bandwidth:
+        return f"{where}: its costs may be wrong by a factor of {width:g} either way"
+    instead = "only the network limits its endpoints"
+    if prior is not None and prior.endpoint_bandwidth is not None:
+        instead = f"{show_bytes(prior.endpoint_bandwidth)}/s per endpoint is estimated from the hardware"
+    return f"{where}: {instead}, which may be wrong by a factor of {width:g}"

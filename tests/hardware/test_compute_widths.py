@@ -1,0 +1,61 @@
+"""How far compute times may be off, by where they were measured."""
+
+import pytest
+
+from simulator.hardware.compute_widths import compute_width, measured_elsewhere, same_device
+from simulator.hardware.gpu import Gpu
+from simulator.models.layers import Layer, Workload
+from simulator.scenario.named_parts import shipped_gpus
+
+TIMED = (Layer(name="a", numel=10, forward=1e-3, backward=2e-3),)
+V100 = Workload(name="w", batch_size=1, device="Tesla V100", layers=TIMED)
+A100 = Gpu(name="a", device="NVIDIA A100-PCIE-40GB")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Tesla V100", "Tesla V100-SXM2", True),
+        ("V100-PCIE-32GB", "V100-SXM2-16GB", False),
+        ("GeForce RTX 2080 Ti", "rtx 2080ti", True),
+        ("RTX 3080", "RTX 3080 Ti", False),
+        ("P100", "P102-100", False),
+        ("A100", "A10", False),
+        ("NVIDIA A100 80 GB", "A100-SXM4-40GB", True),
+        ("L40S", "L40", False),
+    ],
+)
+def test_names_of_one_model_of_gpu(one, other, same):
+    assert same_device(one, other) == same_device(other, one) == same
+
+
+def test_every_shipped_device_is_told_from_every_other():
+    devices = {gpu.device for gpu in shipped_gpus().values() if gpu.device}
+    alike = {frozenset((a, b)) for a in devices for b in devices if a != b and same_device(a, b)}
+    models = {"V100", "A100", "H100"}
+    assert all(any(all(model in name for name in pair) for model in models) for pair in alike), alike
+
+
+def test_times_of_another_gpu_are_told_and_wider_than_those_of_this_one():
+    own = Gpu(name="v", device="Tesla V100-SXM2")
+    assert measured_elsewhere(V100, A100)
+    assert not measured_elsewhere(V100, own)
+    stated = V100.model_copy(update={"compute_time": 0.1})
+    assert not measured_elsewhere(stated, A100)
+    widths = [
+        compute_width(stated, A100),
+        compute_width(V100, own),
+        compute_width(V100, A100, scaled=True),
+        compute_width(V100, A100),
+    ]
+    assert [item.width for item in widths] == sorted({item.width for item in widths})
+    assert [item.level for item in widths] == ["measured", "transferred", "transferred", "transferred"]
+
+
+def test_a_device_that_nobody_named_is_taken_to_be_this_one_and_ideal_gpus_are_no_device():
+    nameless = V100.model_copy(update={"device": ""})
+    assert not measured_elsewhere(nameless, A100)
+    assert compute_width(nameless, A100).level == "estimated"
+    assert not measured_elsewhere(V100, Gpu(name="i", device="ideal", ideal=True))
+    bare = Workload(batch_size=1, layers=(Layer(name="a", numel=10),))
+    assert compute_width(bare, A100).width == 1

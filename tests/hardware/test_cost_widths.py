@@ -1,0 +1,77 @@
+"""How far costs of runtimes may be off: as stated, as fitted, and as they differ between set-ups."""
+
+import pytest
+from pydantic import ValidationError
+
+from simulator.hardware.cost_widths import (
+    FACTOR_COSTS,
+    KNOWN,
+    KnownCost,
+    constant_width,
+    largest_known,
+    width_between_setups,
+)
+from simulator.hardware.runtime import FittedFor, Runtime
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
+
+FITTED = Runtime(
+    name="r",
+    negotiation=1e-4,
+    host_read=1e-5,
+    widths={"negotiation": 1.5},
+    fitted_rows={"negotiation": 6},
+    fitted_for=FittedFor(transport="tcp", width=3),
+)
+
+
+def test_a_fitted_cost_has_the_width_of_its_fit_where_it_was_fitted():
+    assert constant_width(FITTED, "negotiation")[:2] == (1.5, "measured")
+    assert constant_width(FITTED, "negotiation", "tcp")[:2] == (1.5, "measured")
+    assert constant_width(FITTED, "negotiation", "rdma")[:2] == (3, "assumed")
+    assert "6 rows" in constant_width(FITTED, "negotiation").source
+
+
+def test_a_cost_without_a_width_is_assumed_and_differs_as_between_setups():
+    width, level, source = constant_width(FITTED, "host_read")
+    assert (width, level) == (width_between_setups("host_read"), "assumed")
+    assert "1 known" in source
+    stated = Runtime(host_read=1e-5, widths={"host_read": 1.2})
+    assert constant_width(stated, "host_read")[:2] == (1.2, "assumed")
+    with pytest.raises(KeyError):
+        constant_width(FITTED, "compute_slowdown")
+
+
+def test_a_cost_that_is_not_stated_has_no_factor_but_what_others_showed():
+    assert constant_width(Runtime(), "gather_overhead").width == 1
+    assert largest_known("gather_overhead") == 2.08e-3
+    assert largest_known("server_bandwidth") == 0
+
+
+def test_the_width_between_setups_holds_nine_in_ten_of_those_left_out():
+    def known(name, *values):
+        return tuple(KnownCost(name, str(place), value, "") for place, value in enumerate(values))
+
+    assert width_between_setups("host_read", known("host_read", 1, 1, 1, 8)) == 8
+    assert width_between_setups("host_read", known("host_read", *[1.0] * 19, 8)) == 1
+    # Too few of its own: those of all costs.
+    assert width_between_setups("negotiation", known("negotiation", 1) + known("host_read", 1, 3)) == 3
+
+
+def test_known_costs_are_those_of_the_shipped_runtimes():
+    runtimes = {
+        f"runtimes/{path.stem}": Runtime.model_validate(read_document(path).data)
+        for path in find_shipped("configs/runtimes").glob("*.yaml")
+    }
+    named = [item for item in KNOWN if item.source.startswith("runtimes/")]
+    assert all(getattr(runtimes[item.source], item.name) == pytest.approx(item.value) for item in named)
+    stated = {(name, cost) for name, item in runtimes.items() for cost in FACTOR_COSTS if item.fitted_rows.get(cost)}
+    assert {cost for _, cost in stated} <= {item.name for item in named}
+    assert {(name, cost) for name, cost in stated if cost not in runtimes[name].widths} == set()
+
+
+def test_widths_are_of_costs_and_at_least_1():
+    with pytest.raises(ValidationError, match=r"a cost of a runtime.*negotiation"):
+        Runtime.model_validate({"widths": {"negotation": 2}})
+    with pytest.raises(ValidationError):
+        Runtime.model_validate({"widths": {"negotiation": 0.5}})

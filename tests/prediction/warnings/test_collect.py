@@ -1,0 +1,66 @@
+"""Warnings and notes of whole scenarios: in order, few on the terminal, all of them where one asks why."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.warnings.warning import SMALL
+from simulator.scenario.reading import load
+from simulator.studies.storage.rows import row_of
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False).output
+
+
+@pytest.mark.parametrize("name", ["quickstart", "replay_topk", "straggler", "partitioned_topk"])
+def test_warnings_are_sized_largest_first_and_notes_change_nothing(name):
+    document = with_responses(run(load(name))).document
+    time, rows = document["iteration_time_s"], document["warning_sizes"]
+    assert rows
+    assert [text.startswith(row["text"]) for text, row in zip(document["warnings"], rows, strict=True)]
+    changes = [max(row["less_s"], row["more_s"]) for row in rows if row["less_s"] is not None]
+    assert changes == sorted(changes, reverse=True)
+    assert all(change >= SMALL * time for change in changes)
+    assert all(row["seconds"] is None or 0 <= row["seconds"] <= time for row in rows)
+    assert not set(document["notes"]) & set(document["warnings"])
+    low, high = document["iteration_time_interval_s"]
+    for row in rows:  # no part is wrong by more than the whole
+        assert row["less_s"] is None or time - row["less_s"] >= low - 1e-12
+        assert row["more_s"] is None or time + row["more_s"] <= high + 1e-12
+
+
+def test_a_run_prints_the_three_largest_and_explain_prints_all():
+    document = json.loads(invoke("run", "replay_topk", "--json"))
+    assert len(document["warnings"]) > 3
+    assert document["notes"]
+    printed, explained = (" ".join(invoke(name, "replay_topk").split()) for name in ("run", "explain"))
+    for place, text in enumerate(document["warnings"]):
+        assert (f"warning {' '.join(text.split())}" in printed) == (place < 3)
+        assert f"warning {' '.join(text.split())}" in explained
+    assert f"{len(document['warnings']) - 3} smaller warning" in printed
+    for text in document["notes"]:
+        assert text not in printed
+        assert f"note {text}" in explained
+
+
+def test_the_quickstart_prints_at_most_three():
+    assert invoke("run", "quickstart").count("warning ") <= 3
+
+
+def test_rows_of_a_sweep_hold_warnings_without_sizes_so_that_points_can_be_counted():
+    document = run(load("quickstart")).document
+    entries = row_of(document)["warnings"].split("; ")
+    assert len(entries) == len(document["warnings"])
+    assert not any("of this iteration" in text for text in entries)
+
+
+def test_more_workers_than_a_trace_holds_touch_what_is_selected_and_sent():
+    document = run(load("replay_topk", ("cluster.nodes=17",))).document
+    (row,) = (row for row in document["warning_sizes"] if "more workers than the trace" in row["text"])
+    terms = ("selection", "communication_exposed", "combine")
+    assert row["seconds"] == pytest.approx(sum(document["breakdown_s"][term] for term in terms))
+    assert row["direction"] == "either way"

@@ -1,0 +1,58 @@
+"""Warnings about kernels: what was timed at other sizes counts only with the calls that are outside."""
+
+import pytest
+
+from simulator.models.curves import Affine
+from simulator.prediction.run import run
+from simulator.scenario.scenario import Scenario
+
+SIZES = (100, 1_000_000, 3_000_000)
+TIMED = Affine(intercept=1e-4, slope=1e-9, held_out_mape=0.05, range=(1_000, 1_000_000))
+
+
+def prediction(**topk):
+    layers = [{"name": str(size), "numel": size, "backward": 1e-3} for size in SIZES]
+    exact = {"curve": "affine", "slope": 1e-12, "held_out_mape": 0.01}
+    kernels = {name: exact for name in ("elementwise", "residual_clear", "scatter_add", "update", "residual_add")}
+    return run(
+        Scenario.model_validate(
+            {
+                "workload": {"batch_size": 1, "layers": layers, "optimiser": "sgd"},
+                "cluster": {
+                    "nodes": 2,
+                    "gpu": {"name": "card", "kernels": {**kernels, "topk": TIMED.model_copy(update=topk)}},
+                    "network": {"kind": "single_switch", "bandwidth": 1e9},
+                },
+                "topology": "ring",
+                "sparsifier": {"kind": "topk", "density": 0.01},
+                "scheduler": "wfbp",
+            }
+        )
+    )
+
+
+def test_only_the_calls_outside_are_touched():
+    made = prediction()
+    (row,) = (row for row in made.document["warning_sizes"] if "other sizes" in row["text"])
+    assert row["text"] == (
+        "timed on card at other sizes: topk time extrapolated for 2 of 3 calls "
+        "(100 to 3,000,000 elements; measured from 1,000 to 1,000,000)"
+    )
+    outside, every = (sum(float(TIMED.time(size)) for size in sizes) for sizes in ((100, 3_000_000), SIZES))
+    assert row["seconds"] == pytest.approx(outside)
+    (item,) = (item for item in made.inputs if item.what == "kernel topk")
+    assert row["more_s"] == pytest.approx(item.more * outside / every, rel=0.02)  # to first order
+
+
+def test_a_kernel_that_is_carried_over_was_timed_at_no_size_here():
+    document = prediction(derived=True).document
+    texts = document["warnings"] + document["notes"]
+    assert not [text for text in texts if "other sizes" in text]
+    assert [
+        text for text in texts if text.startswith("not timed on card, transferred from other GPUs") and "topk" in text
+    ]
+
+
+def test_nothing_is_said_of_sizes_that_were_measured():
+    document = prediction(range=(1, 1e9)).document
+    assert not [text for text in document["warnings"] + document["notes"] if "topk" in text]

@@ -1,0 +1,90 @@
+"""Sizes of warnings agree with the interval that they stand beside."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.responses import Response, respond_linearly
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.warnings.sizes import Sizes
+from simulator.scenario.reading import load
+
+
+def made_input(name, width=2.0, seconds=0.1, **changes):
+    first_order = {"less": seconds * (1 - 1 / width), "more": seconds * (width - 1)}
+    return UncertainInput("kernel", name, "assumed", width, **{**first_order, **changes})
+
+
+def sizes_of(*inputs, responses=None):
+    made = Spread(1.0, tuple(respond_linearly(inputs, 1.0) if responses is None else responses))
+    return Sizes(None, None, {"forward": 0.25}, made)
+
+
+def test_the_size_of_one_input_is_what_it_does_to_the_interval():
+    item = made_input("a")
+    sizes = sizes_of(item)
+    warning = sizes.warning("a is assumed", [item])
+    low, high = sizes.spread.interval()
+    assert (1 - warning.less, 1 + warning.more) == pytest.approx((low, high))
+    assert (warning.less, warning.more) == pytest.approx((0.05, 0.1), rel=1e-3)
+    assert warning.seconds == pytest.approx(0.1)
+
+
+def test_independent_inputs_add_in_squares_and_others_do_not_count():
+    items = [made_input(name) for name in "abc"]
+    sizes = sizes_of(*items)
+    both = sizes.warning("two are assumed", items[:2])
+    assert math.log(1 + both.more) == pytest.approx(math.sqrt(2) * math.log(1.1), rel=1e-3)
+    assert both.seconds == pytest.approx(0.2)
+
+
+def test_inputs_that_are_wrong_the_same_way_share_their_effect_by_their_seconds():
+    items = [made_input("a", shared="gpu"), made_input("b", seconds=0.3, shared="gpu")]
+    (group,) = respond_linearly(items, 1.0)
+    sizes = sizes_of(responses=[group])
+    first, second, both = (sizes.warning("assumed", part) for part in (items[:1], items[1:], items))
+    assert math.log(1 + first.more) == pytest.approx(group.high / 4, rel=1e-3)
+    assert math.log(1 + first.more) + math.log(1 + second.more) == pytest.approx(math.log(1 + both.more))
+    half = sizes.warning("half of it", items, shares={item.key: 0.5 for item in items})
+    assert math.log(1 + half.more) == pytest.approx(math.log(1 + both.more) / 2)
+
+
+def test_what_was_not_simulated_and_has_no_first_order_is_not_known():
+    item = made_input("launch", seconds=0.0, change=lambda scenario, end: scenario)
+    unknown = sizes_of(item).warning("launch is assumed", [item])
+    assert (unknown.seconds, unknown.less, unknown.more) == (None, None, None)
+    exact = Response(item.key, (item,), math.log(0.95), math.log(1.1), exact=True)
+    known = sizes_of(responses=[exact]).warning("launch is assumed", [item])
+    assert known.seconds == pytest.approx(0.15 / 1.5)  # of ends that are twice and half of it
+    assert (known.less, known.more) == pytest.approx((0.05, 0.1), rel=1e-3)
+
+
+def test_what_states_no_error_is_not_exact():
+    item = made_input("a", width=1.0)
+    warning = sizes_of(item).warning("extrapolated", [item], 0.25)
+    assert (warning.seconds, warning.less, warning.more) == (0.25, None, None)
+
+
+def test_inputs_that_do_not_matter_are_left_out_of_lists():
+    items = [made_input("small", seconds=1e-6), made_input("large"), made_input("middle", seconds=0.01)]
+    sizes = sizes_of(*items)
+    assert [item.id for item in sizes.by_effect(items)] == ["large", "middle"]
+    assert sizes.by_effect(items[:1]) == items[:1]
+
+
+def test_sizes_follow_the_responses_that_were_simulated():
+    linear = run(load("replay_topk"))
+    exact = with_responses(linear)
+    before, after = ({row["text"]: row for row in made.document["warning_sizes"]} for made in (linear, exact))
+    (text,) = (text for text in after if text.startswith("not timed on"))
+    index = {item.key: response for response in exact.spread.responses for item in response.inputs}
+    about = [item for item in exact.inputs if item.what.startswith("kernel ") and item.level != "measured"]
+    (response,) = {id(index[item.key]): index[item.key] for item in about}.values()
+    alone = replace(exact.spread, responses=(response,), iterations=(0.0, 0.0))
+    low, high = alone.interval()
+    assert exact.spread.time - after[text]["less_s"] == pytest.approx(low)
+    assert exact.spread.time + after[text]["more_s"] == pytest.approx(high)
+    assert before[text]["more_s"] != after[text]["more_s"]

@@ -1,0 +1,95 @@
+"""Signs: which rows are pairs, what is measured and predicted of them, and what counts."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.scenario.reading import load
+from simulator.studies.storage.run_files import as_yaml
+from simulator.studies.validate.signs import signs, sum_up_signs
+
+TOPK = "sparsifier={kind: topk, density: 0.01}"
+
+
+def pair(name, measured, predicted, *keys, **more):
+    """A row and its scenario."""
+    row = {"group": "a", "scenario": name, "quantity": "iteration_time", "used_in_fit": False}
+    return row | {"measured": measured, "predicted": predicted} | more, load("ring_check", keys)
+
+
+def test_a_compressed_row_is_compared_with_the_dense_row_that_was_measured_to_be_fastest():
+    slow, fast = pair("slow", 4.0, 1.0), pair("fast", 3.0, 2.0, "topology=tree", "scheduler=wfbp")
+    (made,) = signs([slow, pair("top-k", 1.5, 4.0, TOPK), fast])
+    assert (made["scenario"], made["against"]) == ("top-k", "fast")
+    assert (made["measured_speed_up"], made["predicted_speed_up"]) == (2.0, 0.5)
+    assert (made["measured_pays"], made["predicted_pays"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "cluster.nodes=4",
+        "cluster.gpus_per_node=2",
+        "workload.batch_size=2",
+        "workload.name=other",
+        "cluster.gpu.name=other",
+        "cluster.network.bandwidth=1 Gbit/s",
+    ],
+)
+def test_rows_of_other_set_ups_are_no_opponents(key):
+    assert not signs([pair("dense", 1.0, 1.0, key), pair("top-k", 1.0, 1.0, TOPK)])
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["cluster.runtime=runtimes/horovod-0.19", "cluster.network.latency=1 ms", "workload.layers.0.forward=1 s",
+     "topology=tree"],
+)  # fmt: skip
+def test_what_belongs_to_the_method_may_differ(key):
+    assert len(signs([pair("dense", 1.0, 1.0), pair("top-k", 1.0, 1.0, TOPK, key)])) == 1
+
+
+def test_other_folders_and_phases_are_no_pairs():
+    assert not signs([pair("dense", 1.0, 1.0, group="b"), pair("top-k", 1.0, 1.0, TOPK)])
+    assert not signs([pair("dense", 1.0, 1.0), pair("top-k", 1.0, 1.0, TOPK, quantity="forward")])
+    assert len(signs([pair("dense", 1.0, 1.0), pair("top-k", 1.0, 1.0, TOPK, quantity="throughput")])) == 1
+
+
+def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
+    dense = pair("dense", 1.0, 1.0)
+    made = signs(
+        [
+            dense,
+            pair("right", 0.5, 0.8, TOPK),
+            pair("wrong", 2.0, 0.8, TOPK),
+            pair("close", 1 / 1.009, 0.8, TOPK),
+            pair("just not close", 1 / 1.011, 0.8, TOPK),
+            pair("fitted", 0.5, 0.8, TOPK, used_in_fit=True),
+        ]
+    )
+    assert {item["scenario"]: item["measured_pays"] for item in made} == {
+        "right": True, "wrong": False, "close": None, "just not close": True, "fitted": True,
+    }  # fmt: skip
+    summary = {"pairs": 5, "used_in_fit": 1, "neither": 1, "n": 3, "right": 2, "share": 2 / 3}
+    assert sum_up_signs(made) == {"groups": {"a": summary}, "overall": summary}
+
+
+def test_a_fitted_opponent_makes_a_fitted_pair():
+    (made,) = signs([pair("dense", 1.0, 1.0, used_in_fit=True), pair("top-k", 0.5, 0.5, TOPK)])
+    assert made["used_in_fit"]
+    assert sum_up_signs([made])["overall"]["share"] is None
+
+
+def test_the_command_has_a_row_for_each_pair_and_sums(tmp_path):
+    for name, seconds, keys in (("dense", 1.0, ()), ("top-k", 0.5, (TOPK,))):
+        measured = {"iteration_time": f"{seconds} s", "source": "made here"}
+        row = load("ring_check", keys).resolved() | {"name": name, "measured": measured}
+        (tmp_path / f"{name}.yaml").write_text(as_yaml(row))
+    document = json.loads(CliRunner().invoke(main, ["validate", str(tmp_path), "--json"]).stdout)
+    (made,) = document["signs"]
+    assert (made["against"], made["measured_speed_up"]) == ("dense", 2.0)
+    assert document["signs_summary"]["overall"]["n"] == 1
+    printed = CliRunner().invoke(main, ["validate", str(tmp_path)]).output
+    assert "Whether compression pays, by set-up" in printed

@@ -1,0 +1,25 @@
+"""Rows of the shipped tables of measured iterations, by set-up and name."""
+
+from functools import cache
+
+from places import ROOT
+
+from simulator.studies.storage.run_files import as_yaml
+from simulator.studies.validate.scenario_table import NAME, read_scenarios
+
+
+@cache
+def rows_of(group):
+    """The scenarios of a set-up's table by their names."""
+    return {item.name: item for item in read_scenarios(ROOT / "scenarios" / "validation" / group / NAME)}
+
+
+def row_of(group, name):
+    """The scenario of one row."""
+    return rows_of(group)[name]
+
+
+def write_row(path, group, name):
+    """One row as a scenario file; returns its path."""
+    path.write_text(as_yaml(row_of(group, name).resolved()))
+    return path
