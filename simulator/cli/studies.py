@@ -202,7 +202,8 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
 def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
     """Compare predictions with measurements.
 
-    Runs every scenario that states what was measured; without arguments, those that come with the package.
+    Runs every scenario, and every row of a table (rows.csv), that states what was measured; without arguments, those
+    that come with the package.
     """
     from simulator.studies.validate.validation import validate as study
 

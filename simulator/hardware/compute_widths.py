@@ -71,6 +71,8 @@ def compute_width(workload: Workload, gpu: Gpu, scaled: bool = False) -> Compute
     """
     if workload.forward_time + workload.backward_time <= 0 and workload.compute_time is None:
         return ComputeWidth(1.0, "measured", "the workload has no times")
+    if workload.compute_width is not None:
+        return ComputeWidth(workload.compute_width, "measured", f"as stated of {workload.name} on these machines")
     if workload.compute_time is not None:
         return ComputeWidth(REPEATED, "measured", "compute_time, measured again")
     if measured_elsewhere(workload, gpu):

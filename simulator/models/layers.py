@@ -70,6 +70,8 @@ class Workload(Spec):
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
+    - `compute_width`: factor by which forward and backward may be off on the machines of the scenario, in nine of ten
+      cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
     - `device`: GPU on which the times were measured.
     - `source`: of sizes and times.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
@@ -85,6 +87,7 @@ class Workload(Spec):
     host_ahead: bool = False
     update_time: Seconds | None = None
     compute_slowdown: Ratio | None = None
+    compute_width: float | None = Field(default=None, ge=1, le=100)
     gradients: str = ""
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"

@@ -44,8 +44,10 @@ class Prediction:
     iterations: tuple[Iteration, ...] = field(default=(), repr=False)
 
 
-def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
+def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = True) -> Prediction:
     """Predict one scenario; `keep_iterations`: with every iteration's spans, for a timeline.
+
+    Without `intervals` no uncertain input is looked at, and only single iterations differ.
 
     A scenario in which all workers are alike repeats itself, so one iteration stands for all; with random differences
     between workers `warmup` draws are discarded and `iterations` are averaged. Intervals are those of first order, as
@@ -55,7 +57,7 @@ def run(scenario: Scenario, keep_iterations: bool = False) -> Prediction:
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
-    inputs = collect_inputs(scenario, plan, figures.breakdown)
+    inputs = collect_inputs(scenario, plan, figures.breakdown) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times))
     document = result_document(scenario, made, inputs, spread)

@@ -107,6 +107,16 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             "description": "A point is left out where it meets all conditions of an entry: values, lists, comparisons.",
             "items": {"type": "object", "minProperties": 1},
         },
+        "intervals": {
+            "description": "90 % intervals: to first order, by simulating both ends of each input, or none.",
+            "enum": ["first_order", "full", "none"],
+            "default": "first_order",
+        },
+        "verdicts": {
+            "description": "Whether each point is compared with dense, all else the same.",
+            "type": "boolean",
+            "default": False,
+        },
     }
     return {
         "title": "Sweep",

@@ -106,6 +106,7 @@ class WorkloadSource(Spec):
     - `optimiser`: how weights are updated; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
+    - `compute_width`: factor by which forward and backward may be off here; none: judged by where they were measured.
     """
 
     trace: str
@@ -115,6 +116,7 @@ class WorkloadSource(Spec):
     optimiser: NamedOptimiser | None = None
     compute_slowdown: Ratio | None = None
     precision: PrecisionField | None = None
+    compute_width: float | None = Field(default=None, ge=1, le=100)
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -125,14 +127,8 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
-        if source.input_time is not None:
-            changes["input_time"] = source.input_time
-        if source.optimiser is not None:
-            changes["optimiser"] = source.optimiser
-        if source.precision is not None:
-            changes["precision"] = source.precision
-        if source.compute_slowdown is not None:
-            changes["compute_slowdown"] = source.compute_slowdown
+        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width")
+        changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
         return workload.model_copy(update=changes)
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
         near = (info.context or {}).get("near") or Path()

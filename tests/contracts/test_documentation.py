@@ -43,6 +43,7 @@ def run_page(page, folder, long=False):
         if block.note == "not run" or (block.note == "long" and not long):
             continue
         if block.caption:
+            (folder / block.caption).parent.mkdir(exist_ok=True)
             (folder / block.caption).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             with contextlib.redirect_stdout(None):

@@ -43,8 +43,9 @@ def software_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
 def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> UncertainInput:
     """A cost that the runtime states, with its width over this transport."""
     runtime, over = scenario.cluster.runtime, scenario.cluster.network.transport_kind
-    known, seconds = constant_width(runtime, name, over), _seconds(name, plan, breakdown)
+    known = constant_width(runtime, name, over)
     width = known.width
+    less, more = _first_order(name, width, scenario, plan, breakdown)
 
     def change(changed: Scenario, end: float) -> Scenario:
         here = changed.cluster.runtime.over(over)
@@ -57,8 +58,8 @@ def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, f
         known.level,
         width,
         known.level == "measured",
-        seconds * (1 - 1 / width),
-        seconds * (width - 1),
+        less,
+        more,
         change,
         source=known.source,
         measurement=_measurement(name),
@@ -92,6 +93,22 @@ def _absent(name: str, scenario: Scenario, plan: Plan) -> UncertainInput:
         source=f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}",
         measurement=_measurement(name),
     )
+
+
+def _first_order(
+    name: str, width: float, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
+) -> tuple[float, float]:
+    """Seconds by which an iteration is shorter and longer at the ends of a cost's width.
+
+    A rate of the software counts as far as it limits the way of a message, which the NIC limits, too.
+    """
+    seconds = _seconds(name, plan, breakdown)
+    if RUNTIME_COSTS[name].unit != "B/s":
+        return seconds * (1 - 1 / width), seconds * (width - 1)
+    network, rate = scenario.cluster.network, float(getattr(plan.runtime, name))
+    nic = network.carried(scenario.cluster.nodes)
+    now, slow, fast = (min(nic, rate * factor) for factor in (1.0, 1 / width, width))
+    return seconds * (1 - now / fast), seconds * (now / slow - 1)
 
 
 def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 DENSE = "dense"
+UNDECIDED, NOT_DECIDED = "undecided", "not decided"
+"""A verdict, and what the legend calls its cells."""
+_VERDICTS = ("yes", UNDECIDED, "alike", "no")
+LINES = "#777777"
+"""The colour of strokes over cells that are not decided."""
+_HATCH = "//"
 _FULL = 1.0
 """The margin at which a cell has its method's full colour."""
 
@@ -24,7 +30,8 @@ _FULL = 1.0
 class BreakEvenMap(Figure, kind="break_even_map"):
     """The fastest method at each bandwidth and number of workers; the darker, the larger its margin over dense.
 
-    Where dense wins, the margin is that over the best of the others.
+    Where dense wins, the margin is that over the best of the others. Cells in which the sweep's verdicts (`verdicts:
+    true`) leave open whether any method is faster than dense are hatched.
     """
 
     title: ClassVar[str] = "Which method is fastest, and by how much"
@@ -40,6 +47,8 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         "over": "what the winner is compared with: dense, or the next best method where dense wins or was not swept",
         "over_iteration_time_s": "seconds per iteration of the method in `over`",
         "margin": "over_iteration_time_s / iteration_time_s - 1",
+        "verdict": "whether any method is faster than dense: yes, undecided, alike or no, whichever comes first among "
+        "the methods; empty where the sweep has no verdicts",
     }
 
     def collect(self, source: Source) -> pd.DataFrame:
@@ -54,13 +63,14 @@ class BreakEvenMap(Figure, kind="break_even_map"):
                 "workers": table["workers"],
                 "bandwidth": table[BANDWIDTH],
                 "time": table["iteration_time_s"],
+                "verdict": table.get("verdict", pd.Series("", table.index)).astype("string").fillna(""),
             }
         )
         if points["method"].nunique() < 2:
             raise self.refusal(source, "at least two methods (`vary: sparsifier`)", "one")
         self.check_unique_points(source, points[["method", "workers", "bandwidth"]])
         rows = [
-            [bandwidth, workers, *_winner(cell.set_index("method")["time"])]
+            [bandwidth, workers, *_winner(cell.set_index("method")["time"]), _verdict(cell)]
             for (bandwidth, workers), cell in points.drop_duplicates().groupby(["bandwidth", "workers"])
             if len(cell) > 1
         ]
@@ -68,7 +78,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Cells of equal size, each with its margin where there is room for it."""
-        from matplotlib.patches import Patch
+        from matplotlib.patches import Patch, Rectangle
 
         axes = figure.subplots()
         bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
@@ -78,6 +88,8 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         for row in data.itertuples():
             y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
             image[y, x], ink = tint(styles[str(row.winner)].colour, float(row.margin) / _FULL)
+            if row.verdict == UNDECIDED:
+                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch=_HATCH, edgecolor=LINES, lw=0))
             if written:
                 text = _format_margin(float(row.margin))
                 axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
@@ -96,7 +108,11 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             name: tuple(Patch(color=tint(look.colour, part)[0]) for part in (0, 0.5, 1))
             for name, look in styles.items()
         }
-        add_legend_of(figure, list(shades.values()), list(shades))
+        handles, labels = list[Any](shades.values()), list(shades)
+        if (data["verdict"] == UNDECIDED).any():
+            handles.append(Patch(facecolor="white", hatch=_HATCH, edgecolor=LINES))
+            labels.append(NOT_DECIDED)
+        add_legend_of(figure, handles, labels)
 
 
 def _format_margin(margin: float) -> str:
@@ -108,6 +124,11 @@ def _format_margin(margin: float) -> str:
     if margin < 0.995:
         return f"+{100 * margin:.{1 if margin < 0.0095 else 0}f} %"
     return f"{float(f'{1 + margin:.2g}'):g}×"
+
+
+def _verdict(cell: pd.DataFrame) -> str:
+    """Whether any method of a cell is faster than dense."""
+    return next((verdict for verdict in _VERDICTS if verdict in set(cell["verdict"])), "")
 
 
 def _winner(times: pd.Series[float]) -> tuple[str, float, str, float, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import DENSITY, methods
+from simulator.reporting.figures.data.rows import DENSITY, FEW, intervals, methods
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import (
     add_legend,
@@ -62,8 +62,7 @@ class DensitySweep(Figure, kind="density_sweep"):
                 "method": kind,
                 "density": density,
                 "iteration_time_s": table["iteration_time_s"],
-                "p5_s": table["iteration_time_interval_s.p5"],
-                "p95_s": table["iteration_time_interval_s.p95"],
+                **intervals(table),
                 "sent_bytes": table["traffic.sent_bytes_per_worker"],
             }
         )
@@ -72,7 +71,7 @@ class DensitySweep(Figure, kind="density_sweep"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Left: time, with its interval where few lines share the panel; right: bytes."""
         left, right = figure.subplots(1, 2)
-        few = data["method"].nunique() <= 3
+        few = data["method"].nunique() <= FEW
         for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("density")
             if len(mine) == 1 and mine["density"].iloc[0] == 1:

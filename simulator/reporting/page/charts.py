@@ -33,7 +33,8 @@ DRAWINGS: dict[str, Drawing] = {
 """How each kind of figure is drawn for the browser."""
 NOTES = {
     "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell.",
+    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell. "
+    "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
     "iteration_breakdown": "The terms of a bar sum to the iteration time. Click a term in the legend to hide it.",
 }

@@ -17,6 +17,7 @@ from simulator.reporting.wording.tables import Column, column_of
 
 _RESULTS = (
     *("iteration_time_s", "iteration_time_interval_s.p5", "iteration_time_interval_s.p95", "throughput_samples_per_s"),
+    *("verdict", "speed_up", "speed_up_interval.p5", "speed_up_interval.p95", "probability"),
     *("scaling_efficiency", *(f"breakdown_s.{phase}" for phase in BREAKDOWN), "communication_total_s"),
     *("traffic.sent_bytes_per_worker", "traffic.busiest_link.utilisation", "density.selected", "density.aggregated"),
     *("density.build_up", "density.padding", "workers", "fidelity.tier", "digest"),

@@ -38,6 +38,11 @@ _KNOWN = {
     "density.aggregated": ("aggregated density", "share"),
     "density.build_up": ("build-up", "number"),
     "density.padding": ("padding", "number"),
+    "speed_up": ("speed-up over dense", "number"),
+    "speed_up_interval.p5": ("speed-up, from", "number"),
+    "speed_up_interval.p95": ("speed-up, to", "number"),
+    "probability": ("probability to pay", "number"),
+    "verdict": ("pays", "text"),
     "workers": ("workers", "count"),
     "precision": ("precision", "text"),
     "fidelity.tier": ("fidelity", "text"),
@@ -46,6 +51,11 @@ _KNOWN = {
 _ABOUT = {
     "iteration_time_interval_s.p5": "5th percentile of the iteration time",
     "iteration_time_interval_s.p95": "95th percentile of the iteration time",
+    "speed_up": "time of dense, all else the same, over this one's",
+    "speed_up_interval.p5": "5th percentile of the speed-up over dense",
+    "speed_up_interval.p95": "95th percentile of the speed-up over dense",
+    "probability": "probability that this point is faster than dense, all else the same",
+    "verdict": "whether it is faster than dense: yes, no, alike or undecided",
 }
 _UNITS = (("_bytes_per_s", "bandwidth"), ("_bytes", "bytes"), ("_s", "time"))
 

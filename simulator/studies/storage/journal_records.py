@@ -15,7 +15,10 @@ MAX_RECORD = 2**20
 
 
 def parse_record(body: bytes) -> dict[str, Any] | None:
-    """A digest with a flat row or with an error, the form that this program writes; None for anything else."""
+    """A digest with a flat row or with an error, the form that this program writes; None for anything else.
+
+    What follows a `+` in the digest says what the row holds beyond a prediction.
+    """
     try:
         record = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -30,7 +33,7 @@ def parse_record(body: bytes) -> dict[str, Any] | None:
     if row is None:
         return record if isinstance(record["error"], str) and _is_text(record["error"]) else None
     fits = (
-        row.get("digest", record["digest"]) == record["digest"]
+        row.get("digest", record["digest"]) == record["digest"].partition("+")[0]
         and "error" not in row
         and all(map(_is_plain, row.values()))
     )

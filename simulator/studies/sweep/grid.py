@@ -18,7 +18,7 @@ from simulator.units import SI
 
 MAX_POINTS = 250_000
 MAX_VALUES = 2 * MAX_POINTS
-KEYS = ("name", "question", "base", "vary", "zip", "skip")
+KEYS = ("name", "question", "base", "vary", "zip", "skip", "intervals", "verdicts")
 _RANGE = ("from", "to", "scale", "points")
 _SCALES = ("linear", "log")
 _MOST = 1e30

@@ -13,13 +13,12 @@ from pydantic import ValidationError
 from simulator.errors import InputError
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
-from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
-from simulator.studies.storage.rows import row_of
 from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
 from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.grid import Grid, read_grid
 from simulator.studies.sweep.parts import Parts
+from simulator.studies.sweep.wanted import read_wanted
 
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
@@ -45,6 +44,7 @@ class Points:
     def __init__(self, document: Document, near: Path, strict: bool) -> None:
         self.document = document
         self.grid: Grid = read_grid(document, near)
+        self.wanted = read_wanted(document)
         self.axes = self.grid.axes
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
@@ -75,16 +75,19 @@ class Points:
         """Predict one point; an exception becomes the outcome's error."""
         scenario = self.scenario(number)
         try:
-            row = row_of(run(scenario).document)
-            return _outcome(number, row["digest"], row=row)
+            return _outcome(number, self.identity(scenario), row=self.wanted.row(scenario))
         except InputError as error:
-            return _outcome(number, scenario.digest, error=one_line(error))
+            return _outcome(number, self.identity(scenario), error=one_line(error))
         except Exception as error:  # one failing point must not stop the sweep
-            return _outcome(number, scenario.digest, error=f"{type(error).__name__}: {error}")
+            return _outcome(number, self.identity(scenario), error=f"{type(error).__name__}: {error}")
 
     def failure(self, number: int, message: str) -> Outcome:
         """The outcome of a point that could not be evaluated."""
-        return _outcome(number, self.scenario(number).digest, error=message)
+        return _outcome(number, self.identity(self.scenario(number)), error=message)
+
+    def identity(self, scenario: Scenario) -> str:
+        """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
+        return scenario.digest + self.wanted.suffix
 
     def neighbourhood(self, number: int) -> tuple[int, ...]:
         """Equal for points that differ only in network and topology, whose work is priced once."""

@@ -17,6 +17,12 @@ that meets all conditions of one entry of `skip` is left out; a condition is a v
 (`above`, `at_least`, `below`, `at_most`, `not`). A key below a kind that varies too is left out for kinds that do not
 have it. Names are looked up as in the base: in its folder, in ./configs, in the package.
 
+`intervals` says how the 90 % intervals of the points are made: `first_order` (the default) from the seconds that each
+input decides; `full` by simulating both ends of each input, as `sparsim run` does, which takes about twenty times as
+long; or `none`. With `verdicts: true` each point is compared with dense, all else the same, and its row has `speed_up`,
+`speed_up_interval.p5` and `.p95`, `probability` (that it is faster than dense) and `verdict` (`yes`, `no`, `alike` or
+`undecided`); they are missing for dense itself, and where dense cannot run.
+
 The folder holds `points.jsonl` (see `journal`), `manifest.json`, and at the end `results.parquet` and `results.csv`:
 first the varied keys, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
 keys of the result document (see `rows`), last `error`. Their contents depend on the points alone, not on interruptions
@@ -47,6 +53,7 @@ from simulator.studies.sweep.executors import Executor, LocalExecutor, Outcome
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.process_executor import ProcessExecutor
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
+from simulator.studies.sweep.wanted import plain_digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +209,7 @@ def _row(number: int, plan: SweepPlan, journal: Journal) -> dict[str, Any]:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]
     row = journal.row(digest)
-    return {"digest": digest, "error": journal.error(digest)} if row is None else row
+    return {"digest": plain_digest(digest), "error": journal.error(digest)} if row is None else row
 
 
 def _open_sweep(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:

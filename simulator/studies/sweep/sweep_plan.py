@@ -16,7 +16,9 @@ Shard = tuple[int, int]
 
 @dataclass(slots=True)
 class SweepPlan:
-    """Rows in order, their digests, errors of points that cannot be built, and groups of distinct points."""
+    """Rows in order, the digests that they are stored under, errors of points that cannot be built, and groups of
+    distinct points.
+    """
 
     rows: list[int] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
@@ -36,7 +38,7 @@ def plan_sweep(points: Points, shard: Shard | None) -> SweepPlan:
     for number in points.grid.numbers():
         plan.rows.append(number)
         try:
-            plan.digests[number] = points.scenario(number).digest
+            plan.digests[number] = points.identity(points.scenario(number))
             first.setdefault(plan.digests[number], number)
         except InputError as error:
             errors[number] = error

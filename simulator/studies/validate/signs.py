@@ -12,28 +12,33 @@ CLOSE = 0.01
 """Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
 _DENSE = "dense"
 Row = Mapping[str, Any]
+Whole = tuple[Row, Scenario]
+"""A row of `validate` that says how long an iteration takes, with its scenario."""
 
 
-def signs(measured: Iterable[tuple[Row, Scenario]]) -> list[dict[str, Any]]:
-    """A sign for every whole iteration with a compressed gradient that has a dense one of the same set-up.
+def signs(measured: Iterable[Whole]) -> list[dict[str, Any]]:
+    """A sign for each of the `pairs_of` measured rows.
 
-    `measured`: rows of `validate` with their scenarios. The opponent is the dense row that was measured to be fastest.
     Keys: `group`, `scenario`, `against` (the opponent's name); `measured_speed_up` and `predicted_speed_up`, times of
     the dense row over those of the compressed one; `measured_pays`, which is None where the times are closer than 1 %,
     and `predicted_pays`; `used_in_fit`, whether a constant was fitted to either row.
     """
-    whole = [(row, scenario) for row, scenario in measured if row["quantity"] in WHOLE]
-    fastest: dict[Hashable, Row] = {}
+    return [_sign(compressed, dense) for (compressed, _), (dense, _) in pairs_of(measured)]
+
+
+def pairs_of(measured: Iterable[Whole]) -> list[tuple[Whole, Whole]]:
+    """Every whole iteration with a compressed gradient, beside the dense one of its set-up that was measured fastest.
+
+    Compressed rows without a dense one are left out.
+    """
+    whole = [item for item in measured if item[0]["quantity"] in WHOLE]
+    fastest: dict[Hashable, Whole] = {}
     for row, scenario in whole:
-        key = _set_up(row, scenario)
-        known = fastest.get(key)
-        if scenario.sparsifier.kind == _DENSE and (known is None or row["measured"] < known["measured"]):
-            fastest[key] = row
-    return [
-        _sign(row, fastest[_set_up(row, scenario)])
-        for row, scenario in whole
-        if scenario.sparsifier.kind != _DENSE and _set_up(row, scenario) in fastest
-    ]
+        known = fastest.get(_set_up(row, scenario))
+        if scenario.sparsifier.kind == _DENSE and (known is None or row["measured"] < known[0]["measured"]):
+            fastest[_set_up(row, scenario)] = (row, scenario)
+    compressed = [item for item in whole if item[1].sparsifier.kind != _DENSE]
+    return [(item, fastest[_set_up(*item)]) for item in compressed if _set_up(*item) in fastest]
 
 
 def _set_up(row: Row, scenario: Scenario) -> Hashable:

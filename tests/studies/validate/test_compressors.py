@@ -92,7 +92,8 @@ def test_rows_replace_keys_of_the_template(tmp_path):
     shutil.copy(FOLDER / "template.yaml", tmp_path)
     table = tmp_path / "rows.csv"
     table.write_text(
-        "template,name,cluster.nodes,measured.iteration_time\ntemplate.yaml,one,1,50 ms\ntemplate.yaml,two,,\n"
+        "template,name,cluster.nodes,measured.iteration_time,note\n"
+        'template.yaml,one,1,50 ms,"for people: [, not YAML"\ntemplate.yaml,two,,,\n'
     )
     first, second = read_scenarios(table)
     assert (first.cluster.nodes, first.measured.iteration_time) == (1, 0.05)

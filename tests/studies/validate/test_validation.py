@@ -381,6 +381,20 @@ def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
     assert lines[-1] == "held-out error: 0.0 %"
 
 
+def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
+    """The template is passed over, since nothing was measured on it."""
+    template = load("ring_check").resolved() | {"measured": {"source": "made here"}}
+    (tmp_path / "template.yaml").write_text(as_yaml(template))
+    lines = ["template,name,cluster.nodes,measured.iteration_time,measured.used_in_fit"]
+    for nodes in (2, 4, 8):
+        seconds = load(rows_of_2_ms / f"row-{nodes}.yaml").measured.iteration_time
+        lines.append(f"template.yaml,{nodes} nodes,{nodes},{seconds!r} s,true")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    options = ("--term", "negotiation", "--json")
+    made = invoke("calibrate", "runtime", tmp_path, *options)
+    assert json.loads(made.stdout) == json.loads(invoke("calibrate", "runtime", rows_of_2_ms, *options).stdout)
+
+
 def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
     command = ("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation")
     fit = json.loads(invoke(*command, "--json").stdout)

@@ -11,6 +11,8 @@ from simulator.reporting.wording.quantities import format_varied, last_word, met
 _METHOD = "sparsifier"
 DENSITY = "sparsifier.density"
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
+FEW = 3
+"""Lines whose intervals can be told apart in one panel."""
 _UNNAMED = ("density", "bandwidth")
 """Varied keys whose values are understood without the name."""
 
@@ -31,6 +33,14 @@ def methods(table: pd.DataFrame, by: str = _METHOD) -> pd.Series[str]:
     if by in table:
         return table[by].map(method_name)
     return pd.Series("as in the base", index=table.index)
+
+
+def intervals(table: pd.DataFrame) -> pd.DataFrame:
+    """The ends of the 90 % intervals of the iteration time, `p5_s` and `p95_s`; missing where the sweep has none."""
+    names = {"p5_s": "iteration_time_interval_s.p5", "p95_s": "iteration_time_interval_s.p95"}
+    return pd.DataFrame(
+        {name: table.get(column, pd.Series(float("nan"), table.index)) for name, column in names.items()}
+    )
 
 
 def point_labels(table: pd.DataFrame) -> list[str]:

@@ -3,7 +3,16 @@
 sparsim.config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
 sparsim.pending = [];
 
-sparsim.draw = (place, plot) => Plotly.react(place, plot.data, plot.layout, sparsim.config);
+// On a narrow screen the legend has one entry per line, so that the drawing needs more height, and labels of bars keep
+// their first line; the pointer shows the rest.
+sparsim.fitted = (place, plot) => {
+  if (place.clientWidth >= 600) return plot.layout;
+  const entries = new Set(plot.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name)).size;
+  const annotations = (plot.layout.annotations || []).map((label) => ({ ...label, text: label.text.split("<br>")[0] }));
+  return { ...plot.layout, annotations, height: plot.layout.height + 20 * entries };
+};
+
+sparsim.draw = (place, plot) => Plotly.react(place, plot.data, sparsim.fitted(place, plot), sparsim.config);
 
 // The view in which every choice holds; where there is none (combinations that were skipped), the first that keeps
 // what was chosen last.

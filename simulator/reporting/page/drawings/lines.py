@@ -64,7 +64,8 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
         traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
         traces.append(
             line(method, mine["workers"], mine["throughput_samples_per_s"], look, 1)
-            | hover(said, "%{y:,.4~g} samples/s")
+            | {"customdata": [json_numbers(ends) for ends in mine[["throughput_p5", "throughput_p95"]].to_numpy()]}
+            | hover(said, "%{y:,.4~g} samples/s", "90 % interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}")
         )
     xs = [count_axis("workers", data["workers"]) for _ in range(2)]
     ys = [

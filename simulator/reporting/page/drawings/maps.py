@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from simulator.reporting.figures.break_even_map import DENSE
+from simulator.reporting.figures.break_even_map import DENSE, LINES, NOT_DECIDED, UNDECIDED
 from simulator.reporting.figures.style.axes import format_bits
 from simulator.reporting.figures.style.colours import amount_colours, assign_looks, tint
 from simulator.reporting.figures.traffic_matrix import workers_first
@@ -32,13 +32,34 @@ def break_even_map(data: pd.DataFrame) -> Plot:
             if part:
                 traces.append(_winner_cells(part, look.colour, bandwidths, counts))
         traces.append(_legend_entry(winner, look.colour))
+    undecided = [
+        (bandwidths.index(row.bandwidth_bytes_per_s), counts.index(row.workers))
+        for row in data[data["verdict"] == UNDECIDED].itertuples()
+    ]
+    hatching = {"shapes": [_hatch(undecided)]} if undecided else {}
+    if undecided:
+        entry = _legend_entry(NOT_DECIDED, "#FFFFFF")
+        line = {"color": LINES, "width": 2}
+        traces.append(entry | {"hoverinfo": "skip", "marker": {"symbol": "line-ne", "size": 13, "line": line}})
     x = axis("network bandwidth (bit/s)") | _ticks([format_bits(float(value)) for value in bandwidths], 7)
     y = axis("workers") | _ticks([f"{value:,}" for value in counts], 16)
     bare = {"showgrid": False, "ticks": ""}
     return {
         "data": traces,
-        "layout": layout([x | bare | _span(len(bandwidths))], [y | bare | _span(len(counts))], 120 + 44 * len(counts)),
+        "layout": layout(
+            [x | bare | _span(len(bandwidths))], [y | bare | _span(len(counts))], 120 + 44 * len(counts), **hatching
+        ),
     }
+
+
+def _hatch(cells: list[tuple[int, int]]) -> dict[str, Any]:
+    """One shape of strokes over all cells that are not decided."""
+    strokes = (
+        f"M{x - 0.5 + max(0.0, at):g},{y - 0.5 + max(0.0, -at):g}L{x + 0.5 + min(0.0, at):g},{y + 0.5 - max(0.0, at):g}"
+        for x, y in cells
+        for at in (-0.5, 0.0, 0.5)
+    )
+    return {"type": "path", "path": "".join(strokes), "line": {"color": LINES, "width": 1}, "opacity": 0.7}
 
 
 def _winner_cells(part: list[Any], colour: str, bandwidths: list[float], counts: list[int]) -> dict[str, Any]:
@@ -58,6 +79,7 @@ def _winner_cells(part: list[Any], colour: str, bandwidths: list[float], counts:
             *times,
             format_bits(float(row.bandwidth_bytes_per_s)),
             f"{row.workers:,}",
+            "<br>not decided whether it pays" if row.verdict == UNDECIDED else "",
         ]
     pale, full = (tint(colour, strength)[0] for strength in (0.0, 1.0))
     written = shape[0] <= 16 and shape[1] <= 16
@@ -78,7 +100,8 @@ def _winner_cells(part: list[Any], colour: str, bandwidths: list[float], counts:
         "textfont": {"color": tint(colour, float(part[0].margin))[1], "size": 13},
         "customdata": custom,
         "hovertemplate": "<b>%{fullData.name}</b><br>%{customdata[4]} workers, %{customdata[3]}bit/s"
-        "<br>%{customdata[1]:.4~s}s per iteration<br>%{customdata[0]}: %{customdata[2]:.4~s}s<extra></extra>",
+        "<br>%{customdata[1]:.4~s}s per iteration<br>%{customdata[0]}: %{customdata[2]:.4~s}s"
+        "%{customdata[5]}<extra></extra>",
     }
 
 

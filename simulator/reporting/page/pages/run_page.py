@@ -12,14 +12,18 @@ from simulator.reporting.page.parts import Page
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
-from simulator.units import show_bytes, show_time
+from simulator.reporting.wording.verdict_tables import value_table
+from simulator.units import show_bytes, show_probability, show_time
 
 HELD_OUT_NOTE = (
     "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
 )
+_WIDTH_NOTE = f"Within: the factor by which it may be wrong either way in nine of ten cases. {HELD_OUT_NOTE}"
 CALIBRATION = (
     Column("what", "kind"),
     Column("id", "curve or law"),
+    Column("level", "level"),
+    Column("width", "within", "factor"),
     Column("held_out_mape", "held-out error (MAPE)", "share"),
     Column("in_range", "inside its measured range", "yes"),
 )
@@ -63,6 +67,10 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     comparison = document.get("comparison")
     if comparison:
         yield str(comparison["baseline"]), show_time(comparison["baseline_iteration_time_s"])
+        if "verdict" in comparison:
+            low, high = comparison["speed_up_interval"]
+            yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
+            yield "probability that it is faster", show_probability(comparison["probability"])
     yield "workers", f"{document['workers']:,}"
     if document["throughput_samples_per_s"] is not None:
         yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
@@ -75,7 +83,10 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _tables(document: dict[str, Any]) -> Iterator[Table]:
     yield _terms(document)
-    yield Table.of("What the prediction rests on", CALIBRATION, document["calibration"], note=HELD_OUT_NOTE)
+    worth = (document.get("comparison") or {}).get("value_of_information")
+    if worth:
+        yield value_table(worth)
+    yield Table.of("What the prediction rests on", CALIBRATION, document["calibration"], note=_WIDTH_NOTE)
     columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     links = document.get("links") or []
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
