@@ -17,6 +17,7 @@ from simulator.loading.documents import read_document
 from simulator.prediction.result_keys import RESULT_KEYS
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
+from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.storage.rows import row_of
 from simulator.units import EXAMPLES, SI, TABLES
 
@@ -74,12 +75,18 @@ def _plural(base: type[Component]) -> str:
 def results() -> str:
     """Keys of the result document, and columns of a sweep."""
     columns: dict[str, str] = row_of(_document())
-    rows = ((code(key), about.unit, markdown(about.what)) for key, about in RESULT_KEYS.items())
+    rows, advice = (
+        [(code(key), about.unit, markdown(about.what)) for key, about in keys.items()]
+        for keys in (RESULT_KEYS, ADVICE_KEYS)
+    )
     return page(
         "# Keys of a result, columns of a sweep",
         "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys do not "
         "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio.",
         table(("key", "unit", "meaning"), rows),
+        "## Keys of advice",
+        "`sparsim advise SCENARIO --json` prints one document.",
+        table(("key", "unit", "meaning"), advice),
         "## Columns of a sweep",
         "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
         "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "

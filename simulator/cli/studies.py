@@ -136,7 +136,8 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
     """Recommend a method for a workload and a cluster.
 
-    Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why.
+    Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why. Where
+    it is not decided whether it pays, the answer names the measurement that decides it.
     """
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study

@@ -15,14 +15,21 @@ from simulator.reporting.terminal.sensitivity import print_sensitivity
 from simulator.units import show_time
 
 _RANKED = 10
+_LEGEND = (
+    "against dense: how many times faster, with the 90 % interval; pays: probability that it is faster; "
+    "risk: its time over that of dense that one case in twenty exceeds"
+)
 
 
 def print_advice(document: dict[str, Any], console: Console) -> None:
     """The answer, the ranking, the break-even points, the reasons, and what the answer does not cover."""
     print_title(document["scenario"], console)
     print_title(f"\n{document['answer']}", console)
-    print_plain(f"  {document['command']}\n", console)
+    print_plain(f"  {document['command']}", console)
+    _print_list((text for text in (*document["details"], document["opponent"]) if text), console)
+    console.print()
     console.print(_ranking(document), highlight=False)
+    print_plain(_LEGEND, console, "dim")
     options = "; ".join(
         f"{row['method']} ({row['schedule']}, {row['topology']}) {show_time(row['iteration_time_s'])}"
         for row in document["other_densities"]
@@ -51,12 +58,12 @@ def _print_list(lines: Iterable[str], console: Console) -> None:
 
 def _ranking(document: dict[str, Any]) -> Table:
     target = any(row["time_to_target_s"] is not None for row in document["ranking"])
-    times = ("to target", "per iteration") if target else ("iteration", "90 % interval")
+    times = ("to target", "iteration") if target else ("iteration",)
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right")
-    for name in ("best of each method", "schedule", "topology"):
+    for name in ("method", "schedule, topology"):
         table.add_column(name, overflow="fold")
-    for name in (*times, "against dense", "against yours"):
+    for name in (*times, "against dense", "pays", "risk", "yours"):
         table.add_column(name, justify="right")
     best = [row for row in document["ranking"] if row["best_of_method"]]
     yours = document["yours"]
@@ -70,15 +77,29 @@ def _ranking(document: dict[str, Any]) -> Table:
 
 
 def _ranked_cells(row: dict[str, Any], target: bool) -> list[str]:
-    low, high = row["iteration_time_interval_s"]
-    times = [show_time(row["iteration_time_s"]), f"{show_time(low)} to {show_time(high)}"]
+    times = [show_time(row["iteration_time_s"])]
     if target:
         seconds = row["time_to_target_s"]
-        times = ["-" if seconds is None else show_time(seconds), times[0]]
-    ratios = (row["speed_up_over_dense"], row["speed_up_over_yours"])
+        times = ["-" if seconds is None else show_time(seconds), *times]
+    ratio, interval = row["speed_up_over_dense"], row["speed_up_over_dense_interval"]
+    against = "-" if ratio is None else f"{ratio:.2f}"
+    if row["probability"] is not None:
+        against += f" ({interval[0]:.2f} to {interval[1]:.2f})"
+    cells = [against, _show_probability(row["probability"]), "-" if row["risk"] is None else f"{row['risk']:.2f}"]
+    yours = row["speed_up_over_yours"]
     name = row["method"] + ("" if row["overrides"] else " (yours)")
-    speed_ups = ("-" if ratio is None else f"{ratio:.2f} x" for ratio in ratios)
-    return [escape(name), row["schedule"], row["topology"], *times, *speed_ups]
+    return [
+        escape(name),
+        f"{row['schedule']}, {row['topology']}",
+        *times,
+        *cells,
+        "-" if yours is None else f"{yours:.2f} x",
+    ]
+
+
+def _show_probability(value: float | None) -> str:
+    """In five characters; what is only almost sure is not called sure."""
+    return "-" if value is None else ">0.99" if value > 0.995 else "<0.01" if value < 0.005 else f"{value:.2f}"
 
 
 def _break_even(document: dict[str, Any]) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
-from simulator.scenario.changes import without_randomness
+from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.advice.candidates import (
@@ -21,10 +21,13 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import crossings
-from simulator.studies.advice.ranking import DENSE, SAME, ranked_row, ranking, recommendation, row_of
+from simulator.studies.advice.opponent import describe_opponent
+from simulator.studies.advice.ranking import ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
-from simulator.studies.advice.search import EXHAUSTIVE, Found, Outcome, search
+from simulator.studies.advice.recommendation import Recommendation, recommendation
+from simulator.studies.advice.search import DENSE, EXHAUSTIVE, Found, Outcome, search
 from simulator.studies.advice.targets import check_methods
+from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
 from simulator.studies.variants.changes import without_replay
@@ -39,7 +42,11 @@ def advise(
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
 ) -> dict[str, Any]:
-    """Rank what could be used, at the scenario's own density, and say where compression pays and why.
+    """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
+
+    Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
+    that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
+    answer are described in `advice_keys`.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
     training needs to reach its target; the ranking is then by time to target. `grid` are the combinations to choose
@@ -57,14 +64,15 @@ def advise(
     if scenario.cluster.workers == 1:
         return document | _advise_one_worker(bare)
     found = search(bare, grid, exhaustive)
-    rows = ranking(bare, found, targets)
+    ranked = ranking(bare, found, targets)
+    rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
-    overrides, answer = recommendation(rows, targets)
+    advice = recommendation(ranked)
     return document | {
-        "answer": answer,
-        "recommended": overrides,
-        "settings": as_options(overrides),
+        **advice.as_keys(),
+        "settings": as_options(advice.overrides),
+        "opponent": describe_opponent(bare, found),
         "ranking": rows,
         "dense": row_of(rows, dense),
         "yours": row_of(rows, own),
@@ -80,11 +88,13 @@ def advise(
 def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     """The answer for one worker, which exchanges nothing."""
     row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document, {})}
-    row |= {"speed_up_over_dense": 1.0, "speed_up_over_yours": 1.0, "best_of_method": True}
+    row |= {"best_of_method": True, "speed_up_over_dense": 1.0, "speed_up_over_dense_interval": [1.0, 1.0]}
+    row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
+    answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
     return {
-        "answer": "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is.",
-        "recommended": {},
+        **Recommendation({}, answer).as_keys(),
         "settings": "",
+        "opponent": "",
         "ranking": [row],
         "dense": None,
         "yours": row,
@@ -127,7 +137,10 @@ def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> 
 
     def speed_up(changed: Scenario) -> float:
         parts = {"sparsifier": rival.sparsifier, "scheduler": rival.scheduler, "topology": rival.topology}
-        return iteration_time(changed.model_copy(update=parts)) / iteration_time(changed)
+        against = changed.model_copy(update=parts)
+        if dense.candidate.runtime:
+            against = with_value(against, "cluster.runtime", rival.cluster.runtime)
+        return iteration_time(against) / iteration_time(changed)
 
     made = sensitivity(start, speed_up)
     turns = [

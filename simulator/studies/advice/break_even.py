@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from simulator.errors import InputError
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.simulated import steady_time
+from simulator.prediction.uncertainty.spread import Spread, compare_spreads
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
+from simulator.studies.advice.sign_changes import Gap, find_change
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""
 PER_DECADE = 2
 MOST_WORKERS = 256
 _TIGHT, _ROUGH, _PARTS = 1e-3, 2e-2, 8
+_EXACT = 1e-12
+"""A logarithm that is smaller than this is 0 but for rounding."""
 
-Point = tuple[float, float, float]
-"""Seconds, and the ends of their interval."""
 Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
-Gap = Callable[[float], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,10 @@ def nodes_axis(scenario: Scenario) -> Axis:
 class Win:
     """A stretch of an axis on which a method is faster, and the intervals of its two borders.
 
-    On an axis of whole numbers, the borders are inside the stretch. A border's interval reaches from where the method
-    is faster in the worst case of both predictions' intervals to where it is faster in the best case (as if their
-    errors were independent).
+    On an axis of whole numbers, the borders are inside the stretch. A border's 90 % interval follows from that of the
+    ratio of the two times at the border, in which the errors that both share cancel: it reaches from where the method
+    is predicted to be faster by as much as it may lose, to where it is predicted to be slower by as much as it may
+    gain. An end that no value tried reaches is None.
     """
 
     start: float | None
@@ -92,30 +94,37 @@ class Race:
 
     def __init__(self, axis: Axis, against: Scenario, intervals: bool = True) -> None:
         self.axis, self.against, self.intervals = axis, against, intervals
-        self.theirs: dict[float, Point | None] = {}
+        self.theirs: dict[float, float | None] = {}
+        self.their_spread: dict[float, Spread] = {}
 
     def wins(self, method: Scenario) -> Wins:
         """The stretches on which `method` is faster."""
-        mine: dict[float, Point | None] = {}
+        mine: dict[float, float | None] = {}
 
-        def gap(which: int, value: float) -> float | None:
-            """Time of the method minus that of the other: 0 as predicted, 1 in the worst case, 2 in the best case."""
+        def gap(value: float) -> float | None:
+            """Logarithm of the method's time over that of the other."""
             for scenario, times in ((method, mine), (self.against, self.theirs)):
                 if value not in times:
-                    times[value] = _point(self.axis.at(scenario, value))
+                    times[value] = _time(self.axis.at(scenario, value))
             a, b = mine[value], self.theirs[value]
-            return None if a is None or b is None else (a[0] - b[0], a[2] - b[1], a[1] - b[2])[which]
+            return None if a is None or b is None else math.log(a / b) if a and b else a - b
 
-        places = [value for value in self.axis.tried if gap(0, value) is not None]
+        places = [value for value in self.axis.tried if gap(value) is not None]
         if not places:
             return Wins((), None)
-        likely = self._stretches(partial(gap, 0), places, self.intervals)
+        found = self._stretches(gap, places)
         if not self.intervals:
-            return Wins(tuple(Win(*one, None, None) for one in likely), (places[0], places[-1]))
-        surely, perhaps = (self._stretches(partial(gap, which), places, False) for which in (1, 2))
-        return Wins(tuple(_win(one, surely, perhaps) for one in likely), (places[0], places[-1]))
+            return Wins(tuple(Win(*one, None, None) for one in found), (places[0], places[-1]))
 
-    def _stretches(self, gap: Gap, places: Sequence[float], tight: bool) -> list[Stretch]:
+        def interval(border: float | None, stop: bool) -> Stretch | None:
+            if border is None or gap(border) is None:
+                return None
+            return self._interval(method, gap, border, places, stop)
+
+        made = tuple(Win(start, stop, interval(start, False), interval(stop, True)) for start, stop in found)
+        return Wins(made, (places[0], places[-1]))
+
+    def _stretches(self, gap: Gap, places: Sequence[float]) -> list[Stretch]:
         """The stretches on which a gap is below 0."""
         made: list[Stretch] = []
         start: float | None = None
@@ -124,7 +133,7 @@ class Race:
             wins = (gap(value) or 0.0) < 0
             if wins == winning:
                 continue
-            edge = None if place == 0 else self._border(gap, places[place - 1], value, tight)
+            edge = None if place == 0 else self._border(gap, places[place - 1], value, self.intervals)
             if wins:
                 start = edge
             else:
@@ -132,52 +141,65 @@ class Race:
             winning = wins
         return [*made, (start, None)] if winning else made
 
+    def _interval(self, method: Scenario, gap: Gap, border: float, places: Sequence[float], stop: bool) -> Stretch:
+        """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
+
+        The spread of the ratio is taken to be near the border as it is there.
+        """
+        if border not in self.their_spread:
+            self.their_spread[border] = _spread(self.axis.at(self.against, border))
+        ratio = compare_spreads(_spread(self.axis.at(method, border)), self.their_spread[border])
+        worst, best = (math.log(end) - ratio.log for end in ratio.interval())
+        before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
+        low, high = (worst, best) if stop else (best, worst)
+        return self._end(gap, low, border, before, not stop), self._end(gap, high, border, after, stop)
+
+    def _end(self, gap: Gap, error: float, border: float, places: Iterable[float], wins: bool) -> float | None:
+        """Where the method's advantage is lost if the logarithm of the ratio is wrong by an error.
+
+        From the border on, over places in one direction, as long as the method `wins`, or does not.
+        """
+
+        def shifted(value: float) -> float | None:
+            made = gap(value)
+            return None if made is None else made - error
+
+        if abs(error) < _EXACT or ((shifted(border) or 0.0) < 0) != wins:
+            return border
+        last = border
+        for value in places:
+            if ((shifted(value) or 0.0) < 0) != wins:
+                return self._border(shifted, min(last, value), max(last, value), False)
+            last = value
+        return None
+
     def _border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
+        if self.axis.whole:
+            return self._whole_border(gap, low, high, tight)
+        return find_change(gap, low, high, _TIGHT if tight else _ROUGH)
+
+    def _whole_border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
         rising = (gap(low) or 0.0) < 0
-        while (
-            high - low > (1 if tight else max(1, low / _PARTS))
-            if self.axis.whole
-            else high / low > 1 + (_TIGHT if tight else _ROUGH)
-        ):
-            middle = float((low + high) // 2) if self.axis.whole else math.sqrt(low * high)
+        while high - low > (1 if tight else max(1, low / _PARTS)):
+            middle = float((low + high) // 2)
             value = gap(middle)
             if value is None or (value < 0) != rising:
                 high = middle
             else:
                 low = middle
-        if self.axis.whole:
-            return low if rising else high
-        return math.sqrt(low * high)
+        return low if rising else high
 
 
-def _win(likely: Stretch, surely: Sequence[Stretch], perhaps: Sequence[Stretch]) -> Win:
-    start, stop = likely
-    sure = next((one for one in surely if _meet(one, likely)), None)
-    loose = next((one for one in perhaps if _meet(one, likely)), likely)
-    return Win(
-        start,
-        stop,
-        None if start is None else (_bound(min, start, loose[0]), _bound(max, start, sure and sure[0])),
-        None if stop is None else (_bound(min, stop, sure and sure[1]), _bound(max, stop, loose[1])),
-    )
-
-
-def _bound(choose: Callable[[float, float], float], border: float, end: float | None) -> float | None:
-    """The end of an interval: at least up to the border, which is known more exactly. None where it is not known."""
-    return None if end is None else choose(border, end)
-
-
-def _meet(one: Stretch, other: Stretch) -> bool:
-    low = max(one[0] or 0.0, other[0] or 0.0)
-    return low <= min(math.inf if one[1] is None else one[1], math.inf if other[1] is None else other[1])
-
-
-def _point(scenario: Scenario) -> Point | None:
-    """Seconds and their interval; None where the parts do not fit together."""
+def _time(scenario: Scenario) -> float | None:
+    """Seconds of an iteration; None where the parts do not fit together."""
     try:
-        document = run(scenario).document
+        return steady_time(scenario)
     except InputError:
         return None
-    low, high = document["iteration_time_interval_s"]
-    return float(document["iteration_time_s"]), float(low), float(high)
+
+
+def _spread(scenario: Scenario) -> Spread:
+    """The spread of a prediction, with responses where simulating it many times takes little."""
+    made = run(scenario)
+    return made.spread if made.plan.prices.flowed else with_responses(made).spread

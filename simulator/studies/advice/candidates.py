@@ -107,6 +107,12 @@ def density_of(scenario: Scenario) -> float | None:
     return getattr(scenario.sparsifier, "density", None)
 
 
+def dense_candidate(scenario: Scenario, scheduler: Change = None, topology: Change = None) -> Candidate:
+    """Without compression, under the runtime that the scenario's runtime names for that."""
+    runtime = scenario.cluster.runtime.dense_runtime
+    return Candidate({"kind": Dense.kind}, scheduler, topology, runtime=runtime)
+
+
 def candidates(scenario: Scenario, density: float) -> Grid:
     """Every registered member that fits the scenario, sparsifiers at `density`.
 
@@ -132,10 +138,10 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
         needed = set(required_fields(member))
         if needed - {"density"}:
             missing.append(kind)
+        elif kind == Dense.kind != own.kind:
+            made.append(dense_candidate(scenario))
         elif kind != own.kind:
-            runtime = scenario.cluster.runtime.dense_runtime if kind == Dense.kind else ""
-            changed = {"kind": kind} | ({"density": density} if needed else {})
-            made.append(Candidate(sparsifier=changed, runtime=runtime))
+            made.append(Candidate(sparsifier={"kind": kind} | ({"density": density} if needed else {})))
     return made, missing
 
 

@@ -10,7 +10,7 @@ from simulator.prediction.run import plan_of
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.break_even import Axis, Race, Stretch, Win, Wins, bandwidth_axis, nodes_axis
-from simulator.studies.advice.candidates import Candidate
+from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Outcome
 from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
@@ -45,7 +45,7 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
         rough = item not in own and (item.heavy or number > CLOSE)
         key = (*place.key, str(rough))
         if key not in races:
-            dense = Candidate({"kind": "dense"}, place.scheduler, place.topology).of(base)
+            dense = dense_candidate(base, place.scheduler, place.topology).of(base)
             axis = bandwidth_axis(base, 1) if rough else bandwidth_axis(base)
             races[key] = (Race(axis, dense, not rough), Race(nodes_axis(base), dense, not rough))
         method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density).of(base)
@@ -65,7 +65,7 @@ def _common_place(scenario: Scenario, item: Outcome) -> Candidate | None:
     for place in places[1:] if item.heavy or item.live else places:
         try:
             plan_of(Candidate(own.sparsifier, place.scheduler, place.topology, own.density).of(scenario))
-            plan_of(Candidate({"kind": "dense"}, place.scheduler, place.topology).of(scenario))
+            plan_of(dense_candidate(scenario, place.scheduler, place.topology).of(scenario))
         except InputError:
             continue
         return place

@@ -1,46 +1,131 @@
-"""Combinations ranked by time, and the recommendation that follows."""
+"""Combinations ranked by time, each with its ratio to dense at its best: how sure it is, and what it rests on."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, density_of
-from simulator.studies.advice.search import Found, Outcome
+from simulator.studies.advice.search import DENSE, Found, Outcome
+from simulator.studies.advice.unmeasured import find_unmeasured
+from simulator.studies.compare.verdict import Verdict
 from simulator.studies.variants.names import method_name, schedule_name, topology_name
-from simulator.units import show_time
 
 LISTED = 20
 """Combinations in the ranking, besides the best of every method."""
-DENSE = "dense"
-SAME = 0.01
-"""Differences up to this share are too small to matter."""
+CLOSE = 10
+"""Methods, fastest first, whose responses are simulated; those of the others are taken to first order."""
 
 
-def ranking(scenario: Scenario, found: Found, targets: Mapping[str, float]) -> list[dict[str, Any]]:
-    """The fastest combinations, the best of every method and the scenario's own, with random differences included."""
+@dataclass(slots=True)
+class Ranked:
+    """A row of the ranking, with the spread of its time to first order and, where it was simulated, `exact`."""
+
+    row: dict[str, Any]
+    rough: Spread
+    exact: Spread | None = None
+
+    def time(self, key: str) -> float:
+        """What it is ranked by: a key of its row, in seconds."""
+        return float(self.row[key])
+
+    def over(self, other: Ranked, key: str) -> Ratio | None:
+        """How many times faster it is than another, by a key of their rows; None where that is not known of both."""
+        if self.row[key] is None or other.row[key] is None:
+            return None
+        if self.exact is None or other.exact is None:
+            ratio = compare_spreads(self.rough, other.rough)
+        else:
+            ratio = compare_spreads(self.exact, other.exact)
+        times = self.time(key), other.time(key)
+        return replace(ratio, log=math.log(times[1] / times[0])) if all(times) else ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Combinations in the order of `key`: seconds per iteration, or to the target."""
+
+    ranked: tuple[Ranked, ...]
+    key: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Their rows."""
+        return [item.row for item in self.ranked]
+
+    @property
+    def dense(self) -> Ranked | None:
+        """Dense at its best; None where it was not tried, or its time to the target is not known."""
+        return next((item for item in self.known if item.row["method"] == DENSE), None)
+
+    @property
+    def known(self) -> list[Ranked]:
+        """Those whose place is known."""
+        return [item for item in self.ranked if item.row[self.key] is not None]
+
+    @property
+    def others(self) -> list[Ranked]:
+        """The best of every other method whose place is known."""
+        return [item for item in self.known if item.row["best_of_method"] and item.row["method"] != DENSE]
+
+
+def ranking(scenario: Scenario, found: Found, targets: Mapping[str, float]) -> Ranking:
+    """The fastest combinations, the best of every method and the scenario's own, with random differences included.
+
+    Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
+    probability that it is faster, its risk (its time over dense's that one case in twenty exceeds), and what this rests
+    on that was not measured; all by the time to the target where iterations were given.
+    """
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
     varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
     listed = {item.candidate.key for item in [*found.outcomes[:LISTED], *found.best_of_each()]} | {Candidate().key}
-    rows = []
+    made: list[tuple[Ranked, Outcome]] = []
     for item in (item for item in found.outcomes if item.candidate.key in listed):
-        random = varies or bool(item.kernels & noisy)
-        document = run(item.candidate.of(scenario)).document if random else item.document
-        rows.append(ranked_row(scenario, item.candidate, document, targets))
-    key = _ranked_by(targets)
-    rows.sort(key=lambda row: (row[key] is None, row[key] or 0.0, row["iteration_time_s"]))
-    dense = next((row for row in rows if row["method"] == DENSE), None)
-    yours = next((row for row in rows if not row["overrides"]), None)
+        document, spread = item.document, item.spread
+        if varies or item.kernels & noisy:
+            prediction = run(item.candidate.of(scenario))
+            document, spread = prediction.document, prediction.spread
+        made.append((Ranked(ranked_row(scenario, item.candidate, document, targets), spread), item))
+    key = "time_to_target_s" if targets else "iteration_time_s"
+    made.sort(key=lambda pair: (pair[0].row[key] is None, pair[0].row[key] or 0.0, pair[0].row["iteration_time_s"]))
     seen: set[str] = set()
-    for place, row in enumerate(rows):
-        for name, other in (("speed_up_over_dense", dense), ("speed_up_over_yours", yours)):
-            row[name] = other["iteration_time_s"] / row["iteration_time_s"] if other else None
-        row["best_of_method"] = row["method"] not in seen
+    for place, (ranked, _) in enumerate(made):
+        row = ranked.row
+        ranked.row = {"rank": place + 1, **row, "best_of_method": row["method"] not in seen}
         seen.add(row["method"])
-        rows[place] = {"rank": place + 1, **row}
-    return rows
+    result = Ranking(tuple(ranked for ranked, _ in made), key)
+    yours = next((item for item in result.ranked if not item.row["overrides"]), None)
+    close = [id(item) for item in (result.dense, yours, *result.others[:CLOSE])]
+    for ranked, outcome in made:
+        if id(ranked) in close and not (outcome.heavy or outcome.live):
+            prediction = with_responses(run(outcome.candidate.of(scenario)))
+            ranked.exact = prediction.spread
+            ranked.row["iteration_time_interval_s"] = prediction.document["iteration_time_interval_s"]
+    for ranked in result.ranked:
+        ranked.row |= _against_dense(ranked, result.dense, key)
+        yours_ratio = yours and ranked.over(yours, key)
+        ranked.row["speed_up_over_yours"] = yours_ratio and yours_ratio.value
+    return result
+
+
+def _against_dense(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any]:
+    """A row's comparison with dense at its best; None where the two cannot be compared."""
+    ratio = item.over(dense, key) if dense else None
+    known = ratio is not None and item is not dense
+    low, high = ratio.interval() if ratio else (None, None)
+    return {
+        "speed_up_over_dense": ratio and ratio.value,
+        "speed_up_over_dense_interval": ratio and [low, high],
+        "probability": ratio.probability() if ratio and known else None,
+        "risk": 1 / low if low else None,
+        "verdict": Verdict(ratio).word if ratio and known else None,
+        "rests_on": find_unmeasured(ratio) if ratio and known else [],
+    }
 
 
 def ranked_row(
@@ -72,51 +157,3 @@ def row_of(rows: Sequence[dict[str, Any]], outcome: Outcome | None) -> dict[str,
     """The row of an outcome; None without one."""
     overrides = outcome and outcome.candidate.overrides
     return next((row for row in rows if row["overrides"] == overrides), None)
-
-
-def recommendation(rows: Sequence[dict[str, Any]], targets: Mapping[str, float]) -> tuple[dict[str, Any], str]:
-    """Keys to change, and a sentence: compress only where that is faster by more than `SAME`."""
-    key = _ranked_by(targets)
-    known = [row for row in rows if row[key] is not None]
-    dense = next((row for row in known if row["method"] == DENSE), None)
-    other = next((row for row in known if row["method"] != DENSE), None)
-    if dense is None or other is None:
-        row = known[0] if known else rows[0]
-        return row["overrides"], f"Use {_name(row)}: {_times(row)}."
-    ratio = dense[key] / other[key]
-    if ratio <= 1 + SAME:
-        effect = f"saves only {100 * (1 - 1 / ratio):.1f} %" if ratio > 1 else f"is {1 / ratio:.2f} times slower"
-        text = f"Stay dense, with {_name(dense)}: {_times(dense)}. The best other method, {_name(other)}, {effect}."
-        return dense["overrides"], text
-    apart = _interval(other, key)[1] < _interval(dense, key)[0]
-    text = (
-        f"{'Compress' if apart else 'Compression may pay'}, with {_name(other)}: {_times(other)}, {ratio:.2f} times "
-        f"faster than dense at its best, {_name(dense)} ({show_time(dense[key])})"
-    )
-    text += "." if apart else ", but the two 90 % intervals overlap."
-    if not targets:
-        text += f" It pays as long as training needs fewer than {ratio:.2f} times the iterations."
-    return other["overrides"], text
-
-
-def _ranked_by(targets: Mapping[str, float]) -> str:
-    return "time_to_target_s" if targets else "iteration_time_s"
-
-
-def _interval(row: dict[str, Any], key: str) -> tuple[float, float]:
-    """The interval of a row's time, per iteration or to the target."""
-    low, high = row["iteration_time_interval_s"]
-    iterations = row[key] / row["iteration_time_s"]
-    return low * iterations, high * iterations
-
-
-def _name(row: dict[str, Any]) -> str:
-    return f"{row['method']} ({row['schedule']}, {row['topology']})"
-
-
-def _times(row: dict[str, Any]) -> str:
-    """How long a row takes, in words."""
-    time = show_time(row["iteration_time_s"])
-    if row["time_to_target_s"] is None:
-        return f"an iteration takes {time}"
-    return f"{show_time(row['time_to_target_s'])} to the target ({time} per iteration)"

@@ -8,11 +8,13 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
+from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
 from simulator.studies.variants.names import combination_name, method_name
 
+DENSE = "dense"
 EXHAUSTIVE = 300
 """Grids with at most this many combinations are searched completely."""
 DEEP, DEEP_LIVE = 8, 3
@@ -27,8 +29,9 @@ SLACK = 0.05
 class Outcome:
     """A combination that can run: `time` is its iteration time without random differences.
 
-    `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network. `heavy`:
-    its messages share links, which takes long to simulate; `live`: so do its exchanges. `kernels`: those that it uses.
+    `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network;
+    `spread`: that of the time, to first order. `heavy`: its messages share links, which takes long to simulate; `live`:
+    so do its exchanges. `kernels`: those that it uses.
     """
 
     candidate: Candidate
@@ -36,6 +39,7 @@ class Outcome:
     method: str
     time: float
     floor: float
+    spread: Spread
     document: dict[str, Any]
     heavy: bool
     live: bool
@@ -76,9 +80,9 @@ def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE) -> Foun
     """Search for the fastest combinations, without random differences.
 
     Grids of up to `exhaustive` combinations are searched completely. Larger ones are searched in stages: every method
-    with the scenario's own schedule and topology; then, fastest first, all schedules of at most `DEEP` methods; last,
-    all topologies for the schedules that are close to their method's best. A stage leaves out what could not be the
-    fastest even without any exposed communication.
+    with the scenario's own schedule and topology; then all schedules of dense, with which all are compared,
+    and of the fastest other methods, `DEEP` in all; last, all topologies for the schedules that are close to their
+    method's best. A stage leaves out what could not be the fastest even without any exposed communication.
     """
     seeker = _Seeker(without_randomness(scenario))
     if grid.points <= exhaustive:
@@ -96,8 +100,9 @@ def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE) -> Foun
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[Outcome] = []
-    for start in sorted(first, key=lambda item: item.time):
-        if len(deep) < (DEEP_LIVE if start.live else DEEP) and start.floor * (1 - SLACK) < seeker.best:
+    for start in sorted(first, key=lambda item: (item.method != DENSE, item.time)):
+        most = DEEP_LIVE if start.live else DEEP
+        if start.method == DENSE or (len(deep) < most and start.floor * (1 - SLACK) < seeker.best):
             deep.append(start)
             for scheduler in grid.schedulers:
                 seeker.try_one(replace(start.candidate, scheduler=scheduler))
@@ -179,6 +184,7 @@ def _outcome(candidate: Candidate, prediction: Prediction) -> Outcome:
         method=method_name(prediction.scenario),
         time=time,
         floor=time - float(document["breakdown_s"]["communication_exposed"]),
+        spread=prediction.spread,
         document=document,
         heavy=plan.prices.flowed > 0,
         live=plan.live,

@@ -18,6 +18,7 @@ from simulator.prediction.run import run
 from simulator.reporting.terminal.advice import print_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
+from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
 from simulator.units import show_time
@@ -44,11 +45,17 @@ def test_the_ranking_is_sorted_and_as_predicted(small):
     for row in small["ranking"]:
         ratio = small["dense"]["iteration_time_s"] / row["iteration_time_s"]
         assert row["speed_up_over_dense"] == pytest.approx(ratio)
+        low, high = row["speed_up_over_dense_interval"]
+        assert low <= row["speed_up_over_dense"] <= high
+        assert row["risk"] == pytest.approx(1 / low)
+    assert small["dense"]["speed_up_over_dense_interval"] == [1, 1]
+    assert small["dense"]["probability"] is None
 
 
 def test_slow_wires_ask_for_compression_and_fast_ones_do_not(small):
-    assert small["answer"].startswith("Compress, with")
-    assert "fewer than" in small["answer"]
+    assert small["answer"].startswith("Compress with")
+    assert any("fewer than" in text for text in small["details"])
+    assert small["verdict"] == "yes"
     fast = advise(scenario(bandwidth=1.25e11, latency=1e-7), grid=replace(SMALL, topologies=(None,)))
     assert fast["answer"].startswith("Stay dense, with dense")
     assert fast["recommended"].get("sparsifier") == "dense"
@@ -89,6 +96,9 @@ def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
     assert many["ranking"][0]["method"] == "dense"
     assert many["answer"].startswith("Stay dense")
     dense = many["ranking"][0]
+    other = next(row for row in many["ranking"] if row["sparsifier"] == kind)
+    assert other["speed_up_over_dense"] == pytest.approx(dense["time_to_target_s"] / other["time_to_target_s"])
+    assert other["probability"] < 0.01
     assert dense["time_to_target_s"] == pytest.approx(1000 * dense["iteration_time_s"])
     without = [row for row in many["ranking"] if row["time_to_target_s"] is None]
     assert without
@@ -126,20 +136,20 @@ def test_parameter_servers_are_advised_on_among_themselves():
     assert {row["topology"] for row in document["ranking"]} == {"parameter_server sharded"}
     assert document["sensitivity"] is None
     lines = told(document)
-    assert not [line for line in lines if line.startswith("What moves")]
+    assert not [line for line in lines if line.startswith("What changes")]
     assert "Limits of this answer" in lines
     lines = told(document)
-    assert not [line for line in lines if line.startswith("What moves")]
+    assert not [line for line in lines if line.startswith("What changes")]
     assert "Limits of this answer" in lines
 
 
 def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():
     document = advise(scenario(sparsifier="dense"), grid=Grid((Candidate(),), (None,), (None,)))
-    assert document["answer"].startswith("Use dense (wfbp, ring): an iteration takes ")
+    assert document["answer"].startswith("Use dense (wfbp, ring): it takes ")
     assert document["break_even"] == document["other_densities"] == []
     assert document["sensitivity"] is None
     lines = told(document)
-    assert not [line for line in lines if line.startswith("What moves")]
+    assert not [line for line in lines if line.startswith("What changes")]
     assert "Limits of this answer" in lines
     assert document["dense"] == document["yours"]
 
@@ -155,7 +165,7 @@ def test_without_dense_the_fastest_is_used_and_nothing_is_compared():
 def test_iterations_of_methods_that_were_not_looked_at_leave_the_time_of_an_iteration():
     grid = Grid((Candidate(), DENSE), (None,), (None,))
     document = advise(scenario(bandwidth=1e7), {"terngrad": 5}, grid=grid)
-    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): an iteration takes ")
+    assert document["answer"].startswith("Use topk 0.01 (wfbp, ring): it takes ")
     assert [row["time_to_target_s"] for row in document["ranking"]] == [None, None]
 
 
@@ -212,6 +222,13 @@ def test_command_line_json_has_the_keys(advice):
     assert math.isfinite(advice["ranking"][-1]["iteration_time_s"])
 
 
+def test_every_key_is_described_and_what_is_described_occurs(advice):
+    lists = [key for key in advice if any(each.startswith(f"{key}[].") for each in ADVICE_KEYS)]
+    found = {key for key in advice if key not in lists}
+    found |= {f"{key}[].{name}" for key in lists for row in advice[key] for name in row}
+    assert found == set(ADVICE_KEYS)
+
+
 @pytest.mark.long
 def test_the_quickstart_is_advised_on_in_seconds():
     began = time.process_time()
@@ -235,7 +252,7 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
     assert result.exit_code == 0
     for part in (
         "sparsim run",
-        "best of each method",
+        "schedule, topology",
         "to target",
         "faster",
         "Reasons",
@@ -260,21 +277,22 @@ def test_one_worker_is_advised_in_words(tmp_path):
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is." in lines
     assert f"sparsim run {path}" in lines
-    (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp ring")]
-    assert row.endswith("1.00 x 1.00 x")
+    (row,) = [line for line in lines if line.startswith("1 topk 0.01 (yours) wfbp, ring")]
+    assert row.endswith(" 1.00 - 1.00 1.00 x")
     assert "- 1 of 1 combinations were run." in lines
     assert not [line for line in lines if "What changes" in line or "by bandwidth" in line or "other densities" in line]
 
 
 def test_the_ranking_in_words_has_yours_below_and_what_was_not_run(small):
     lines = told(small)
-    assert "best of each method schedule topology iteration 90 % interval against dense against yours" in lines
+    assert "method schedule, topology iteration against dense pays risk yours" in lines
     best = next(row for row in small["ranking"] if row["method"] == "topk 0.01")
     assert best["overrides"]  # the scenario's own way with its method is not the best
-    yours = f"topk 0.01 (yours) wfbp ring {show_time(small['yours']['iteration_time_s'])} "
+    yours = f"topk 0.01 (yours) wfbp, ring {show_time(small['yours']['iteration_time_s'])} "
     place = next(i for i, line in enumerate(lines) if line.startswith(yours))
     assert lines[place - 1].startswith("7 dense")
-    assert lines[place + 1].startswith("fastest sparsifier at other densities: randomk 0.1 (")
+    assert lines[place + 1].startswith("against dense: how many times faster, with the 90 % interval; pays: ")
+    assert lines[place + 2].startswith("fastest sparsifier at other densities: randomk 0.1 (")
     (looked,) = [line for line in lines if "combinations were run" in line]
     assert looked.startswith("- 63 of 63 combinations were run; 9 of them cannot work together (most often: ")
     assert "already slower" not in looked
@@ -297,7 +315,7 @@ def test_a_method_without_its_iterations_has_no_time_to_target():
     grid = replace(SMALL, topologies=(None, {"kind": "tree"}))
     found = advise(scenario(bandwidth=1e7), {"dense": 1000}, grid=grid)
     lines = told(found)
-    assert "best of each method schedule topology to target per iteration against dense against yours" in lines
+    assert "method schedule, topology to target iteration against dense pays risk yours" in lines
     (row,) = [line for line in lines if line.startswith("topk 0.01 (yours)")]
     assert f" ring - {show_time(found['yours']['iteration_time_s'])} " in row
 

@@ -1,17 +1,23 @@
 """Break-even points, against closed forms."""
 
+import math
 from dataclasses import replace
 
 import pytest
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
 from simulator.models.curves import Affine
+from simulator.prediction.run import run
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.break_even import Race, bandwidth_axis, nodes_axis
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.search import search
+from simulator.studies.advice.sign_changes import find_change
 
 
 def lone(numel=10_000_000, cost=0.0, **cluster):
@@ -28,8 +34,7 @@ def test_workers_at_which_gathering_loses_are_those_whose_bytes_are_equal():
     (win,) = Race(nodes_axis(spec), dense).wins(spec).wins
     assert win.start is None
     assert win.stop == 99
-    low, high = win.stop_interval
-    assert 90 <= low <= 99 <= high <= 110
+    assert win.stop_interval == (99, 99)  # an ideal GPU on a network that is stated: nothing is uncertain
 
 
 def test_bandwidth_at_which_selection_eats_what_it_saves():
@@ -52,6 +57,68 @@ def test_a_wider_interval_of_the_prediction_widens_the_break_even():
     low, high = win.stop_interval
     assert low < win.stop * 0.9
     assert high > win.stop * 1.1
+
+
+def with_spreads(monkeypatch, halves):
+    """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
+
+    def spread(scenario):
+        item = UncertainInput("link law", "rate", "assumed", 2.0)
+        half = halves[scenario.sparsifier.kind]
+        return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
+
+    monkeypatch.setattr("simulator.studies.advice.break_even._spread", spread)
+
+
+def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):
+    with_spreads(monkeypatch, {"topk": 0.5, "dense": 0.5})
+    spec = lone(cost=0.02)
+    (win,) = Race(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec)).wins(spec).wins
+    assert win.stop_interval == (win.stop, win.stop)
+
+
+@pytest.mark.parametrize("own", [0.3, 0.1])
+def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_spread_allows(monkeypatch, own):
+    """0.2 of the logarithm is shared, so that 0.1 is left, of either sign."""
+    with_spreads(monkeypatch, {"topk": own, "dense": 0.2})
+    spec = lone(cost=0.02)
+    axis, dense = bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec)
+    (win,) = Race(axis, dense).wins(spec).wins
+    low, high = win.stop_interval
+    assert low < win.stop < high
+    for end, ratio in ((low, 0.1), (high, -0.1)):
+        first, second = (run(axis.at(item, end)).document["iteration_time_s"] for item in (spec, dense))
+        assert math.log(second / first) == pytest.approx(ratio, abs=0.01)
+
+
+def test_of_workers_the_ends_are_whole_numbers_around_the_border(monkeypatch):
+    with_spreads(monkeypatch, {"topk": 0.1, "dense": 0.0})
+    spec = lone()
+    (win,) = Race(nodes_axis(spec), Candidate({"kind": "dense"}).of(spec)).wins(spec).wins
+    low, high = win.stop_interval
+    assert low == round(low) < win.stop == 99 < high == round(high)
+
+
+@pytest.mark.parametrize(
+    ("gap", "change"),
+    [
+        (lambda x: x - 3, 3),
+        (lambda x: 3 - x, 3),
+        (lambda x: -1.0 if x < 7 else 1e-9, 7),  # a jump
+        (lambda x: min(0.0, x - 5), 5),  # equal from 5 on
+        (lambda x: x**9 - 2**9, 2),
+        (lambda x: None if x > 4 else -1.0, 4),  # cannot be run above 4
+    ],
+)
+def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
+    asked = []
+
+    def counted(value):
+        asked.append(value)
+        return gap(value)
+
+    assert find_change(counted, 1, 10, 1e-3) == pytest.approx(change, rel=1e-3)
+    assert len(asked) < 50
 
 
 def test_winning_everywhere_or_nowhere_has_no_border():

@@ -1,0 +1,79 @@
+"""What the answer of `advise` says: its keys with units and meanings, of which the reference is generated."""
+
+from __future__ import annotations
+
+from simulator.prediction.result_keys import ResultKey
+
+ADVICE_KEYS: dict[str, ResultKey] = {
+    "scenario": ResultKey("", "name of the scenario"),
+    "digest": ResultKey("", "SHA-256 over all that its prediction depends on"),
+    "versions": ResultKey("", "versions of sparsim, Python and the libraries"),
+    "workers": ResultKey("1", "GPUs in all"),
+    "density": ResultKey("1", "density at which sparsifiers are ranked"),
+    "iterations_to_target": ResultKey("1", "iterations to the target that were given, by method"),
+    "answer": ResultKey("", "what to use and how sure that is, with the unmeasured kernels that it rests on"),
+    "details": ResultKey("", "what else there is to say about it, in sentences"),
+    "recommended": ResultKey("", "keys of the scenario to change, and their values"),
+    "settings": ResultKey("", "the same as options of the command line"),
+    "command": ResultKey("", "the command that runs what is recommended"),
+    "verdict": ResultKey(
+        "",
+        "whether compression pays: `yes` or `no` with a probability of 95 %, `alike` (within 2 %) or `undecided`; null "
+        "where nothing is compared",
+    ),
+    "probability": ResultKey("1", "probability that the method in question is faster than dense"),
+    "value_of_information": ResultKey("", "what to measure, as in the comparison of a run"),
+    "opponent": ResultKey("", "what dense is, with which all methods are compared"),
+    "ranking[].rank": ResultKey("1", "place by expected time: per iteration, or to the target where that is given"),
+    "ranking[].overrides": ResultKey("", "keys of the scenario that this combination changes"),
+    "ranking[].method": ResultKey("", "method with its density"),
+    "ranking[].sparsifier": ResultKey("", "its kind"),
+    "ranking[].density": ResultKey("1", "its density; null where it has none"),
+    "ranking[].schedule": ResultKey("", "schedule in words"),
+    "ranking[].topology": ResultKey("", "topology in words"),
+    "ranking[].best_of_method": ResultKey("", "whether it is the fastest combination of its method"),
+    "ranking[].iteration_time_s": ResultKey("s", "mean time of an iteration"),
+    "ranking[].iteration_time_interval_s": ResultKey("s", "its 90 % interval"),
+    "ranking[].throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
+    "ranking[].breakdown_s": ResultKey("s", "terms of the iteration"),
+    "ranking[].sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration"),
+    "ranking[].iterations_to_target": ResultKey("1", "iterations to the target that were given"),
+    "ranking[].time_to_target_s": ResultKey("s", "those iterations times the time of one"),
+    "ranking[].speed_up_over_dense": ResultKey(
+        "1", "how many times faster than dense at its best, to the target where iterations were given"
+    ),
+    "ranking[].speed_up_over_dense_interval": ResultKey("1", "its 90 % interval; errors that both share cancel"),
+    "ranking[].probability": ResultKey("1", "probability that it is faster than dense at its best"),
+    "ranking[].risk": ResultKey("1", "its time over that of dense that one case in twenty exceeds"),
+    "ranking[].verdict": ResultKey("", "`yes`, `no`, `alike` or `undecided`: whether it is faster than dense"),
+    "ranking[].rests_on": ResultKey(
+        "",
+        "inputs that were not measured and may make the speed-up smaller by more than 1 %, the worst first: `input`, "
+        "`level`, `width`, `speed_up_at_worst`, and whether that alone `turns` a gain into a loss",
+    ),
+    "ranking[].speed_up_over_yours": ResultKey("1", "how many times faster than the scenario as it is"),
+    "dense": ResultKey("", "the row of dense at its best"),
+    "yours": ResultKey("", "the row of the scenario as it is"),
+    "other_densities": ResultKey("", "the fastest sparsifier at other densities"),
+    "break_even[].method": ResultKey("", "a method"),
+    "break_even[].against": ResultKey("", "what it is compared with"),
+    "break_even[].schedule": ResultKey("", "the schedule that both have"),
+    "break_even[].topology": ResultKey("", "the topology that both have"),
+    "break_even[].bandwidth_below_which_it_wins": ResultKey("B/s", "highest bandwidth at which it is faster"),
+    "break_even[].bandwidth_interval": ResultKey(
+        "B/s", "its 90 % interval, from that of the ratio of both times; null where no bandwidth tried is far enough"
+    ),
+    "break_even[].bandwidth_words": ResultKey("", "where it is faster, in words"),
+    "break_even[].workers_above_which_it_wins": ResultKey("1", "workers from which on it is faster"),
+    "break_even[].workers_interval": ResultKey("1", "their 90 % interval"),
+    "break_even[].workers_up_to_which_it_wins": ResultKey("1", "workers up to which it is faster"),
+    "break_even[].workers_up_to_interval": ResultKey("1", "their 90 % interval"),
+    "break_even[].workers_words": ResultKey("", "with how many workers it is faster, in words"),
+    "reasons[].kind": ResultKey("", "why methods are slower or faster than dense: the kind of reason"),
+    "reasons[].methods": ResultKey("", "those for which it holds"),
+    "reasons[].text": ResultKey("", "the reason with its numbers"),
+    "sensitivity": ResultKey("", "how the speed-up of the best other method changes with each input"),
+    "looked_at": ResultKey("1", "combinations that were run, refused, not run and left out"),
+    "notes": ResultKey("", "limits of the answer"),
+}
+"""By key; `[]` stands for every entry of a list."""

@@ -1,0 +1,208 @@
+"""What to use: the fastest method where it surely pays, else dense, or which measurement decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.prediction.uncertainty.spread import Ratio
+from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.studies.advice.unmeasured import SAME, describe_unmeasured
+from simulator.studies.compare.answers import join_words
+from simulator.studies.compare.verdict import ALIKE, Verdict, Word, value_of_information
+from simulator.units import count_of, show_time
+
+_NAMED = 3
+"""Methods that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The keys of the scenario to change, the answer in one line, and what else there is to say about it.
+
+    `verdict`: whether compression pays (None where nothing is compared); `ratio`: how many times faster than dense the
+    method in question is.
+    """
+
+    overrides: dict[str, Any]
+    answer: str
+    details: list[str] = field(default_factory=list)
+    verdict: Word | None = None
+    ratio: Ratio | None = None
+
+    def as_keys(self) -> dict[str, Any]:
+        """The recommendation as keys of the answer of `advise`."""
+        return {
+            "answer": self.answer,
+            "details": self.details,
+            "recommended": self.overrides,
+            "verdict": self.verdict,
+            "probability": self.ratio and self.ratio.probability(),
+            "value_of_information": value_of_information(self.ratio) if self.ratio else [],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Rival:
+    """The best of a method other than dense, and how many times faster than dense it is."""
+
+    ranked: Ranked
+    ratio: Ratio
+
+    @property
+    def name(self) -> str:
+        return _name(self.ranked)
+
+    @property
+    def word(self) -> Word:
+        """The verdict; what can gain 2 % at the most does not pay."""
+        word = Verdict(self.ratio).word
+        if word == "yes" and self.ratio.value <= 1 + SAME:
+            return "alike"
+        return "no" if word == "undecided" and self.ratio.interval()[1] <= 1 + ALIKE else word
+
+    @property
+    def risk(self) -> float:
+        """Its time over dense's that one case in twenty exceeds."""
+        return 1 / self.ratio.interval()[0]
+
+
+def recommendation(ranking: Ranking) -> Recommendation:
+    """Compress where that is faster with a probability of at least 95 %, stay dense where no method can be faster.
+
+    Else it is not decided: the choice that loses less in the worst of 20 cases is recommended, with the measurement
+    that decides best.
+    """
+    dense = ranking.dense
+    if dense is None or not ranking.others:
+        row = (ranking.known or list(ranking.ranked))[0]
+        return Recommendation(row.row["overrides"], f"Use {_name(row)}: it takes {_times(row)}.")
+    rivals = [_Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
+    paying = [item for item in rivals if item.word == "yes"]
+    open_ones = [item for item in rivals if item.word == "undecided"]
+    if paying:
+        return _compress(paying, dense, ranking.key)
+    if open_ones:
+        return _undecided(open_ones, dense, ranking.key)
+    return _stay_dense(rivals[0], dense, ranking.key)
+
+
+def _compress(paying: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
+    """Of the methods that cannot be told apart from the fastest, the one with the smallest risk."""
+    alike = _not_told_apart(paying[0], paying, key)
+    best = min(alike, key=lambda item: item.risk)
+    best = best if best.risk < paying[0].risk - SAME else paying[0]
+    row = best.ranked.row
+    answer = (
+        f"Compress with {best.name}: {_compare(best.ratio)} dense{_to_target(key)}; it pays with probability "
+        f"{show_probability(best.ratio.probability())}.{describe_unmeasured(row['rests_on'])}"
+    )
+    details = [_both_times(best, dense)]
+    others = [item.ranked.row["method"] for item in alike if item is not best]
+    if others:
+        reason = "its risk is smaller" if best is not paying[0] else "it is expected to be faster"
+        details.append(f"It cannot be told apart from {_list(others)}; {reason}.")
+    if key == "iteration_time_s":
+        details.append(f"It pays as long as training needs fewer than {best.ratio.value:.2f} times the iterations.")
+    return Recommendation(row["overrides"], answer, details, "yes", best.ratio)
+
+
+def _stay_dense(best: _Rival, dense: Ranked, key: str) -> Recommendation:
+    if best.word == "alike":
+        low, high = best.ratio.interval()
+        reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{_to_target(key)})"
+    else:
+        sure = show_probability(best.ratio.probability())
+        reason = f"is {_compare(best.ratio)} dense{_to_target(key)}, and pays with probability {sure}"
+    answer = f"Stay dense, with {_name(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
+    return Recommendation(dense.row["overrides"], answer, [_both_times(best, dense)], best.word, best.ratio)
+
+
+def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
+    """The fastest method that may pay; until it is measured, what may lose less against the other."""
+    best = open_ones[0]
+    low, high = best.ratio.interval()
+    compress = high > 1 / low
+    choice = f"{'compress' if compress else 'stay dense'} for now"
+    answer = (
+        f"Not decided, {choice}: {best.name} is {_compare(best.ratio)} dense{_to_target(key)}; it pays with "
+        f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(best.ranked.row['rests_on'])}"
+    )
+    details = [
+        f"{'Compressing' if compress else 'Staying dense'} risks less: {best.ranked.row['method']} may take up to "
+        f"{1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for one case in "
+        "twenty each.",
+        _measure(best.ratio),
+        _both_times(best, dense),
+    ]
+    others = [item.ranked.row["method"] for item in _not_told_apart(best, open_ones, key) if item is not best]
+    if others:
+        details.append(f"{best.ranked.row['method']} cannot be told apart from {_list(others)}.")
+    overrides = (best.ranked if compress else dense).row["overrides"]
+    return Recommendation(overrides, answer, details, "undecided", best.ratio)
+
+
+def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: str) -> list[_Rival]:
+    """The first, and those of which it is not decided whether they are slower."""
+    ratios = ((item, item.ranked.over(first.ranked, key)) for item in rivals)
+    return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
+
+
+def _measure(ratio: Ratio) -> str:
+    """The measurement that decides best, in words."""
+    worth = value_of_information(ratio)
+    if not worth:
+        return "No measurement that this program knows would decide it."
+    best = worth[0]
+    return (
+        f"Measure {best['input']} (`{best['command']}`, about {count_of(round(best['minutes']), 'minute')}), and it is "
+        f"decided with probability {show_probability(best['decided'])}."
+    )
+
+
+def show_probability(value: float) -> str:
+    """A probability; what is only almost sure is not called sure.
+
+    >>> show_probability(0.974), show_probability(0.9999), show_probability(1e-9)
+    ('0.97', 'above 0.99', 'below 0.01')
+    """
+    return "above 0.99" if value > 0.995 else "below 0.01" if value < 0.005 else f"{value:.2f}"
+
+
+def _compare(ratio: Ratio) -> str:
+    """How a method compares with another: `1.31 times faster (90 % interval 1.12 to 1.50) than`."""
+    low, high = ratio.interval()
+    if low >= 1 or high <= 1:
+        way = "faster" if ratio.log > 0 else "slower"
+        ends = sorted((max(low, 1 / low), max(high, 1 / high)))
+        interval = f" (90 % interval {ends[0]:.2f} to {ends[1]:.2f})" if f"{low:.2f}" != f"{high:.2f}" else ""
+        return f"{max(ratio.value, 1 / ratio.value):.2f} times {way}{interval} than"
+    return f"{low:.2f} to {high:.2f} times as fast as"
+
+
+def _both_times(best: _Rival, dense: Ranked) -> str:
+    return f"Expected times: {_times(best.ranked)} with {best.name}, {_times(dense)} with {_name(dense)}."
+
+
+def _to_target(key: str) -> str:
+    return " to the target" if key == "time_to_target_s" else ""
+
+
+def _list(methods: Sequence[str]) -> str:
+    more = len(methods) - _NAMED
+    return join_words([*methods[:_NAMED], *([count_of(more, "other method")] if more > 0 else [])])
+
+
+def _name(item: Ranked) -> str:
+    row = item.row
+    return f"{row['method']} ({row['schedule']}, {row['topology']})"
+
+
+def _times(item: Ranked) -> str:
+    """How long a row takes, in words."""
+    row = item.row
+    time = f"{show_time(row['iteration_time_s'])} per iteration"
+    if row["time_to_target_s"] is None:
+        return time
+    return f"{show_time(row['time_to_target_s'])} to the target ({time})"

@@ -1,0 +1,201 @@
+"""What is recommended: compress, stay dense or not decided, and what the first line must say."""
+
+import math
+
+import pytest
+from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
+
+from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.scenario.changes import with_value
+from simulator.scenario.reading import load
+from simulator.studies.advice.advice import advise
+from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
+from simulator.studies.advice.opponent import describe_opponent
+from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.studies.advice.recommendation import recommendation
+from simulator.studies.advice.search import search
+from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
+from simulator.studies.compare.opponent import best_dense
+
+BOTH = Grid((Candidate(), DENSE), (None, {"kind": "bucketed"}), (None,))
+
+
+def response(name, half, level="assumed", what="kernel topk, estimated"):
+    measurement = Measurement(name, "sparsim record kernels --kernels", 1.0, name)
+    item = UncertainInput(what, name, level, math.exp(abs(half)), more=abs(half), measurement=measurement)
+    return Response(item.key, (item,), -half, half)
+
+
+def ranked(method, time, *responses):
+    row = {"method": method, "overrides": {"sparsifier": method}, "schedule": "wfbp", "topology": "ring"}
+    row |= {"iteration_time_s": time, "time_to_target_s": None, "best_of_method": True, "rests_on": []}
+    return Ranked(row, Spread(time, responses))
+
+
+def recommend(*items):
+    """A recommendation among methods against dense, which takes 1 s; the rows say what they rest on."""
+    dense = ranked("dense", 1.0)
+    ordered = sorted((*items, dense), key=lambda item: item.row["iteration_time_s"])
+    for item in items:
+        item.row["rests_on"] = find_unmeasured(item.over(dense, "iteration_time_s"))
+    return recommendation(Ranking(tuple(ordered), "iteration_time_s"))
+
+
+def test_what_pays_in_19_of_20_cases_is_recommended():
+    made = recommend(ranked("topk", 0.7, response("topk", 0.1, "measured")))
+    assert made.answer == (
+        "Compress with topk (wfbp, ring): 1.43 times faster (90 % interval 1.29 to 1.58) than dense; it pays with "
+        "probability above 0.99."
+    )
+    assert made.overrides == {"sparsifier": "topk"}
+    assert made.as_keys()["verdict"] == "yes"
+
+
+def test_what_never_pays_is_not():
+    made = recommend(ranked("topk", 1.5, response("topk", 0.2)), ranked("qsgd", 2.0))
+    assert made.answer == (
+        "Stay dense, with dense (wfbp, ring): no other method pays. The fastest of them, topk (wfbp, ring), is 1.50 "
+        "times slower (90 % interval 1.23 to 1.83) than dense, and pays with probability below 0.01."
+    )
+    assert made.overrides == {"sparsifier": "dense"}
+    assert made.verdict == "no"
+
+
+def test_a_gain_of_less_than_two_per_cent_is_none():
+    same = recommend(ranked("topk", 0.995, response("topk", 0.003)))
+    assert same.verdict == "alike"
+    assert same.answer.startswith("Stay dense")
+    assert "topk (wfbp, ring), makes no difference (90 % interval 1.00 to 1.01 times" in same.answer
+    at_most = recommend(ranked("topk", 1.02, response("topk", 0.03)))
+    assert 1 < math.exp(math.log(1 / 1.02) + 0.03) < 1.02
+    assert at_most.verdict == "no"
+
+
+@pytest.mark.parametrize(("time", "choice"), [(0.9, "topk"), (1.1, "dense")])
+def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
+    made = recommend(ranked("topk", time, response("topk", 0.4)))
+    low, high = (math.exp(-math.log(time) + half) for half in (-0.4, 0.4))
+    word = "compress" if choice == "topk" else "stay dense"
+    assert made.answer.startswith(
+        f"Not decided, {word} for now: topk (wfbp, ring) is {low:.2f} to {high:.2f} times as fast as dense; it pays"
+    )
+    assert f"This rests on kernels that were not measured: topk (at the worst {low:.2f} times as fast" in made.answer
+    assert made.overrides == {"sparsifier": choice}
+    assert f"up to {1 / low:.2f} times as long as dense, and dense up to {high:.2f} times" in made.details[0]
+    keys = made.as_keys()
+    best = keys["value_of_information"][0]
+    assert made.details[1] == (
+        "Measure topk (`sparsim record kernels --kernels topk`, about 1 minute), and it is decided with probability "
+        f"{best['decided']:.2f}."
+    )
+    assert keys["verdict"] == "undecided"
+    assert 0.05 < keys["probability"] < 0.95
+
+
+def test_a_doubt_that_nothing_measures_is_said_to_be_one():
+    item = UncertainInput("model", "communication of topk", "transferred", 1.5, more=0.4)
+    made = recommend(ranked("topk", 0.9, Response(item.key, (item,), -0.4, 0.4)))
+    assert made.details[1] == "No measurement that this program knows would decide it."
+    assert "rests on" not in made.answer
+
+
+def test_of_methods_that_cannot_be_told_apart_the_one_with_the_smaller_risk_is_taken():
+    bold, safe = ranked("topk", 0.60, response("topk", 0.4)), ranked("qsgd", 0.62, response("qsgd", 0.05))
+    made = recommend(bold, safe)
+    assert made.overrides == {"sparsifier": "qsgd"}
+    assert "It cannot be told apart from topk; its risk is smaller." in made.details
+    slow = ranked("qsgd", 0.95, response("qsgd", 0.01))
+    assert recommend(bold, slow).overrides == {"sparsifier": "topk"}  # surely slower than topk
+
+
+def test_errors_that_methods_share_tell_them_apart():
+    shared = response("rate", 0.3, what="link law")
+    first, second = ranked("topk", 0.60, shared), ranked("qsgd", 0.66, shared)
+    made = recommend(first, second)
+    assert made.overrides == {"sparsifier": "topk"}
+    assert not any("told apart" in text for text in made.details)
+
+
+def test_what_was_not_measured_is_listed_with_what_it_may_do():
+    one = ranked("topk", 0.8, response("topk", 0.4), response("rate", 0.1, "transferred", "link law"))
+    rows = find_unmeasured(one.over(ranked("dense", 1.0), "iteration_time_s"))
+    assert [(row["input"], row["turns"]) for row in rows] == [("topk", True), ("rate", False)]
+    assert rows[0]["speed_up_at_worst"] == pytest.approx(math.exp(-0.4) / 0.8)
+    text = describe_unmeasured(rows)
+    assert text == " This rests on kernels that were not measured: topk (at the worst 0.84 times as fast as dense)."
+    measured = ranked("topk", 0.8, response("topk", 0.4, "measured"), response("small", 0.005))
+    assert find_unmeasured(measured.over(ranked("dense", 1.0), "iteration_time_s")) == []
+    assert describe_unmeasured([]) == ""
+
+
+def without_kernels(name, *kernels):
+    """The quickstart on a GPU some of whose kernels nobody timed; all of them if none is named."""
+    made = load("quickstart", (f"cluster.gpu={name}",))
+    left = {kernel: curve for kernel, curve in made.cluster.gpu.kernels.items() if kernels and kernel not in kernels}
+    return with_value(made, "cluster.gpu.kernels", left)
+
+
+@pytest.mark.parametrize("gigabits", [0.5, 2, 4, 10])
+@pytest.mark.parametrize("gpu", [("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)])
+def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_saying_so(gpu, gigabits):
+    spec = with_value(without_kernels(*gpu), "cluster.network.bandwidth", gigabits * 1e9 / 8)
+    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
+    recommends = document["recommended"].get("sparsifier") != "dense"
+    assert recommends == ("ompress" in document["answer"])
+    if recommends:
+        assert "This rests on kernels that were not measured: " in document["answer"]
+        assert "topk" in document["answer"].partition("This rests on")[2]
+    topk = next(row for row in document["ranking"] if row["method"] == "topk 0.001")
+    assert topk["rests_on"][0]["level"] in ("transferred", "assumed")
+    if gigabits == 0.5:
+        assert document["verdict"] == "yes"
+    if document["verdict"] == "undecided":
+        assert "sparsim record kernels --kernels" in document["details"][1]
+        chances = [row["decided"] for row in document["value_of_information"]]
+        assert chances[0] == max(chances) > 0
+
+
+def test_a_measured_kernel_is_nothing_to_mention():
+    document = advise(scenario(bandwidth=1e6, gpu=IDEAL), grid=BOTH)
+    assert document["verdict"] == "yes"
+    assert "rests on" not in document["answer"]
+    assert document["ranking"][0]["rests_on"] == []
+
+
+def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
+    """The stages look at all its schedules, though many methods are faster on the scenario's own."""
+    methods = tuple(Candidate({"kind": "randomk", "density": 0.01 + 0.001 * i}) for i in range(12))
+    grid = Grid((*methods, DENSE), (None, {"kind": "sequential"}, {"kind": "bucketed"}), (None,))
+    found = search(scenario(sparsifier="dense", latency=5e-3), Grid(grid.methods, grid.schedulers, (None,)), 0)
+    dense = [item for item in found.outcomes if item.method == "dense"]
+    assert len(dense) == 3
+
+
+def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
+    spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
+    grid = Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,))
+    found = search(spec, grid)
+    text = describe_opponent(spec, found)
+    assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
+    assert "With what Horovod offers, dense takes" in text
+    document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))
+    assert document["verdict"] != "yes"  # a yes against one all-reduce per tensor
+    assert document["opponent"].startswith("The opponent is dense at its best, dense (bucketed, nccl)")
+    assert describe_opponent(spec, search(spec, Grid((Candidate(),), (None,), (None,)))) == ""
+
+
+def test_dense_runs_under_the_runtime_that_is_named_for_it():
+    spec = load("quickstart", ("cluster.runtime=runtimes/gtopksgd-mpi-topk",))
+    dense = dense_candidate(spec)
+    assert dense.overrides["cluster.runtime"] == "runtimes/gtopksgd-mpi-dense"
+    assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime
+    assert dense.key != DENSE.key
+    assert dense_candidate(scenario()) == DENSE
+
+
+def test_rows_of_methods_whose_messages_meet_are_compared_to_first_order():
+    spec = scenario(layers=LAYERS[:2], topology={"kind": "parameter_server", "servers": 0}, gpu=CARD)
+    document = advise(spec, grid=Grid((Candidate(), DENSE, TOPK), (None,), (None,)))
+    assert all(row["speed_up_over_dense_interval"] is not None for row in document["ranking"])
