@@ -66,7 +66,7 @@ def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float
 def _of_rate(plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
     """By which share of itself communication is shorter and longer at the ends of a rate's width, to first order.
 
-    Links of a place count as far as they are the busiest, and the wire as far as the software of an endpoint does not
+    Links of a place count as far as they are the busiest, and NICs as far as the software of an endpoint does not
     limit its messages already.
     """
     busy = plan.prices.traffic.links / plan.wiring.capacity
@@ -84,8 +84,8 @@ def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     endpoint, network = plan.runtime.endpoint_bandwidth, scenario.cluster.network
     if place == INSIDE or endpoint is None:
         return factor
-    wire = network.carried(scenario.cluster.nodes)
-    return min(wire, endpoint) / min(wire / factor, endpoint)
+    nic = network.carried(scenario.cluster.nodes)
+    return min(nic, endpoint) / min(nic / factor, endpoint)
 
 
 BETWEEN, INSIDE = "between nodes", "inside a node"

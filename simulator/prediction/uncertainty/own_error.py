@@ -19,8 +19,9 @@ MODEL = "model"
 """What these inputs are called in a result's `calibration`."""
 FILE = "configs/model_error.yaml"
 PARTS: dict[str, tuple[str, ...]] = {
-    "compute": ("forward", "backward", "update"),
-    "communication": ("communication_exposed", "idle"),
+    # Who waits, waits for the compute of others.
+    "compute": ("forward", "backward", "update", "idle"),
+    "communication": ("communication_exposed",),
     "method": ("selection", "combine"),
 }
 """The terms of an iteration whose errors go together."""

@@ -37,9 +37,8 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
     name, against = _name_both(candidate, baseline)
-    verdict = (
-        judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
-    )  # no ratio to a time of 0 s
+    # There is no ratio to a time of 0 s.
+    verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = (name, against) if pays else describe_sides(candidate.scenario, baseline.scenario)
     return {

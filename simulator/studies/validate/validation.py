@@ -117,7 +117,7 @@ def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
-    """One row, with its scenario and spread, for each measured quantity of a scenario; none where nothing was measured."""
+    """One row, with its scenario and spread, for each measured quantity; none where nothing was measured."""
     values = measured_values(scenario)
     if scenario.measured is None or not values:
         return
