@@ -14,7 +14,7 @@ from spec_tables import keys_table, nested, section
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
-from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice_keys import ADVICE_KEYS
@@ -100,6 +100,11 @@ def results() -> str:
                 ),
                 (code("calibration"), "", "the curves, laws and terms used, each with its held-out error, as one text"),
             ],
+        ),
+        "With `verdicts: true` in the sweep file there are further columns.",
+        table(
+            ("column", "unit", "meaning"),
+            [(code(name), about.unit, markdown(about.what)) for name, about in VERDICT_COLUMNS.items()],
         ),
     )
 

@@ -143,6 +143,16 @@ RESULT_KEYS: dict[str, ResultKey] = {
 """By dotted key; `[]` stands for every entry of a list. `sparsim run` adds `implementation` and the comparison."""
 
 
+VERDICT_COLUMNS: dict[str, ResultKey] = {
+    "speed_up": ResultKey("1", "time of dense, all else the same, over this one's; missing for dense itself"),
+    "speed_up_interval.p5": ResultKey("1", "5th percentile of the speed-up over dense"),
+    "speed_up_interval.p95": ResultKey("1", "95th percentile of the speed-up over dense"),
+    "probability": ResultKey("1", "probability that this point is faster than dense, all else the same"),
+    "verdict": ResultKey("", "whether it is faster than dense: `yes`, `no`, `alike` or `undecided`"),
+}
+"""Further columns of a sweep with `verdicts: true`."""
+
+
 def flat_keys(value: Any, name: str = "") -> Iterator[str]:
     """The dotted keys of a result document, as they stand in `RESULT_KEYS`; lists of mappings by their entries.
 

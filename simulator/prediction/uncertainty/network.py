@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from simulator.engine.plan.plan import Plan
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.models.widths import width_of_mape
@@ -46,21 +48,44 @@ def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float
             ("start-up", known.start_up, _scaled_start_up(place, known.start_up)),
         ):
             if width > 1:
-                seconds = share if part == "rate" else 0.0
+                shorter, longer = _of_rate(plan, scenario, place, width) if part == "rate" else (0.0, 0.0)
                 yield UncertainInput(
                     "link law",
                     f"{network.name}/{part} {place}",
                     known.level,
                     width,
                     known.level == "measured",
-                    seconds * (1 - 1 / width),
-                    seconds * (width - 1),
+                    share * shorter,
+                    share * longer,
                     change,
                     source=known.source,
-                    measurement=Measurement(
-                        f"the network {place}", "sparsim record collectives, on two nodes", MINUTES
-                    ),
+                    measurement=Measurement(f"the network {place}", "sparsim record collectives", MINUTES),
                 )
+
+
+def _of_rate(plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
+    """By which share of itself communication is shorter and longer at the ends of a rate's width, to first order.
+
+    Links of a place count as far as they are the busiest, and the wire as far as the software of an endpoint does not
+    limit its messages already.
+    """
+    busy = plan.prices.traffic.links / plan.wiring.capacity
+    inside = np.arange(len(busy)) >= plan.wiring.offset
+    here = inside if place == INSIDE else ~inside
+    mine, others = (float(busy[part].max(initial=0.0)) for part in (here, ~here))
+    if not max(mine, others):
+        return 1 - 1 / width, width - 1
+    ends = [max(others, mine * _slower(plan, scenario, place, factor)) for factor in (1 / width, 1.0, width)]
+    return 1 - ends[0] / ends[1], ends[2] / ends[1] - 1
+
+
+def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
+    """How many times slower the links of a place are when their own rate is divided by a factor."""
+    endpoint, network = plan.runtime.endpoint_bandwidth, scenario.cluster.network
+    if place == INSIDE or endpoint is None:
+        return factor
+    wire = network.carried(scenario.cluster.nodes)
+    return min(wire, endpoint) / min(wire / factor, endpoint)
 
 
 BETWEEN, INSIDE = "between nodes", "inside a node"

@@ -16,6 +16,9 @@ from simulator.scenario.scenario import Scenario
 
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
+OPTIMISER, OVERLAP = "optimiser", "overlap of selections"
+PROFILE = "shares of the tensors", "share of the forward pass"
+"""What the inputs are called that are neither compute time nor the model's own error."""
 _GRADIENTS = 30.0
 """What `sparsim record gradients` takes for some iterations of a model on some workers."""
 
@@ -72,9 +75,10 @@ def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Unc
         return with_value(changed, "workload", tilt_profile(changed.workload, end * TILT))
 
     source = "profiles of the same models on other GPUs"
-    changes: dict[str, tuple[float, Change]] = {"shares of the tensors": (math.exp(TILT), tilt)}
+    tensors, forward_pass = PROFILE
+    changes: dict[str, tuple[float, Change]] = {tensors: (math.exp(TILT), tilt)}
     if 0 < share < 1:
-        changes["share of the forward pass"] = (FORWARD_SHARE_WIDTH, shift)
+        changes[forward_pass] = (FORWARD_SHARE_WIDTH, shift)
     for what, (width, change) in changes.items():
         yield UncertainInput(
             what,
@@ -97,7 +101,7 @@ def _optimiser(scenario: Scenario) -> UncertainInput:
         return with_value(changed, "workload.optimiser", most if end > 0 else least) if end else changed
 
     return UncertainInput(
-        "optimiser",
+        OPTIMISER,
         scenario.workload.name,
         "assumed",
         _SOME,
@@ -120,7 +124,7 @@ def _overlap(scenario: Scenario) -> UncertainInput:
         return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
 
     return UncertainInput(
-        "overlap of selections",
+        OVERLAP,
         f"{scenario.sparsifier.kind} on {scenario.workload.name}",
         "assumed",
         _SOME,

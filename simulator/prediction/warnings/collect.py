@@ -11,7 +11,7 @@ from simulator.prediction.warnings.network import warn_of_network
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.software import warn_of_software
 from simulator.prediction.warnings.warning import SizedWarning
-from simulator.prediction.warnings.workload import warn_of_workload
+from simulator.prediction.warnings.workload import warn_of_trace, warn_of_workload
 from simulator.scenario.scenario import Scenario
 
 
@@ -22,7 +22,8 @@ def warning_keys(scenario: Scenario, simulated: Simulated, spread: Spread) -> di
     """
     found = sorted(
         _collect(Sizes(scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
-        key=lambda item: -item.weight,
+        key=lambda item: item.size,
+        reverse=True,
     )
     warnings = [item for item in found if not item.is_note]
     return {
@@ -34,13 +35,10 @@ def warning_keys(scenario: Scenario, simulated: Simulated, spread: Spread) -> di
 
 def _collect(sizes: Sizes, simulated: Simulated) -> list[SizedWarning]:
     """Every warning, part by part of the scenario."""
-    warnings = [
+    return [
         *warn_of_kernels(sizes),
         *warn_of_workload(sizes),
+        *warn_of_trace(sizes, simulated.recorded.warning),
         *warn_of_software(sizes),
         *warn_of_network(sizes),
     ]
-    if simulated.recorded.warning:
-        terms = ("selection", "communication_exposed", "combine")
-        warnings.append(sizes.warning(simulated.recorded.warning, (), sizes.seconds_of(*terms)))
-    return warnings

@@ -1,22 +1,35 @@
-"""Warnings about the model: layer times of another GPU or precision, an optimiser that nobody stated."""
+"""Warnings about the model: layer times of another device or precision, and what the scenario does not say of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from simulator.hardware.compute_widths import measured_elsewhere
+from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PROFILE
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.warning import SizedWarning
 
 _BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
+_METHOD = ("selection", "communication_exposed", "combine")
 
 
 def warn_of_workload(sizes: Sizes) -> Iterator[SizedWarning]:
-    """What is not known of the model's times on this GPU. Nothing is assumed of an ideal one."""
+    """What is not known of the model. Of an ideal GPU nothing is assumed, so that it has no such inputs."""
     yield from _other_precision(sizes)
-    if not sizes.scenario.cluster.gpu.ideal:
-        yield from _other_device(sizes)
-        yield from _assumed_optimiser(sizes)
+    yield from _other_device(sizes)
+    kind = sizes.scenario.workload.optimiser.kind
+    if unknown := sizes.inputs(OPTIMISER):
+        text = f"the workload does not state its optimiser, and {kind} is assumed; give `optimiser`"
+        yield sizes.warning(text, unknown, sizes.seconds_of("update"))
+    if unknown := sizes.inputs(OVERLAP):
+        text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
+        yield sizes.warning(text, unknown, sizes.seconds_of(*_METHOD))
+
+
+def warn_of_trace(sizes: Sizes, text: str) -> Iterator[SizedWarning]:
+    """What the trace of the workload could not give: selections of so many workers."""
+    if text:
+        yield sizes.warning(text, (), sizes.seconds_of(*_METHOD))
 
 
 def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:
@@ -35,31 +48,23 @@ def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:
 
 
 def _other_device(sizes: Sizes) -> Iterator[SizedWarning]:
-    """That layer times were measured on another device, and nothing says what they are on this one."""
+    """That layer times, or their proportions, were measured on another device or other machines."""
     workload, gpu = sizes.scenario.workload, sizes.scenario.cluster.gpu
-    if not measured_elsewhere(workload, gpu):
+    times = [item for item in sizes.inputs("compute time") if item.level != "measured"]
+    profile = [item for what in PROFILE for item in sizes.inputs(what)]
+    if measured_elsewhere(workload, gpu):
+        text = (
+            f"the layer times were measured on {workload.device}, and this GPU is {gpu.device}: the times are not "
+            "changed; give the `compute_time` of one GPU in the workload"
+        )
+    elif times:
+        on = f"on another {workload.device}" if workload.device and gpu.device else "on a device that is not stated"
+        text = f"the layer times were measured {on}; give the `compute_time` of one of these GPUs in the workload"
+    elif profile:
+        text = (
+            f"the proportions of the layer times are those of {workload.device}, and this GPU is {gpu.device}; record "
+            "the layers on this GPU (`sparsim record layers`)"
+        )
+    else:
         return
-    text = (
-        f"the layer times were measured on {workload.device}, and this GPU is "
-        f"{gpu.device}: the times are not changed; give the `compute_time` of one GPU in the workload"
-    )
-    # As long as the time counts as measured here, its width says nothing of the other device.
-    about = [item for item in sizes.inputs("compute time") if item.level != "measured"]
-    yield sizes.warning(text, about, sizes.seconds_of("forward", "backward"))
-
-
-def _assumed_optimiser(sizes: Sizes) -> Iterator[SizedWarning]:
-    """That the workload does not say how its weights are updated; others move more or fewer bytes per element.
-
-    The cheapest and the dearest that it may be are `Workload.optimisers`. A measured iteration of one GPU contains the
-    update, so that its time does not change.
-    """
-    workload, update = sizes.scenario.workload, sizes.seconds_of("update")
-    if len(workload.optimisers) == 1 or workload.update_time is not None:
-        return
-    known, free = workload.optimiser, workload.compute_time is None
-    own = known.bytes_per_element()
-    shares = [item.bytes_per_element() / own for item in workload.optimisers]
-    less, more = (update * (1 - min(shares)), update * (max(shares) - 1)) if free else (0.0, 0.0)
-    text = f"the workload does not state its optimiser, and {known.kind} is assumed; give `optimiser`"
-    yield SizedWarning(text, sizes.spread.time, update if free else 0.0, less, more)
+    yield sizes.warning(text, [*times, *profile], sizes.seconds_of("forward", "backward"))

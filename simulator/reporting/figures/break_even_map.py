@@ -63,7 +63,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
                 "workers": table["workers"],
                 "bandwidth": table[BANDWIDTH],
                 "time": table["iteration_time_s"],
-                "verdict": table.get("verdict", pd.Series(None, table.index)).fillna(""),
+                "verdict": table.get("verdict", pd.Series("", table.index)).astype("string").fillna(""),
             }
         )
         if points["method"].nunique() < 2:

@@ -18,6 +18,7 @@ from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import show_time
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
 MOST = 16
@@ -96,29 +97,30 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             look: Any = {"color": PHASES[phase], "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
             axes.barh(range(len(runs)), table[phase], left=left, label=TERM_LABELS[phase], **look)
             left = left + table[phase]
-        wholes = data.drop_duplicates("run")
-        ends = wholes[["iteration_time_s", "p95_s"]].max(axis=1).tolist()
-        known = wholes["p95_s"] > wholes["p5_s"]
-        if known.any():
-            reach = wholes[known]
-            sides = (reach["iteration_time_s"] - reach["p5_s"], reach["p95_s"] - reach["iteration_time_s"])
-            axes.errorbar(
-                reach["iteration_time_s"],
-                [place for place, drawn in enumerate(known) if drawn],
-                xerr=[side.clip(lower=0) for side in sides],
-                **INTERVAL,
-            )
-        for place, (row, end) in enumerate(zip(wholes.itertuples(), ends, strict=True)):
-            text = describe_whole(row.iteration_time_s, row.p5_s, row.p95_s if len(runs) <= _LABELLED else row.p5_s)
-            axes.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=10.5)
+        room = _draw_labels(axes, data.drop_duplicates("run"))
         axes.set_yticks(range(len(runs)), [_wrap(run) for run in runs])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(
-            0, (1.14 if len(runs) > _LABELLED or not known.any() else 1.55) * max(ends) or 1.0
-        )  # an iteration may take no time
+        axes.set_xlim(0, room or 1.0)  # an iteration may take no time
         set_seconds_axis(axes, "iteration time", "x")
         add_legend(figure, axes)
+
+
+def _draw_labels(axes: Axes, wholes: pd.DataFrame) -> float:
+    """Draw the intervals of the bars, and label each beyond its end; returns where the axis has room for the labels."""
+    known = (wholes["p95_s"] > wholes["p5_s"]).tolist()
+    if any(known):
+        reach = wholes[known]
+        sides = (reach["iteration_time_s"] - reach["p5_s"], reach["p95_s"] - reach["iteration_time_s"])
+        places = [place for place, drawn in enumerate(known) if drawn]
+        axes.errorbar(reach["iteration_time_s"], places, xerr=[side.clip(lower=0) for side in sides], **INTERVAL)
+    long = any(known) and len(wholes) <= _LABELLED
+    ends = wholes[["iteration_time_s", "p95_s"]].max(axis=1).tolist()
+    rows = wholes[["iteration_time_s", "p5_s", "p95_s"]].to_numpy().tolist()
+    for place, (row, end) in enumerate(zip(rows, ends, strict=True)):
+        text = describe_whole(*row) if long else show_time(row[0])
+        axes.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=10.5)
+    return (1.55 if long else 1.14) * float(max(ends))
 
 
 def describe_whole(time: float, low: float, high: float) -> str:

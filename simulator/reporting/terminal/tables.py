@@ -39,14 +39,10 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         if document.get("question"):
             print_title(f"\n{document['question']}", console)
         print_plain(document["comparison"]["answer"], console)
-        print_value(document["comparison"]["value_of_information"], console)
-
-
-def print_value(rows: list[dict[str, Any]], console: Console) -> None:
-    """What decides a comparison: the first measurements with what they are worth; nothing where there are none."""
-    if rows:
-        console.print()
-        print_table(value_table(rows[:SHOWN]), console)
+        worth = value_table(document["comparison"], SHOWN)
+        if worth is not None:
+            console.print()
+            print_table(worth, console)
 
 
 def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

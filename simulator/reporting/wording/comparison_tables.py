@@ -31,8 +31,9 @@ def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]],
 
 def _run_tables(document: dict[str, Any], brief: bool) -> Iterator[Table]:
     inputs, fidelity = document["inputs"], document["fidelity"]
-    if document.get("value_of_information"):
-        yield value_table(document["value_of_information"][: SHOWN if brief else None])
+    worth = value_table(document, SHOWN if brief else None)
+    if worth is not None:
+        yield worth
     if inputs["known"]:
         yield _text_table("Inputs that differ", ("key", "A", "B"), map(_input_row, inputs["told"]))
         every = inputs["changes"]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from simulator.models.terms import TERM_LABELS
-from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.reporting.wording.values import format_share, format_value
 
 
@@ -51,11 +51,7 @@ _KNOWN = {
 _ABOUT = {
     "iteration_time_interval_s.p5": "5th percentile of the iteration time",
     "iteration_time_interval_s.p95": "95th percentile of the iteration time",
-    "speed_up": "time of dense, all else the same, over this one's",
-    "speed_up_interval.p5": "5th percentile of the speed-up over dense",
-    "speed_up_interval.p95": "95th percentile of the speed-up over dense",
-    "probability": "probability that this point is faster than dense, all else the same",
-    "verdict": "whether it is faster than dense: yes, no, alike or undecided",
+    **{name: column.what.replace("`", "") for name, column in VERDICT_COLUMNS.items()},
 }
 _UNITS = (("_bytes_per_s", "bandwidth"), ("_bytes", "bytes"), ("_s", "time"))
 

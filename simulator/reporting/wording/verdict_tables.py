@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.reporting.wording.tables import Column, Table
@@ -19,11 +19,24 @@ _COLUMNS = (
 )
 
 
-def value_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """What each measurement is worth, most valuable first, from the entries of `value_of_information`."""
-    note = (
-        "Within: the factor by which the input may be wrong either way in nine of ten cases. Doubt: its share of the "
-        "variance of the speed-up's logarithm. Decided: the probability that the answer is a sure yes or no once the "
-        "input is measured."
-    )
-    return Table.of("What decides it", _COLUMNS, rows, note=note)
+_NOTE = (
+    "Within: the factor by which the input may be wrong either way in nine of ten cases. Doubt: its share of the "
+    "variance of the speed-up's logarithm."
+)
+_DECIDED = " Decided: the probability that the answer is a sure yes or no once the input is measured."
+
+
+def value_table(found: Mapping[str, Any], most: int | None = None) -> Table | None:
+    """What each measurement is worth, from the keys of a verdict; None where there is nothing to measure.
+
+    Where the answer is open, those that are likeliest to decide it come first; where it is sure, those that hold most of
+    the doubt that is left.
+    """
+    rows = found.get("value_of_information") or []
+    if not rows:
+        return None
+    if found["verdict"] == "undecided":
+        return Table.of("What decides it", _COLUMNS, rows[:most], note=_NOTE + _DECIDED)
+    columns = [column for column in _COLUMNS if column.key != "decided"]
+    by_share = sorted(rows, key=lambda row: -row["share"])
+    return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)

@@ -37,8 +37,8 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
     name, against = _name_both(candidate, baseline)
-    verdict = judge(candidate, baseline)
-    answer = describe_verdict(verdict) if pays else describe_cost(verdict)
+    verdict = judge(candidate, baseline) if bool(time) == bool(other) else None  # no ratio to a time of 0 s
+    answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = (name, against) if pays else describe_sides(candidate.scenario, baseline.scenario)
     return {
         "kind": "pays" if pays else "costs",
@@ -50,8 +50,8 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         "baseline_idle_s": baseline.document["idle_s"],
         "speed_up": other / time if time else None,
         "difference_s": terms,
-        "answer": " ".join([answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
-        **verdict.as_keys(),
+        "answer": " ".join([*answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
+        **(verdict.as_keys() if verdict else {}),
     }
 
 

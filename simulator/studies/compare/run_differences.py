@@ -36,13 +36,13 @@ Change = dict[str, Any]
 def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready.
 
-    Of two runs that were made here, also the verdict on whether B is faster: errors that both share cancel, which
-    stored results do not tell.
+    Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
+    results do not tell.
     """
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
     terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
-    verdict = judge(b.prediction, a.prediction) if a.prediction and b.prediction else None
+    verdict = judge(b.prediction, a.prediction) if a.prediction and b.prediction and time and before else None
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"

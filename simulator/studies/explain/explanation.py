@@ -23,8 +23,8 @@ BASIS = (
 
 
 def explain(scenario: Scenario) -> dict[str, Any]:
-    """The terms of one iteration, which sum to its time; the time without each cost; how sure it is; the inputs
-    that it depends on most.
+    """The terms of one iteration, which sum to its time; the time without each cost; how sure it is
+    (`uncertainty`); the inputs that it depends on most.
 
     Raises InputError where the parts of the scenario cannot work together.
     """

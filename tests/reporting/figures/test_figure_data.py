@@ -48,16 +48,51 @@ TIMES = {
 
 def test_the_break_even_map_names_winner_and_margin():
     data = figure_of("break_even_map").data(grid(TIMES)).set_index(["workers", "bandwidth_bytes_per_s"])
-    assert data.loc[2, 1e8].tolist() == ["topk", 2.0, "dense", 4.0, pytest.approx(1.0)]
-    assert data.loc[2, 1e9].tolist() == ["dense", 1.0, "gtopk", 1.2, pytest.approx(0.2)]
-    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "dense", 9.0, pytest.approx(2.0)]
-    assert data.loc[8, 1e9].tolist() == ["gtopk", 1.0, "dense", 1.1, pytest.approx(0.1)]
+    assert data.loc[2, 1e8].tolist() == ["topk", 2.0, "dense", 4.0, pytest.approx(1.0), ""]
+    assert data.loc[2, 1e9].tolist() == ["dense", 1.0, "gtopk", 1.2, pytest.approx(0.2), ""]
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "dense", 9.0, pytest.approx(2.0), ""]
+    assert data.loc[8, 1e9].tolist() == ["gtopk", 1.0, "dense", 1.1, pytest.approx(0.1), ""]
 
 
 def test_without_dense_the_margin_is_over_the_next_best():
     source = grid({key: time for key, time in TIMES.items() if key[0] != "dense"})
     data = figure_of("break_even_map").data(source).set_index(["workers", "bandwidth_bytes_per_s"])
-    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "topk", 4.0, pytest.approx(1 / 3)]
+    assert data.loc[8, 1e8].tolist() == ["gtopk", 3.0, "topk", 4.0, pytest.approx(1 / 3), ""]
+
+
+def judged(verdicts):
+    """The grid with a verdict for each method besides dense, by method and bandwidth."""
+    source = grid(TIMES)
+    source.table["verdict"] = [
+        verdicts.get((method, bandwidth))
+        for method, bandwidth in zip(*(source.table[k] for k in ("sparsifier", BANDWIDTH)), strict=True)
+    ]
+    return figure_of("break_even_map").data(source).set_index(["workers", "bandwidth_bytes_per_s"])["verdict"]
+
+
+def test_a_cell_is_decided_where_one_method_surely_pays_or_none_does():
+    words = {("topk", 1e8): "undecided", ("gtopk", 1e8): "yes", ("topk", 1e9): "no", ("gtopk", 1e9): "undecided"}
+    assert judged(words).to_dict() == {
+        (workers, bandwidth): word for workers in (2, 8) for bandwidth, word in ((1e8, "yes"), (1e9, "undecided"))
+    }
+    assert set(judged({("topk", 1e8): "no", ("gtopk", 1e8): "no", ("topk", 1e9): "alike", ("gtopk", 1e9): "no"})) == {
+        "no",
+        "alike",
+    }
+
+
+def test_bars_and_throughput_carry_the_interval_of_the_iteration():
+    source = swept("workers", "bandwidth")
+    first = source.table["cluster.network.bandwidth_bytes_per_s"].min()
+    table = source.table[source.table["cluster.network.bandwidth_bytes_per_s"] == first].reset_index(drop=True)
+    data = figure_of("scaling_efficiency").data(replace(source, table=table))
+    low, high = (table[f"iteration_time_interval_s.{end}"] for end in ("p5", "p95"))
+    samples = table["throughput_samples_per_s"] * table["iteration_time_s"]
+    assert data["throughput_p5"].tolist() == pytest.approx((samples / high).tolist())
+    assert data["throughput_p95"].tolist() == pytest.approx((samples / low).tolist())
+    bars = figure_of("iteration_breakdown").data(replace(source, table=table.head(4))).drop_duplicates("run")
+    assert bars["p5_s"].tolist() == low.head(4).tolist()
+    assert bars["p95_s"].tolist() == high.head(4).tolist()
 
 
 @pytest.mark.long

@@ -23,7 +23,7 @@ from simulator.reporting.page.charts import DRAWINGS, sweep_charts
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.opening import open_results
 from simulator.studies.sweep.sweep import run_sweep, sweep
-from simulator.units import show_bandwidth
+from simulator.units import show_bandwidth, show_probability, show_time
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' onmouseover=alert(2) <b>$x$</b> <!--"
 SHOWN = {
@@ -515,3 +515,33 @@ def test_the_assets_are_in_the_package():
     for path in folder.glob("*.js"):
         assert "</script" not in path.read_text().lower()
         assert "innerHTML" not in path.read_text()
+
+
+def test_cells_that_are_not_decided_are_hatched_and_said():
+    source = swept("workers", "bandwidth")
+    open_ = source.table.assign(verdict=source.table["sparsifier"].map(lambda name: None if name == "dense" else "no"))
+    member = figure_of("break_even_map")
+    decided = DRAWINGS["break_even_map"](member.data(replace(source, table=open_)), member)
+    assert "shapes" not in decided["layout"]
+    open_["verdict"] = open_["verdict"].where(open_["workers"] < 8, "undecided")
+    data = member.data(replace(source, table=open_))
+    drawn = DRAWINGS["break_even_map"](data, member)
+    (shape,) = drawn["layout"]["shapes"]
+    assert shape["path"].count("M") == 3 * (data["verdict"] == "undecided").sum() > 0
+    assert "not decided" in [trace["name"] for trace in drawn["data"]]
+
+
+def test_the_page_of_a_run_shows_its_interval_and_its_verdict():
+    with open_results("quickstart") as source:
+        page = page_of(source)
+        comparison = source.document["comparison"]
+        low, high = source.document["iteration_time_interval_s"]
+    glance = dict(page.glance)
+    assert glance["90 % interval"] == f"{show_time(low)} to {show_time(high)}"
+    assert glance["probability that it is faster"] == show_probability(comparison["probability"])
+    assert [column.key for column in page.tables[1].columns][:4] == ["input", "level", "width", "share"]
+    assert len(page.tables[1].rows) == len(comparison["value_of_information"])
+    (bars,) = [chart.views[0].plot for chart in page.charts if chart.kind == "iteration_breakdown"]
+    (reach,) = [trace for trace in bars["data"] if trace["name"] == "90 % interval"]
+    others = comparison["baseline_iteration_time_interval_s"]
+    assert reach["customdata"] == [pytest.approx(ends, rel=1e-5) for ends in ((low, high), others)]

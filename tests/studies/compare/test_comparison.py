@@ -11,7 +11,7 @@ from places import ROOT
 from simulator.cli import main
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
 from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.studies.compare.differences import compare_outcomes
@@ -43,8 +43,8 @@ def test_runs_differ_by_what_was_set_and_term_by_term():
         {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
         {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
     ]
-    one = run(load("quickstart")).document
-    other = run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4"))).document
+    one = with_responses(run(load("quickstart"))).document
+    other = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).document
     figures = {row["key"]: row for row in document["figures"]}
     terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
     assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
@@ -70,14 +70,20 @@ def test_a_whole_part_that_was_exchanged_is_told_as_one():
 
 
 def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
-    for place, arguments in (("a", []), ("b", ["--set", "sparsifier=dense"])):
+    for place, arguments in (("a", []), ("b", ["--set", "cluster.nodes=16"])):
         result = CliRunner().invoke(main, ["run", "ring_check", *arguments, "--out", str(tmp_path / place), "--json"])
         (tmp_path / f"{place}.json").write_text(result.output)
-    live = compare_outcomes("ring_check", "ring_check", (), ("sparsifier=dense",))
+    live = compare_outcomes("ring_check", "ring_check", (), ("cluster.nodes=16",))
     stored = compare_outcomes(str(tmp_path / "a"), str(tmp_path / "b"))
     bare = compare_outcomes(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
-    for key in ("figures", "fidelity", "calibration", "warnings", "answer"):
+    for key in ("figures", "fidelity", "calibration", "warnings"):
         assert live[key] == stored[key] == bare[key]
+    # What two predictions share cancels, which stored results do not tell.
+    assert live["verdict"] == "no"
+    assert live["answer"].startswith("B is slower than A: ")
+    assert "verdict" not in stored
+    assert stored["answer"] == bare["answer"]
+    assert stored["answer"].startswith("With B an iteration takes ")
     assert live["inputs"] == stored["inputs"]
     assert not bare["inputs"]["known"]
     output = " ".join(invoke(tmp_path / "a.json", "ring_check").output.split())
@@ -212,13 +218,39 @@ def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
     assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
 
 
-def test_intervals_that_overlap_are_said_where_times_differ():
-    def facts(*overrides):
-        return "Their 90 % intervals overlap." in lines_of("quickstart", "quickstart", *overrides)
+def test_intervals_that_overlap_are_said_of_stored_runs_where_times_differ(tmp_path):
+    one = run(load("quickstart")).document
 
-    assert facts("--set-b", "cluster.network.latency=110 us")
-    assert not facts("--set-b", "cluster.network.latency=1 ms")  # far apart
-    assert not facts("--set-b", "cluster.network.bandwidth=9.5 Gbit/s")  # within 1 %
+    def facts(factor):
+        ends = [end * factor for end in one["iteration_time_interval_s"]]
+        other = one | {"iteration_time_s": one["iteration_time_s"] * factor, "iteration_time_interval_s": ends}
+        for name, document in (("a", one), ("b", other)):
+            (tmp_path / f"{name}.json").write_text(json.dumps(document | {"digest": name}))
+        return "Their 90 % intervals overlap." in lines_of(tmp_path / "a.json", tmp_path / "b.json")
+
+    assert facts(1.1)
+    assert not facts(30.0)  # far apart
+    assert not facts(1.005)  # within 1 %
+
+
+def test_of_two_scenarios_a_verdict_is_said_instead_of_intervals_that_overlap(tmp_path):
+    arguments = ("quickstart", "quickstart", "--set-b", "cluster.gpu=gpus/rtx2080ti-pytorch2")
+    document = compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))
+    assert document["intervals_overlap"]
+    assert document["verdict"] in ("yes", "no", "alike", "undecided")
+    low, high = document["speed_up_interval"]
+    assert low <= document["speed_up"] <= high
+    lines = lines_of(*arguments)
+    assert "Their 90 % intervals overlap." not in lines
+    title = "What decides it" if document["verdict"] == "undecided" else "What the doubt that is left rests on"
+    assert title in lines
+    assert title in page_of(tmp_path / "page.html", *arguments).text
+
+
+def test_a_scenario_compared_with_itself_makes_no_difference():
+    document = compare_outcomes("quickstart", "quickstart")
+    assert (document["verdict"], document["speed_up_interval"]) == ("alike", [1.0, 1.0])
+    assert document["answer"].startswith("It makes no difference. An iteration takes ")
 
 
 def test_versions_that_differ_are_named(tmp_path):

@@ -153,10 +153,10 @@ def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypat
 
 
 def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypatch):
-    def broken(scenario):
-        return 1 / 0 if scenario.cluster.nodes == 4 else run(scenario)
+    def broken(scenario, **more):
+        return 1 / 0 if scenario.cluster.nodes == 4 else run(scenario, **more)
 
-    monkeypatch.setattr("simulator.studies.sweep.points.run", broken)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.run", broken)
     made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 

@@ -164,14 +164,14 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
 def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
     calls = []
 
-    def interrupted(scenario):
+    def interrupted(scenario, **more):
         calls.append(scenario)
         if len(calls) == 100:
             raise KeyboardInterrupt
-        return run(scenario)
+        return run(scenario, **more)
 
     monkeypatch.setattr("simulator.studies.sweep.executors.BATCH_SECONDS", 0.0)
-    monkeypatch.setattr("simulator.studies.sweep.points.run", interrupted)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.run", interrupted)
     result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == (

@@ -83,9 +83,9 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _tables(document: dict[str, Any]) -> Iterator[Table]:
     yield _terms(document)
-    worth = (document.get("comparison") or {}).get("value_of_information")
-    if worth:
-        yield value_table(worth)
+    worth = value_table(document.get("comparison") or {})
+    if worth is not None:
+        yield worth
     yield Table.of("What the prediction rests on", CALIBRATION, document["calibration"], note=_WIDTH_NOTE)
     columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     links = document.get("links") or []

@@ -1,0 +1,65 @@
+"""How sure an explanation says that it is: the parts make up the interval of the prediction."""
+
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.prediction.run import run, with_responses
+from simulator.scenario.reading import load
+from simulator.studies.explain.explanation import explain
+from simulator.studies.explain.uncertainty import uncertainty
+
+
+@pytest.fixture(scope="module")
+def made():
+    prediction = with_responses(run(load("quickstart")))
+    return prediction, uncertainty(prediction)
+
+
+def test_the_effects_add_in_squares_to_the_interval(made):
+    prediction, found = made
+    time = prediction.spread.time
+    ends = [(row["low_s"], row["high_s"]) for row in found["groups"]] + [tuple(found["single_iterations_s"])]
+    logs = [tuple(math.log1p(seconds / time) for seconds in pair) for pair in ends]
+    low = time * math.exp(-math.hypot(*(max(0.0, -min(pair)) for pair in logs)))
+    high = time * math.exp(math.hypot(*(max(0.0, *pair) for pair in logs)))
+    assert found["interval_s"] == pytest.approx([low, high])
+    assert found["interval_s"] == prediction.document["iteration_time_interval_s"]
+
+
+def test_every_uncertain_input_is_there_once_the_largest_effect_first(made):
+    prediction, found = made
+    effects = [max(abs(row["low_s"]), abs(row["high_s"])) for row in found["groups"]]
+    assert effects == sorted(effects, reverse=True)
+    named = [(item["what"], item["id"]) for row in found["groups"] for item in row["inputs"]]
+    assert len(named) == len(set(named))
+    with_effect = {item.key for response in prediction.spread.responses if response.high for item in response.inputs}
+    assert with_effect <= set(named)
+    assert all(item["source"] for row in found["groups"] for item in row["inputs"])
+    assert sum(row["share"] for row in found["groups"]) <= 1 + 1e-9
+
+
+def test_a_group_has_the_command_that_settles_it(made):
+    groups = made[1]["groups"]
+    kernels = next(row for row in groups if any(item["id"].endswith("/topk") for item in row["inputs"]))
+    assert kernels["command"].startswith("sparsim record kernels --kernels topk")
+    assert kernels["minutes"] > 0
+    own = next(row for row in groups if row["inputs"][0]["what"] == "model")
+    assert own["command"] is None
+
+
+def test_where_nothing_is_uncertain_that_is_said():
+    document = explain(load("ring_check"))
+    assert document["uncertainty"]["groups"] == []
+    output = CliRunner().invoke(main, ["explain", "ring_check"]).output
+    assert "Nothing that the prediction rests on is uncertain." in output
+
+
+def test_the_terminal_shows_widths_effects_and_commands():
+    output = CliRunner().invoke(main, ["explain", "quickstart"], env={"COLUMNS": "140"}).output
+    part = output[output.index("How sure is this") :]
+    assert "kernel topk" in part
+    assert "the widths come from" in part
+    assert "sparsim record kernels --kernels topk" in part
