@@ -87,7 +87,7 @@ def _ranked_cells(row: dict[str, Any], target: bool) -> list[str]:
         against += f" ({interval[0]:.2f} to {interval[1]:.2f})"
     cells = [
         against,
-        "-" if row["probability"] is None else show_probability(row["probability"]),
+        _show_chance(row["probability"]),
         "-" if row["risk"] is None else f"{row['risk']:.2f}",
     ]
     yours = row["speed_up_over_yours"]
@@ -99,6 +99,11 @@ def _ranked_cells(row: dict[str, Any], target: bool) -> list[str]:
         *cells,
         "-" if yours is None else f"{yours:.2f} x",
     ]
+
+
+def _show_chance(value: float | None) -> str:
+    """A probability in at most five characters."""
+    return "-" if value is None else show_probability(value).replace("over ", ">").replace("under ", "<")
 
 
 def _break_even(document: dict[str, Any]) -> Table:

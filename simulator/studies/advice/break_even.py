@@ -9,52 +9,17 @@ from dataclasses import dataclass
 from simulator.errors import InputError
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.simulated import steady_time
-from simulator.prediction.uncertainty.spread import Spread, compare_spreads
-from simulator.scenario.changes import with_value
+from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.scenario import Scenario
+from simulator.studies.advice.axes import Axis
 from simulator.studies.advice.sign_changes import Gap, find_change
 
-DECADES = (7, 11)
-"""Powers of ten, in bytes per second, between which bandwidths are tried."""
-PER_DECADE = 2
-MOST_WORKERS = 256
 _TIGHT, _ROUGH, _PARTS = 1e-3, 2e-2, 8
 _EXACT = 1e-12
 """A logarithm that is smaller than this is 0 but for rounding."""
 
 Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """What varies: its key and the values to try, ascending. `whole`: whole numbers only."""
-
-    key: str
-    tried: tuple[float, ...]
-    whole: bool = False
-
-    def at(self, scenario: Scenario, value: float) -> Scenario:
-        """The scenario with that value."""
-        return with_value(scenario, self.key, round(value) if self.whole else value)
-
-
-def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> Axis:
-    """The bandwidth of the NICs, or inside the node where there is only one node."""
-    inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
-    low, high = DECADES
-    tried = tuple(10 ** (low + i / per_decade) for i in range(per_decade * (high - low) + 1))
-    return Axis("cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth", tried)
-
-
-def nodes_axis(scenario: Scenario) -> Axis:
-    """The number of nodes, or of GPUs where there is only one node."""
-    cluster = scenario.cluster
-    one = cluster.nodes == 1 and cluster.gpus_per_node > 1
-    each = 1 if one else cluster.gpus_per_node
-    most = max(MOST_WORKERS // each, 2)
-    tried = tuple(float(2**i) for i in range(17) if (1 if each > 1 else 2) <= 2**i <= most)
-    return Axis("cluster.gpus_per_node" if one else "cluster.nodes", tried, whole=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +60,13 @@ class Race:
     def __init__(self, axis: Axis, against: Scenario, intervals: bool = True) -> None:
         self.axis, self.against, self.intervals = axis, against, intervals
         self.theirs: dict[float, float | None] = {}
-        self.their_spread: dict[float, Spread] = {}
+        self.their_spread: dict[tuple[float, bool], Spread] = {}
 
-    def wins(self, method: Scenario) -> Wins:
-        """The stretches on which `method` is faster."""
+    def wins(self, method: Scenario, simulated: bool = True) -> Wins:
+        """The stretches on which `method` is faster.
+
+        Intervals follow from spreads to first order, or with `simulated` from responses that take longer.
+        """
         mine: dict[float, float | None] = {}
 
         def gap(value: float) -> float | None:
@@ -119,7 +87,7 @@ class Race:
         def interval(border: float | None, stop: bool) -> Stretch | None:
             if border is None or gap(border) is None:
                 return None
-            return self._interval(method, gap, border, places, stop)
+            return self._ends(gap, self._ratio(method, border, simulated), border, places, stop)
 
         made = tuple(Win(start, stop, interval(start, False), interval(stop, True)) for start, stop in found)
         return Wins(made, (places[0], places[-1]))
@@ -141,14 +109,18 @@ class Race:
             winning = wins
         return [*made, (start, None)] if winning else made
 
-    def _interval(self, method: Scenario, gap: Gap, border: float, places: Sequence[float], stop: bool) -> Stretch:
+    def _ratio(self, method: Scenario, border: float, simulated: bool) -> Ratio:
+        """The ratio of both at a border."""
+        if (border, simulated) not in self.their_spread:
+            self.their_spread[border, simulated] = _spread(self.axis.at(self.against, border), simulated)
+        mine = _spread(self.axis.at(method, border), simulated)
+        return compare_spreads(mine, self.their_spread[border, simulated])
+
+    def _ends(self, gap: Gap, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Stretch:
         """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
 
         The spread of the ratio is taken to be near the border as it is there.
         """
-        if border not in self.their_spread:
-            self.their_spread[border] = _spread(self.axis.at(self.against, border))
-        ratio = compare_spreads(_spread(self.axis.at(method, border)), self.their_spread[border])
         worst, best = (math.log(end) - ratio.log for end in ratio.interval())
         before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
         low, high = (worst, best) if stop else (best, worst)
@@ -199,7 +171,7 @@ def _time(scenario: Scenario) -> float | None:
         return None
 
 
-def _spread(scenario: Scenario) -> Spread:
-    """The spread of a prediction, with responses where simulating it many times takes little."""
+def _spread(scenario: Scenario, simulated: bool) -> Spread:
+    """The spread of a prediction, with responses where they are asked for and simulating takes little."""
     made = run(scenario)
-    return made.spread if made.plan.prices.flowed else with_responses(made).spread
+    return with_responses(made).spread if simulated and not made.plan.prices.flowed else made.spread

@@ -9,7 +9,8 @@ from simulator.errors import InputError
 from simulator.prediction.run import plan_of
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.break_even import Axis, Race, Stretch, Win, Wins, bandwidth_axis, nodes_axis
+from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
+from simulator.studies.advice.break_even import Race, Stretch, Win, Wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Outcome
 from simulator.studies.variants.changes import without_measured_collectives
@@ -20,7 +21,9 @@ COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
 FEW = 3
 """Methods that are compared where exchanges share links, which takes long to simulate."""
 CLOSE = 10
-"""Methods, fastest first, whose borders have intervals."""
+"""Methods whose borders have intervals."""
+SIMULATED = 5
+"""Methods whose intervals follow from simulating both ends of every input."""
 NOT_TRIED = Wins((), None)
 _NO_BORDERS = Win(None, None, None, None)
 
@@ -29,9 +32,10 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
     Each row has numbers (None where there is no border) and words, by the link law alone and without random
-    differences. Borders of the scenario's own method and of the fastest `CLOSE` have intervals, the others are rough.
-    Methods whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it
-    is the scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`.
+    differences. Borders of the scenario's own method and of the fastest, `CLOSE` in all, have intervals, the first
+    `SIMULATED` of them from simulated responses and the others to first order; all other borders are rough. Methods
+    whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it is the
+    scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`.
     """
     base = without_randomness(without_measured_collectives(scenario))
     races: dict[tuple[str, ...], tuple[Race, Race]] = {}
@@ -42,7 +46,7 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
         place = _common_place(base, item)
         if place is None:
             continue
-        rough = item not in own and (item.heavy or number > CLOSE)
+        rough = item not in own and (item.heavy or number >= CLOSE)
         key = (*place.key, str(rough))
         if key not in races:
             dense = dense_candidate(base, place.scheduler, place.topology).of(base)
@@ -52,8 +56,9 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
         by_bandwidth, by_nodes = races[key]
         row = {"method": item.method, "against": "dense"}
         row |= {"schedule": schedule_name(method), "topology": topology_name(method)}
-        row |= _bandwidths(by_bandwidth.wins(method))
-        found = NOT_TRIED if item.heavy and item not in own else by_nodes.wins(method)
+        simulated = number < SIMULATED
+        row |= _bandwidths(by_bandwidth.wins(method, simulated))
+        found = NOT_TRIED if item.heavy and item not in own else by_nodes.wins(method, simulated)
         rows.append({**row, **_workers(found, by_nodes.axis, scenario)})
     return rows
 

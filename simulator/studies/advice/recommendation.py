@@ -71,8 +71,8 @@ class _Rival:
 def recommendation(ranking: Ranking) -> Recommendation:
     """Compress where that is faster with a probability of at least 95 %, stay dense where no method can be faster.
 
-    Else it is not decided: the choice that loses less in the worst of 20 cases is recommended, with the measurement
-    that decides best.
+    Else it is not decided: compression is recommended where it is expected to be faster and loses less in the worst of
+    20 cases than dense, else dense, with the measurement that decides best.
     """
     dense = ranking.dense
     if dense is None or not ranking.others:
@@ -120,17 +120,18 @@ def _stay_dense(best: _Rival, dense: Ranked, key: str) -> Recommendation:
 
 
 def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
-    """The fastest method that may pay; until it is measured, what may lose less against the other."""
+    """The fastest method that may pay; until it is measured, it is used if it is expected to pay and may lose less."""
     best = open_ones[0]
     low, high = best.ratio.interval()
-    compress = high > 1 / low
+    compress = best.ratio.log > 0 and high > 1 / low
+    reason = "risks less" if (high > 1 / low) == compress else "is expected to be faster"
     choice = f"{'compress' if compress else 'stay dense'} for now"
     answer = (
         f"Not decided, {choice}: {best.name} is {_compare(best.ratio)} dense{_to_target(key)}; it pays with "
         f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(best.ranked.row['rests_on'])}"
     )
     details = [
-        f"{'Compressing' if compress else 'Staying dense'} risks less: {best.ranked.row['method']} may take up to "
+        f"{'Compressing' if compress else 'Staying dense'} {reason}: {best.ranked.row['method']} may take up to "
         f"{1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for one case in "
         "twenty each.",
         describe_measurement(value_of_information(best.ratio)),

@@ -13,7 +13,8 @@ from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.break_even import Race, bandwidth_axis, nodes_axis
+from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
+from simulator.studies.advice.break_even import Race
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.search import search
@@ -62,7 +63,7 @@ def test_a_wider_interval_of_the_prediction_widens_the_break_even():
 def with_spreads(monkeypatch, halves):
     """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
 
-    def spread(scenario):
+    def spread(scenario, simulated):
         item = UncertainInput("link law", "rate", "assumed", 2.0)
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
@@ -89,6 +90,17 @@ def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_sprea
     for end, ratio in ((low, 0.1), (high, -0.1)):
         first, second = (run(axis.at(item, end)).document["iteration_time_s"] for item in (spec, dense))
         assert math.log(second / first) == pytest.approx(ratio, abs=0.01)
+
+
+def test_intervals_to_first_order_hold_the_border_too():
+    spec = scenario()
+    dense = Candidate({"kind": "dense"}).of(spec)
+    race = Race(bandwidth_axis(spec), dense)
+    for simulated in (True, False):
+        (win,) = race.wins(spec, simulated).wins
+        low, high = win.stop_interval
+        assert low < win.stop
+        assert high is None or high > win.stop
 
 
 def test_of_workers_the_ends_are_whole_numbers_around_the_border(monkeypatch):
@@ -134,7 +146,7 @@ def test_winning_everywhere_or_nowhere_has_no_border():
 
 
 def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try(monkeypatch):
-    monkeypatch.setattr("simulator.studies.advice.break_even.MOST_WORKERS", 8)
+    monkeypatch.setattr("simulator.studies.advice.axes.MOST_WORKERS", 8)
     spec = scenario(cluster={"nodes": 9, "links": [{"link": "node 8 NIC", "factor": 0.5}]})
     (row,) = advise(spec, grid=Grid((Candidate(), DENSE), (None,), (None,)))["break_even"]
     assert row["workers_words"] == "could not be run at another number of workers"

@@ -10,7 +10,8 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.break_even import Race, bandwidth_axis
+from simulator.studies.advice.axes import bandwidth_axis
+from simulator.studies.advice.break_even import Race
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate

@@ -94,6 +94,13 @@ def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
     assert 0.05 < keys["probability"] < 0.95
 
 
+def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
+    item = UncertainInput("link law", "rate", "assumed", 1.5, more=0.3)
+    made = recommend(ranked("topk", 1.01, Response(item.key, (item,), -0.3, 0.02)))
+    assert made.answer.startswith("Not decided, stay dense for now: topk (wfbp, ring)")
+    assert made.details[0].startswith("Staying dense is expected to be faster: topk may take up to")
+
+
 def test_a_doubt_that_nothing_measures_is_said_to_be_one():
     item = UncertainInput("model", "communication of topk", "transferred", 1.5, more=0.4)
     made = recommend(ranked("topk", 0.9, Response(item.key, (item,), -0.4, 0.4)))

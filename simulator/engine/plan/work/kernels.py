@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,17 +49,23 @@ class KernelUse:
     on_gpu: float = 0.0
     outside: float = 0.0
 
-    def added_to(self, other: KernelUse) -> KernelUse:
-        """Both uses together."""
-        return KernelUse(
-            min(self.smallest, other.smallest),
-            max(self.largest, other.largest),
-            other.seconds + self.seconds,
-            self.calls + other.calls,
-            self.extrapolated + other.extrapolated,
-            other.on_gpu + self.on_gpu,
-            other.outside + self.outside,
-        )
+
+def _together(uses: Sequence[KernelUse]) -> KernelUse:
+    """Several uses as one; seconds are added in their order."""
+    seconds = on_gpu = outside = 0.0
+    for use in uses:
+        seconds += use.seconds
+        on_gpu += use.on_gpu
+        outside += use.outside
+    return KernelUse(
+        min(use.smallest for use in uses),
+        max(use.largest for use in uses),
+        seconds,
+        sum(use.calls for use in uses),
+        sum(use.extrapolated for use in uses),
+        on_gpu,
+        outside,
+    )
 
 
 class KernelPrices:
@@ -66,8 +73,13 @@ class KernelPrices:
 
     def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
         self.gpu, self.runtime, self.widths = gpu, runtime, widths
-        self.used: dict[str, KernelUse] = {}
+        self._asked: defaultdict[str, list[KernelUse]] = defaultdict(list)
         self._known: dict[Compute, KernelUse] = {}
+
+    @property
+    def used(self) -> dict[str, KernelUse]:
+        """What was asked so far, kernel by kernel."""
+        return {kernel: _together(uses) for kernel, uses in self._asked.items()}
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two.
@@ -76,10 +88,10 @@ class KernelPrices:
         """
         if not item.elements:
             return 0.0
-        if item not in self._known:
-            self._known[item] = self._use_of(item)
-        use = self._known[item]
-        self.used[item.kernel] = use.added_to(self.used.get(item.kernel, KernelUse()))
+        use = self._known.get(item)
+        if use is None:
+            use = self._known[item] = self._use_of(item)
+        self._asked[item.kernel].append(use)
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
