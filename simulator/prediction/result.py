@@ -12,7 +12,8 @@ from simulator.engine.plan.plan import Plan
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.spread import SHARES, Spread
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.uncertainty.tails import SHARES
 from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions

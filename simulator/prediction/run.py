@@ -19,6 +19,7 @@ from simulator.prediction.result import interval_keys, result_document
 from simulator.prediction.simulated import Simulated, simulate_scenario
 from simulator.prediction.uncertainty.collect import collect_inputs
 from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.own_error import shipped_tails
 from simulator.prediction.uncertainty.responses import respond, respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.collect import warning_keys
@@ -59,7 +60,7 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
     plan, figures = made.plan, made.figures
     inputs = collect_inputs(scenario, plan, figures.breakdown) if intervals else []
     time = float(figures.times.mean())
-    spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times))
+    spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())
     document = result_document(scenario, made, inputs, spread)
     return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, made, tuple(figures.kept))
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.widths import mape_of_width
 from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.tails import NORMAL, Tails
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
@@ -25,16 +27,26 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ModelError:
-    """What the model leaves out: by part of an iteration, the factor within which nine of ten measured iterations lie.
+class Errors:
+    """What measured iterations showed of predictions: the factor by which each part of an iteration may be off beyond
+    its inputs, and how all errors together are distributed."""
 
-    From `rows` measured iterations; `without`: the same from all set-ups but one, by which the predictions of that one
-    are judged.
-    """
+    width: float
+    tails: Tails = NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class ModelError:
+    """The errors from `rows` measured iterations of all set-ups; `without`: from all but one, by which the predictions of
+    that one are judged."""
 
     rows: int
-    widths: Mapping[str, float]
-    without: Mapping[str, Mapping[str, float]]
+    errors: Errors
+    without: Mapping[str, Errors]
+
+    def of(self, set_up: str) -> Errors:
+        """The errors by which a set-up is judged: its own rows have no part in them."""
+        return self.without.get(set_up, self.errors)
 
 
 @cache
@@ -44,9 +56,18 @@ def model_error() -> ModelError | None:
     if path is None:
         return None
     data = read_document(path).data
-    return ModelError(
-        int(data["rows"]), dict(data["widths"]), {name: dict(each) for name, each in data["without"].items()}
-    )
+    without = {name: _errors_of(each) for name, each in data["without"].items()}
+    return ModelError(int(data["rows"]), _errors_of(data["errors"]), without)
+
+
+def _errors_of(data: Mapping[str, Any]) -> Errors:
+    return Errors(float(data["width"]), Tails({int(percent): float(each) for percent, each in data["stretch"].items()}))
+
+
+def shipped_tails() -> Tails:
+    """How errors of predictions are distributed, as it ships with the package; normal where nothing does."""
+    own = model_error()
+    return NORMAL if own is None else own.errors.tails
 
 
 def model_inputs(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
@@ -58,15 +79,13 @@ def model_inputs(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator
     """
     own = model_error()
     if own is not None and scenario.cluster.workers > 1 and not scenario.cluster.gpu.ideal:
-        yield from inputs_of_parts(own.widths, scenario, breakdown)
+        yield from inputs_of_parts(own.errors.width, scenario, breakdown)
 
 
-def inputs_of_parts(
-    widths: Mapping[str, float], scenario: Scenario, breakdown: Mapping[str, float]
-) -> Iterator[UncertainInput]:
-    """The same from given widths."""
-    for part, width in widths.items():
-        seconds = math.fsum(breakdown[term] for term in PARTS[part])
+def inputs_of_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """The same from a given width."""
+    for part, terms in PARTS.items():
+        seconds = math.fsum(breakdown[term] for term in terms)
         if seconds and width > 1:
             yield UncertainInput(
                 MODEL,

@@ -5,31 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
-from simulator.models.widths import NORMAL_95
 from simulator.prediction.uncertainty.responses import Response, by_key
-
-SHARES = (50, 80, 90)
-"""Per cent of cases that an interval is to hold."""
-_NORMAL = NormalDist()
+from simulator.prediction.uncertainty.tails import NORMAL, Tails
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What is known of a predicted time: its responses to uncertain inputs, and how much single iterations differ, as
-    the logarithms of their 5th and 95th percentiles over the mean."""
+    """What is known of a predicted time: its responses to uncertain inputs, how errors are distributed, and how much
+    single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean."""
 
     time: float
     responses: tuple[Response, ...]
     iterations: tuple[float, float] = (0.0, 0.0)
+    tails: Tails = NORMAL
 
     def interval(self, percent: int = 90) -> tuple[float, float]:
         """The seconds between which the time lies in so many per cent of cases.
 
         Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
         """
-        below, above = _halves([*((item.low, item.high) for item in self.responses), self.iterations], percent)
+        below, above = half_widths([*((item.low, item.high) for item in self.responses), self.iterations])
+        stretch = self.tails.stretch[percent]
+        below, above = stretch * below, stretch * above
         return self.time * math.exp(-below), self.time * math.exp(above)
 
     @property
@@ -48,6 +46,7 @@ class Ratio:
 
     log: float
     responses: tuple[Response, ...]
+    tails: Tails = NORMAL
 
     @property
     def value(self) -> float:
@@ -56,23 +55,27 @@ class Ratio:
 
     def interval(self, percent: int = 90) -> tuple[float, float]:
         """Between what it lies in so many per cent of cases."""
-        below, above = self._halves(percent)
-        return math.exp(self.log - below), math.exp(self.log + above)
+        below, above = self.half_widths
+        stretch = self.tails.stretch[percent]
+        return math.exp(self.log - stretch * below), math.exp(self.log + stretch * above)
 
     def probability(self) -> float:
         """That it is above 1: the probability that the first is faster."""
-        below, above = self._halves(90)
+        below, above = self.half_widths
         half = below if self.log > 0 else above
         if not half:
             return 0.5 if not self.log else float(self.log > 0)
-        return _NORMAL.cdf(NORMAL_95 * self.log / half)
+        slower = self.tails.beyond(self.log / half) / 2
+        return 1 - slower if self.log > 0 else slower
 
     def without(self, response: Response) -> Ratio:
         """The same with one response known."""
-        return Ratio(self.log, tuple(item for item in self.responses if item is not response))
+        return Ratio(self.log, tuple(item for item in self.responses if item is not response), self.tails)
 
-    def _halves(self, percent: int) -> tuple[float, float]:
-        return _halves([(item.low, item.high) for item in self.responses], percent)
+    @property
+    def half_widths(self) -> tuple[float, float]:
+        """How far below and above the logarithm is at the ends of all inputs."""
+        return half_widths([(item.low, item.high) for item in self.responses])
 
 
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
@@ -90,12 +93,11 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
         made.append(Response(key, inputs, low, high))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
-    return Ratio(log, tuple(made))
+    return Ratio(log, tuple(made), first.tails)
 
 
-def _halves(ends: Sequence[tuple[float, float]], percent: int) -> tuple[float, float]:
-    """How far below and above the logarithm may be: the effects of both ends of every input, added in squares."""
-    scale = _NORMAL.inv_cdf(0.5 + percent / 200) / NORMAL_95
+def half_widths(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """How far below and above a logarithm may be: the effects of both ends of every input, added in squares."""
     below = math.hypot(*(max(0.0, -low, -high) for low, high in ends))
     above = math.hypot(*(max(0.0, low, high) for low, high in ends))
-    return scale * below, scale * above
+    return below, above

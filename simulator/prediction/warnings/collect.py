@@ -22,7 +22,8 @@ def warning_keys(scenario: Scenario, simulated: Simulated, spread: Spread) -> di
     """
     found = sorted(
         _collect(Sizes(scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
-        key=lambda item: -item.weight,
+        key=lambda item: item.size,
+        reverse=True,
     )
     warnings = [item for item in found if not item.is_note]
     return {

@@ -41,18 +41,20 @@ class SizedWarning:
     @property
     def is_note(self) -> bool:
         """Whether it changes the iteration by less than 0.1 %, or touches less of it where the change is not known."""
-        return self.weight < SMALL * self.time if self.time else self.seconds is not None
+        if not self.time:
+            return self.seconds is not None
+        known = self._known
+        sizes = known if len(known) == 2 else [*known, self.time if self.seconds is None else self.seconds]
+        return max(sizes) < SMALL * self.time
 
     @property
-    def weight(self) -> float:
-        """Seconds by which warnings are put in order: what may change, or what is touched if that is not known.
+    def size(self) -> tuple[bool, float, float]:
+        """What warnings are put in order by: no bound, then the seconds that may change, then those it touches."""
+        return self.unbounded, max(self._known, default=0.0), self.seconds or 0.0
 
-        What is not known at all comes last, unless it has no bound.
-        """
-        known = [value for value in (self.less, self.more) if value is not None]
-        if self.unbounded or len(known) == 2:
-            return self.time if self.unbounded else max(known)
-        return max([SMALL * self.time if self.seconds is None else self.seconds, *known])
+    @property
+    def _known(self) -> list[float]:
+        return [value for value in (self.less, self.more) if value is not None]
 
     @property
     def sized(self) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from simulator.reporting.terminal.printing import add_rows, plain_table, print_plain, print_title
 from simulator.reporting.terminal.sensitivity import print_sensitivity
-from simulator.units import show_time
+from simulator.units import show_probability, show_time
 
 _RANKED = 10
 _LEGEND = (
@@ -85,7 +85,11 @@ def _ranked_cells(row: dict[str, Any], target: bool) -> list[str]:
     against = "-" if ratio is None else f"{ratio:.2f}"
     if row["probability"] is not None:
         against += f" ({interval[0]:.2f} to {interval[1]:.2f})"
-    cells = [against, _show_probability(row["probability"]), "-" if row["risk"] is None else f"{row['risk']:.2f}"]
+    cells = [
+        against,
+        "-" if row["probability"] is None else show_probability(row["probability"]),
+        "-" if row["risk"] is None else f"{row['risk']:.2f}",
+    ]
     yours = row["speed_up_over_yours"]
     name = row["method"] + ("" if row["overrides"] else " (yours)")
     return [
@@ -95,11 +99,6 @@ def _ranked_cells(row: dict[str, Any], target: bool) -> list[str]:
         *cells,
         "-" if yours is None else f"{yours:.2f} x",
     ]
-
-
-def _show_probability(value: float | None) -> str:
-    """In five characters; what is only almost sure is not called sure."""
-    return "-" if value is None else ">0.99" if value > 0.995 else "<0.01" if value < 0.005 else f"{value:.2f}"
 
 
 def _break_even(document: dict[str, Any]) -> Table:

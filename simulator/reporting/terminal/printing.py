@@ -50,7 +50,7 @@ def print_warnings(warnings: Sequence[str], console: Console, most: int | None =
     for warning in shown:
         console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
     if left := len(warnings) - len(shown):
-        print_plain(f"{count_of(left, 'smaller warning')}: `sparsim explain` prints all of them", console, "dim")
+        print_plain(f"{count_of(left, 'more warning')}: `sparsim explain` prints all of them", console, "dim")
 
 
 def print_notes(notes: Iterable[str], console: Console) -> None:

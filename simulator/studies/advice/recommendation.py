@@ -11,7 +11,8 @@ from simulator.studies.advice.ranking import Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured
 from simulator.studies.compare.answers import join_words
 from simulator.studies.compare.verdict import ALIKE, Verdict, Word, value_of_information
-from simulator.units import count_of, show_time
+from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
+from simulator.units import count_of, show_probability, show_time
 
 _NAMED = 3
 """Methods that a sentence names."""
@@ -133,7 +134,7 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommen
         f"{'Compressing' if compress else 'Staying dense'} risks less: {best.ranked.row['method']} may take up to "
         f"{1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for one case in "
         "twenty each.",
-        _measure(best.ratio),
+        describe_measurement(value_of_information(best.ratio)),
         _both_times(best, dense),
     ]
     others = [item.ranked.row["method"] for item in _not_told_apart(best, open_ones, key) if item is not best]
@@ -149,36 +150,12 @@ def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: str) -> list[_
     return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
 
 
-def _measure(ratio: Ratio) -> str:
-    """The measurement that decides best, in words."""
-    worth = value_of_information(ratio)
-    if not worth:
-        return "No measurement that this program knows would decide it."
-    best = worth[0]
-    return (
-        f"Measure {best['input']} (`{best['command']}`, about {count_of(round(best['minutes']), 'minute')}), and it is "
-        f"decided with probability {show_probability(best['decided'])}."
-    )
-
-
-def show_probability(value: float) -> str:
-    """A probability; what is only almost sure is not called sure.
-
-    >>> show_probability(0.974), show_probability(0.9999), show_probability(1e-9)
-    ('0.97', 'above 0.99', 'below 0.01')
-    """
-    return "above 0.99" if value > 0.995 else "below 0.01" if value < 0.005 else f"{value:.2f}"
-
-
 def _compare(ratio: Ratio) -> str:
     """How a method compares with another: `1.31 times faster (90 % interval 1.12 to 1.50) than`."""
     low, high = ratio.interval()
-    if low >= 1 or high <= 1:
-        way = "faster" if ratio.log > 0 else "slower"
-        ends = sorted((max(low, 1 / low), max(high, 1 / high)))
-        interval = f" (90 % interval {ends[0]:.2f} to {ends[1]:.2f})" if f"{low:.2f}" != f"{high:.2f}" else ""
-        return f"{max(ratio.value, 1 / ratio.value):.2f} times {way}{interval} than"
-    return f"{low:.2f} to {high:.2f} times as fast as"
+    if low < 1 < high:
+        return f"{low:.2f} to {high:.2f} times as fast as"
+    return f"{describe_speed_up(ratio)} than"
 
 
 def _both_times(best: _Rival, dense: Ranked) -> str:

@@ -41,7 +41,9 @@ def find_unmeasured(ratio: Ratio) -> list[dict[str, Any]]:
 
 def describe_unmeasured(rows: Sequence[dict[str, Any]]) -> str:
     """What a recommendation must say: kernels that were not measured, and all else that alone turns the answer."""
-    named = [row for row in rows if row["turns"] or _is_kernel(row)][:_NAMED]
+    named = sorted((row for row in rows if row["turns"] or _is_kernel(row)), key=lambda row: not _is_kernel(row))[
+        :_NAMED
+    ]
     if not named:
         return ""
     parts = [f"{row['input']} (at the worst {row['speed_up_at_worst']:.2f} times as fast as dense)" for row in named]

@@ -61,13 +61,13 @@ def judge(candidate: Prediction, baseline: Prediction) -> Verdict:
 def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
     """What measuring each input would be worth, most valuable first.
 
-    The logarithm of the ratio is taken to be normal, with the variances of its inputs added. Measured, input i no
-    longer varies (but for what a measurement leaves): the ratio's mean moves by a normal amount with its variance, and
-    the rest stays. `decided`: the probability that the question is decided then, from the mean that is expected.
-    `share`: of the variance; `speed_up_interval`: of the ratio if the measurement confirms what is assumed.
+    The errors of inputs add in squares. Measured, input i no longer varies (but for what a measurement leaves): the
+    ratio's logarithm moves by a normal amount whose 5th and 95th percentiles are the ends of its 90 % interval, and the
+    rest stays. `decided`: the probability that the question is decided then. `share`: of the squares; and
+    `speed_up_interval`: of the ratio if the measurement confirms what is assumed.
     """
-    total = math.fsum(_variance(ratio, item) for item in ratio.responses)
-    worth = [item for item in ratio.responses if total and _variance(ratio, item) >= _WORTH * total]
+    total = math.fsum(_square(ratio, item) for item in ratio.responses)
+    worth = [item for item in ratio.responses if total and _square(ratio, item) >= _WORTH * total]
     rows = [_worth(ratio, item, total) for item in worth if measurements_of(item)]
     return sorted(rows, key=lambda row: (-row["decided"], -row["share"]))[:_LISTED]
 
@@ -75,31 +75,34 @@ def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
 def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
     left, measurements = _left_by_measuring(item), measurements_of(item)
     known = tuple(_narrowed(each, left) if each is item else each for each in ratio.responses)
-    gone = _variance(ratio, item) * (1 - left**2)
+    stretch = ratio.tails.stretch[90]
+    gone = _square(ratio, item) * (1 - left**2)
     return {
         "input": join_words([each.what for each in measurements]),
         "id": [each.id for each in item.inputs],
         "level": least_known(item.inputs),
         "width": max(each.width for each in item.inputs),
         "share": gone / total,
-        "decided": _chance_to_decide(ratio.log, math.sqrt(gone), math.sqrt(max(0.0, total - gone))),
-        "speed_up_interval": list(Ratio(ratio.log, known).interval()),
+        "decided": _chance_to_decide(
+            ratio.log, *(stretch * math.sqrt(max(0.0, part)) for part in (gone, total - gone))
+        ),
+        "speed_up_interval": list(Ratio(ratio.log, known, ratio.tails).interval()),
         "command": command_of(measurements),
         "minutes": math.fsum(each.minutes for each in measurements),
     }
 
 
 def _chance_to_decide(log: float, moved: float, rest: float) -> float:
-    """P(|log + moved z| >= 1.645 rest) of a standard normal z: the mean is then far enough from 0 for what remains."""
+    """P(|log + moved z / 1.645| >= rest) of a standard normal z: what remains of the 90 % interval leaves 0 out then."""
     if not moved:
-        return float(abs(log) >= NORMAL_95 * rest)
-    return 1 - _NORMAL.cdf((NORMAL_95 * rest - log) / moved) + _NORMAL.cdf((-NORMAL_95 * rest - log) / moved)
+        return float(abs(log) >= rest)
+    deviation = moved / NORMAL_95
+    return 1 - _NORMAL.cdf((rest - log) / deviation) + _NORMAL.cdf((-rest - log) / deviation)
 
 
-def _variance(ratio: Ratio, item: Response) -> float:
-    """What a response adds to the variance of a ratio's logarithm on the side of 1, where the question is decided."""
-    towards_1 = (-item.low, -item.high) if ratio.log > 0 else (item.low, item.high)
-    return (max(0.0, *towards_1) / NORMAL_95) ** 2
+def _square(ratio: Ratio, item: Response) -> float:
+    """The square of how far a response moves a ratio's logarithm towards 0, where the question is decided."""
+    return max(0.0, *((-item.low, -item.high) if ratio.log > 0 else (item.low, item.high))) ** 2
 
 
 def least_known(inputs: Iterable[UncertainInput]) -> Level:

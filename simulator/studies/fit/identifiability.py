@@ -45,7 +45,7 @@ class Refusal:
 def row_deviation() -> float:
     """Standard deviation of a row by the model's own error, which other set-ups showed."""
     own = model_error()
-    return math.log(own.widths.get("compute", 1.0)) / NORMAL_95 if own is not None else 0.0
+    return math.log(own.errors.width) / NORMAL_95 if own is not None else 0.0
 
 
 def deviation_of(residuals: Floats, elasticities: Floats) -> tuple[float, int]:

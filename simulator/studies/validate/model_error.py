@@ -1,51 +1,69 @@
-"""The model's own error: what remains beyond the widths of all inputs, from set-ups that are left out."""
+"""The model's own error, and how errors are distributed: from measured iterations of set-ups that are left out."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.own_error import PARTS, ModelError
-from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.uncertainty.own_error import PARTS, Errors, ModelError
+from simulator.prediction.uncertainty.spread import Spread, half_widths
+from simulator.prediction.uncertainty.tails import SHARES, Tails
 
-_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. What measured iterations differ by
-# beyond the widths of all inputs, by part of an iteration: the factor that holds nine of ten of them; from all
-# set-ups, and from all but one.
+_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
+# iteration may be off beyond the widths of all inputs. `stretch`: half-widths of intervals over what all inputs give,
+# by the per cent of iterations that they hold. From all set-ups, and from all but one.
 """
-_GRID = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6)
-"""Logarithms of widths that are tried, part by part."""
-_PENALTY = 20.0
-"""2 / alpha of the interval score, alpha being the share of rows outside."""
+_MOST = math.log(10.0)
+_DIGITS = 4
+_FAR = 1e6  # of a row that is off although nothing is uncertain
 
 Row = Mapping[str, Any]
 
 
+class _Judged(NamedTuple):
+    """A measured row: how far its logarithm is off, how far it may be by its inputs, and the shares of the parts."""
+
+    off: float
+    below: float
+    above: float
+    shares: tuple[float, ...]
+
+    def halves(self, log: float) -> tuple[float, float]:
+        """How far below and above it may be with a width of every part, to first order, as they enter an interval."""
+        below = math.hypot(self.below, *(math.log1p(share * math.expm1(-log)) for share in self.shares))
+        above = math.hypot(self.above, *(math.log1p(share * math.expm1(log)) for share in self.shares))
+        return below, above
+
+
+SetUps = Mapping[str, Sequence[_Judged]]
+
+
 def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
     """What the fit of the model's own error needs of a predicted row: the share of each part of the iteration, and how
-    far the logarithm of its time may be below and above by the widths of its inputs."""
+    far the logarithm of its time is below and above at the ends of all inputs."""
     breakdown, time = prediction.document["breakdown_s"], stated.time
-    low, high = stated.interval()
+    below, above = half_widths([*((item.low, item.high) for item in stated.responses), stated.iterations])
     shares = {part: math.fsum(breakdown[term] for term in terms) / time for part, terms in PARTS.items()}
-    return {"shares": shares, "below": math.log(time / low), "above": math.log(high / time)}
+    return {"shares": shares, "below": below, "above": above}
 
 
 def fit_model_error(rows: Sequence[Row]) -> ModelError:
-    """The widths of the parts of an iteration that give the best 90 % intervals, from all set-ups and from all but one.
+    """The model's own error and the distribution of errors, from all set-ups and from all but one.
 
-    Best is the smallest mean interval score, width + 2 / alpha times what a measured value is outside (Gneiting and
-    Raftery, Journal of the American Statistical Association 102, 2007), on logarithms. `rows`: rows of `validate` that
-    no constant was fitted to, with their `parts`, from two set-ups (`group`) or more. All set-ups have the same weight,
-    however many rows they have.
+    `rows`: rows of `validate` that no constant was fitted to, with their `parts`, from two set-ups (`group`) or more.
+    All set-ups have the same weight, however many rows they have.
     """
-    groups: dict[str, list[Row]] = defaultdict(list)
+    set_ups: dict[str, list[_Judged]] = defaultdict(list)
     for row in rows:
-        groups[str(row["group"])].append(row)
-    without = {name: _fit({key: each for key, each in groups.items() if key != name}) for name in sorted(groups)}
-    return ModelError(len(rows), _fit(groups), without)
+        parts, off = row["parts"], math.log(float(row["measured"]) / float(row["predicted"]))
+        shares = tuple(parts["shares"][part] for part in PARTS)
+        set_ups[str(row["group"])].append(_Judged(off, parts["below"], parts["above"], shares))
+    without = {name: _fit({key: each for key, each in set_ups.items() if key != name}) for name in sorted(set_ups)}
+    return ModelError(len(rows), _fit(set_ups), without)
 
 
 def model_error_yaml(rows: Sequence[Row]) -> str:
@@ -57,34 +75,53 @@ def model_error_yaml(rows: Sequence[Row]) -> str:
         raise InputError(Problem("validate --model-error", "whole iterations from two set-ups", str(len(groups)), hint))
     found = fit_model_error(counted)
     without = "".join(f"  {name}: {_as_text(each)}\n" for name, each in found.without.items())
-    return f"{_HEAD}rows: {found.rows}\nwidths: {_as_text(found.widths)}\nwithout:\n{without}"
+    return f"{_HEAD}rows: {found.rows}\nerrors: {_as_text(found.errors)}\nwithout:\n{without}"
 
 
-def _as_text(widths: Mapping[str, float]) -> str:
-    return "{" + ", ".join(f"{part}: {width:.4f}" for part, width in widths.items()) + "}"
+def _as_text(errors: Errors) -> str:
+    stretch = ", ".join(f"{percent}: {errors.tails.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
+    return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}}}"
 
 
-def _fit(groups: Mapping[str, Sequence[Row]]) -> dict[str, float]:
-    """The widths with the smallest score, one part after the other until none changes."""
-    found = dict.fromkeys(PARTS, 0.05)
-    while True:
-        before = dict(found)
-        for part in PARTS:
-            found[part] = min(_GRID, key=lambda value: (_score(groups, {**found, part: value}), value))
-        if found == before:
-            return {part: math.exp(value) for part, value in found.items()}
+def _fit(set_ups: SetUps) -> Errors:
+    """The smallest width of the parts with which the ends of all inputs are right about themselves, and the stretch.
+
+    The stretch of the 90 % interval is 1 then, unless the inputs say more than that by themselves; those of the others
+    say how many errors are small.
+    """
+    low, high = 0.0, _MOST
+    while high - low > 10**-_DIGITS / 2:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _stretch(set_ups, middle)[90] <= 1 else (middle, high)
+    log = 0.0 if _stretch(set_ups, 0.0)[90] <= 1 else high
+    return Errors(math.exp(log), Tails(_stretch(set_ups, log)))
 
 
-def _score(groups: Mapping[str, Sequence[Row]], logs: Mapping[str, float]) -> float:
-    """Mean interval score, every set-up with the same weight."""
-    return math.fsum(math.fsum(_row_score(row, logs) for row in rows) / len(rows) for rows in groups.values())
+def _stretch(set_ups: SetUps, log: float) -> dict[int, float]:
+    """The half-widths that hold c per cent of the rows in c per cent of set-ups, in units of what the inputs give.
+
+    Of the rows of each set-up the c-quantile, then of the set-ups. A set-up that is yet to come lies below the k-th
+    smallest of n with probability k / (n + 1), whatever the distribution (conformal prediction: Vovk, Gammerman and
+    Shafer, Algorithmic Learning in a Random World, 2005); between them by straight lines.
+    """
+    units = [sorted(_units(row, log) for row in rows) for rows in set_ups.values()]
+    made = {}
+    for percent in SHARES:
+        share = percent / 100
+        each = sorted(_at(values, share * (len(values) - 1)) for values in units)
+        made[percent] = _at(each, share * (len(each) + 1) - 1)
+    return made
 
 
-def _row_score(row: Row, logs: Mapping[str, float]) -> float:
-    parts = row["parts"]
-    off = math.log(float(row["measured"]) / float(row["predicted"]))
-    # To first order, as the model's own error enters an interval.
-    more = [math.log1p(parts["shares"][part] * math.expm1(value)) for part, value in logs.items()]
-    less = [math.log1p(parts["shares"][part] * math.expm1(-value)) for part, value in logs.items()]
-    above, below = math.hypot(parts["above"], *more), math.hypot(parts["below"], *less)
-    return above + below + _PENALTY * max(0.0, off - above, -off - below)
+def _units(row: _Judged, log: float) -> float:
+    below, above = row.halves(log)
+    half = above if row.off > 0 else below
+    return abs(row.off) / half if half else _FAR if row.off else 0.0
+
+
+def _at(ordered: Sequence[float], place: float) -> float:
+    """The value at a place that may lie between two."""
+    place = min(max(place, 0.0), len(ordered) - 1.0)
+    low = math.floor(place)
+    between = place - low
+    return ordered[low] + between * (ordered[low + 1] - ordered[low]) if between else ordered[low]

@@ -146,13 +146,16 @@ def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scen
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
-    """The spread without the model's own error, and with what it is in all other set-ups."""
+    """The spread without the model's own error, and with the errors that all other set-ups showed."""
     spread, scenario = prediction.spread, prediction.scenario
-    stated = [item for item in spread.responses if item.key[0] != MODEL]
-    error, breakdown = model_error(), prediction.document["breakdown_s"]
-    own = [] if error is None else inputs_of_parts(error.without.get(group, error.widths), scenario, breakdown)
-    judged = (*stated, *respond_linearly(own, spread.time))
-    return replace(spread, responses=tuple(stated)), replace(spread, responses=judged)
+    stated = replace(spread, responses=tuple(item for item in spread.responses if item.key[0] != MODEL))
+    own = model_error()
+    if own is None:
+        return stated, stated
+    errors = own.of(group)
+    parts = inputs_of_parts(errors.width, scenario, prediction.document["breakdown_s"])
+    responses = (*stated.responses, *respond_linearly(parts, spread.time))
+    return stated, replace(stated, responses=responses, tails=errors.tails)
 
 
 def trivial_sum(prediction: Prediction) -> float:

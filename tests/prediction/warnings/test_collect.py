@@ -41,7 +41,7 @@ def test_a_run_prints_the_three_largest_and_explain_prints_all():
     for place, text in enumerate(document["warnings"]):
         assert (f"warning {' '.join(text.split())}" in printed) == (place < 3)
         assert f"warning {' '.join(text.split())}" in explained
-    assert f"{len(document['warnings']) - 3} smaller warning" in printed
+    assert f"{len(document['warnings']) - 3} more warning" in printed
     for text in document["notes"]:
         assert text not in printed
         assert f"note {text}" in explained

@@ -42,8 +42,8 @@ def test_an_iteration_without_time_has_no_size():
 def test_what_is_known_least_comes_last_and_what_may_be_anything_first():
     unknown, unbounded = SizedWarning("u", 1.0), SizedWarning("o", 1.0, None, 0.0, None, unbounded=True)
     known, touched = SizedWarning("k", 1.0, 0.9, 0.1, 0.2), SizedWarning("t", 1.0, 0.3)
-    order = sorted((unknown, unbounded, known, touched), key=lambda item: -item.weight)
-    assert [item.text for item in order] == ["o", "t", "k", "u"]
+    order = sorted((unknown, unbounded, known, touched), key=lambda item: item.size, reverse=True)
+    assert [item.text for item in order] == ["o", "k", "t", "u"]
 
 
 def test_results_of_older_versions_have_warnings_without_sizes():
