@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
@@ -150,6 +151,15 @@ def count_of(count: int, noun: str) -> str:
     ('1 worker', '32 workers')
     """
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def join_words(parts: Sequence[str]) -> str:
+    """A list as text.
+
+    >>> join_words(["a"]), join_words(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def show_time(seconds: float) -> str:

@@ -37,8 +37,8 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """The errors from `rows` measured iterations of all set-ups; `without`: from all but one, by which the predictions of
-    that one are judged."""
+    """The errors from `rows` measured iterations of all set-ups; `without`: from all but one, by which the predictions
+    of that one are judged."""
 
     rows: int
     errors: Errors

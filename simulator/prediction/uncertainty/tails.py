@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import NormalDist
 
 from simulator.models.widths import NORMAL_95
@@ -33,7 +34,7 @@ class Tails:
         """
         distance = abs(distance)
         known = [(0.0, 0.0), *((self.stretch[percent], math.log(1 - percent / 100)) for percent in SHARES)]
-        for (start, above), (end, below) in zip(known, known[1:], strict=False):
+        for (start, above), (end, below) in pairwise(known):
             slope = (below - above) / (end - start) if end > start else -math.inf
             if distance <= end:
                 return math.exp(above + slope * (distance - start)) if distance > start else math.exp(above)

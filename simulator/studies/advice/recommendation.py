@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.prediction.uncertainty.spread import Ratio
+from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, Word, value_of_information
 from simulator.studies.advice.ranking import Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured
-from simulator.studies.compare.answers import join_words
-from simulator.studies.compare.verdict import ALIKE, Verdict, Word, value_of_information
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
-from simulator.units import count_of, show_probability, show_time
+from simulator.units import count_of, join_words, show_probability, show_time
 
 _NAMED = 3
 """Methods that a sentence names."""

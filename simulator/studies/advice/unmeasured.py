@@ -10,7 +10,7 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.own_error import MODEL
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio
-from simulator.studies.compare.answers import join_words
+from simulator.units import join_words
 
 SAME = 0.01
 """Differences up to this share are too small to matter."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
-from simulator.units import show_time
+from simulator.units import join_words, show_time
 
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
 _TERMS = (*_FIRST, *(term for term in BREAKDOWN if term not in _FIRST))
@@ -51,12 +49,3 @@ def _describe_terms(time: float, other: float, terms: dict[str, float]) -> str:
     added = [f"{show_time(terms[key])} of {TERM_LABELS[key]}" for key in _TERMS if terms[key] > threshold]
     changes = (("removes", removed), ("adds", added))
     return " but ".join(f"{verb} {join_words(parts)}" for verb, parts in changes if parts)
-
-
-def join_words(parts: Sequence[str]) -> str:
-    """A list as text.
-
-    >>> join_words(["a"]), join_words(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -7,10 +7,10 @@ from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.verdict import judge
 from simulator.studies.compare.answers import describe_change
 from simulator.studies.compare.opponent import find_opponent
 from simulator.studies.compare.questions import describe_question, describe_sides, is_about_paying
-from simulator.studies.compare.verdict import judge
 from simulator.studies.compare.verdict_words import describe_cost, describe_verdict
 from simulator.studies.variants.names import combination_name
 
@@ -37,7 +37,9 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     terms = {key: candidate.document["breakdown_s"][key] - baseline.document["breakdown_s"][key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
     name, against = _name_both(candidate, baseline)
-    verdict = judge(candidate, baseline) if bool(time) == bool(other) else None  # no ratio to a time of 0 s
+    verdict = (
+        judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
+    )  # no ratio to a time of 0 s
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = (name, against) if pays else describe_sides(candidate.scenario, baseline.scenario)
     return {

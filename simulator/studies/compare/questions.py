@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from simulator.scenario.scenario import Scenario
-from simulator.studies.compare.answers import join_words
 from simulator.studies.variants.names import method_name, schedule_name, topology_name
-from simulator.units import count_of, show_bandwidth, show_bytes, show_time
+from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
 
 _FAMILIES: dict[str, Callable[[Scenario], str]] = {
     "sparsifier": method_name,

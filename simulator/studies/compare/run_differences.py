@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.uncertainty.verdict import judge
 from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
-from simulator.studies.compare.verdict import judge
 from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
 from simulator.studies.storage.rows import row_of
 
@@ -42,7 +42,9 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     one, other = a.document, b.document
     before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
     terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
-    verdict = judge(b.prediction, a.prediction) if a.prediction and b.prediction and time and before else None
+    verdict = (
+        judge(b.prediction.spread, a.prediction.spread) if a.prediction and b.prediction and time and before else None
+    )
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"

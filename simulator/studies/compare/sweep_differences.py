@@ -11,9 +11,9 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.models.terms import BREAKDOWN
-from simulator.studies.compare.answers import is_alike, join_words
+from simulator.studies.compare.answers import is_alike
 from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
-from simulator.units import count_of
+from simulator.units import count_of, join_words
 
 _DIGITS = 12
 Key = tuple[Any, ...]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulator.prediction.uncertainty.spread import Ratio
-from simulator.studies.compare.verdict import Verdict, value_of_information
+from simulator.prediction.uncertainty.verdict import Verdict, value_of_information
 from simulator.units import show_probability
 
 _LIKELY = 0.05

@@ -9,7 +9,7 @@ from simulator.prediction.run import Prediction
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
-from simulator.studies.compare.verdict import command_of, least_known, measurements_of
+from simulator.prediction.uncertainty.verdict import command_of, least_known, measurements_of
 
 
 def uncertainty(prediction: Prediction) -> dict[str, Any]:

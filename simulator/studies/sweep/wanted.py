@@ -8,10 +8,10 @@ from typing import Any
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document
 from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.compare.verdict import judge
 from simulator.studies.storage.rows import row_of
 
 FIRST_ORDER, FULL, NONE = "first_order", "full", "none"
@@ -52,7 +52,7 @@ class Wanted:
         dense = None if isinstance(prediction.scenario.sparsifier, Dense) else self._against(prediction.scenario)
         if dense is None:
             return {}
-        verdict = judge(prediction, dense)
+        verdict = judge(prediction.spread, dense.spread)
         low, high = verdict.ratio.interval()
         return {
             "speed_up": verdict.ratio.value,

@@ -13,9 +13,10 @@ from simulator.prediction.uncertainty.own_error import PARTS, Errors, ModelError
 from simulator.prediction.uncertainty.spread import Spread, half_widths
 from simulator.prediction.uncertainty.tails import SHARES, Tails
 
-_HEAD = """# Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
-# iteration may be off beyond the widths of all inputs. `stretch`: half-widths of intervals over what all inputs give,
-# by the per cent of iterations that they hold. From all set-ups, and from all but one.
+_HEAD = """\
+# Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
+# iteration may be off beyond the widths of all inputs. `stretch`: half-widths of intervals over what all inputs
+# give, by the per cent of iterations that they hold. From all set-ups, and from all but one.
 """
 _MOST = math.log(10.0)
 _DIGITS = 4

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import WHOLE
 
@@ -12,8 +14,14 @@ CLOSE = 0.01
 """Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
 _DENSE = "dense"
 Row = Mapping[str, Any]
-Whole = tuple[Row, Scenario]
-"""A row of `validate` that says how long an iteration takes, with its scenario."""
+
+
+class Whole(NamedTuple):
+    """A row of `validate` that says how long an iteration takes, with its scenario and what is known of its time."""
+
+    row: Row
+    scenario: Scenario
+    spread: Spread
 
 
 def signs(measured: Iterable[Whole]) -> list[dict[str, Any]]:
@@ -21,9 +29,10 @@ def signs(measured: Iterable[Whole]) -> list[dict[str, Any]]:
 
     Keys: `group`, `scenario`, `against` (the opponent's name); `measured_speed_up` and `predicted_speed_up`, times of
     the dense row over those of the compressed one; `measured_pays`, which is None where the times are closer than 1 %,
-    and `predicted_pays`; `used_in_fit`, whether a constant was fitted to either row.
+    and `predicted_pays`; `probability` that it pays and the `verdict` from the spreads of both predictions;
+    `used_in_fit`, whether a constant was fitted to either row.
     """
-    return [_sign(compressed, dense) for (compressed, _), (dense, _) in pairs_of(measured)]
+    return [_sign(compressed, dense) for compressed, dense in pairs_of(measured)]
 
 
 def pairs_of(measured: Iterable[Whole]) -> list[tuple[Whole, Whole]]:
@@ -31,38 +40,42 @@ def pairs_of(measured: Iterable[Whole]) -> list[tuple[Whole, Whole]]:
 
     Compressed rows without a dense one are left out.
     """
-    whole = [item for item in measured if item[0]["quantity"] in WHOLE]
+    whole = [item for item in measured if item.row["quantity"] in WHOLE]
     fastest: dict[Hashable, Whole] = {}
-    for row, scenario in whole:
-        known = fastest.get(_set_up(row, scenario))
-        if scenario.sparsifier.kind == _DENSE and (known is None or row["measured"] < known[0]["measured"]):
-            fastest[_set_up(row, scenario)] = (row, scenario)
-    compressed = [item for item in whole if item[1].sparsifier.kind != _DENSE]
-    return [(item, fastest[_set_up(*item)]) for item in compressed if _set_up(*item) in fastest]
+    for item in whole:
+        known = fastest.get(_set_up(item))
+        if item.scenario.sparsifier.kind == _DENSE and (known is None or item.row["measured"] < known.row["measured"]):
+            fastest[_set_up(item)] = item
+    compressed = [item for item in whole if item.scenario.sparsifier.kind != _DENSE]
+    return [(item, fastest[_set_up(item)]) for item in compressed if _set_up(item) in fastest]
 
 
-def _set_up(row: Row, scenario: Scenario) -> Hashable:
+def _set_up(item: Whole) -> Hashable:
     """What two rows share that answer the same question: folder, model, batch, GPU, number of workers and link rate.
 
     Runtime, transport, topology and scheduler belong to the method: who trains without compression chooses them anew.
     Names stand for the model and the GPU, since their times may be those of one run.
     """
-    workload, cluster = scenario.workload, scenario.cluster
+    workload, cluster = item.scenario.workload, item.scenario.cluster
     machines = (cluster.gpu.name, cluster.nodes, cluster.gpus_per_node, cluster.network.bandwidth)
-    return (row["group"], workload.name, workload.batch_size, *machines)
+    return (item.row["group"], workload.name, workload.batch_size, *machines)
 
 
-def _sign(compressed: Row, dense: Row) -> dict[str, Any]:
-    measured, predicted = (dense[key] / compressed[key] for key in ("measured", "predicted"))
+def _sign(compressed: Whole, dense: Whole) -> dict[str, Any]:
+    row, other = compressed.row, dense.row
+    measured, predicted = (other[key] / row[key] for key in ("measured", "predicted"))
+    verdict = judge(compressed.spread, dense.spread)
     return {
-        "group": compressed["group"],
-        "scenario": compressed["scenario"],
-        "against": dense["scenario"],
+        "group": row["group"],
+        "scenario": row["scenario"],
+        "against": other["scenario"],
         "measured_speed_up": measured,
         "predicted_speed_up": predicted,
         "measured_pays": None if abs(measured - 1) <= CLOSE else measured > 1,
         "predicted_pays": predicted > 1,
-        "used_in_fit": compressed["used_in_fit"] or dense["used_in_fit"],
+        "probability": verdict.ratio.probability(),
+        "verdict": verdict.word,
+        "used_in_fit": row["used_in_fit"] or other["used_in_fit"],
     }
 
 
@@ -70,7 +83,9 @@ def sum_up_signs(made: Sequence[Row]) -> dict[str, Any]:
     """Sums of signs by set-up (`groups`) and `overall`.
 
     `pairs`: how many there are; `used_in_fit`: pairs with a fitted row, which do not count; `neither`: of the others,
-    those measured within 1 %; `n`: those that are left; `right`: those predicted as measured, and `share` of `n`.
+    those measured within 1 %; `n`: those that are left; `right`: those predicted as measured, and `share` of `n`;
+    `decided`: those with a verdict of yes or no, `decided_share` of `n`; `decided_right` and `decided_right_share`:
+    those of them whose verdict is right.
     """
     groups = sorted({str(item["group"]) for item in made})
     return {
@@ -82,12 +97,22 @@ def sum_up_signs(made: Sequence[Row]) -> dict[str, Any]:
 def _sum(made: Sequence[Row]) -> dict[str, Any]:
     unseen = [item for item in made if not item["used_in_fit"]]
     judged = [item for item in unseen if item["measured_pays"] is not None]
+    decided = [item for item in judged if item["verdict"] in ("yes", "no")]
     right = sum(item["measured_pays"] == item["predicted_pays"] for item in judged)
+    decided_right = sum(item["measured_pays"] == (item["verdict"] == "yes") for item in decided)
     return {
         "pairs": len(made),
         "used_in_fit": len(made) - len(unseen),
         "neither": len(unseen) - len(judged),
         "n": len(judged),
         "right": right,
-        "share": right / len(judged) if judged else None,
+        "share": _share(right, len(judged)),
+        "decided": len(decided),
+        "decided_share": _share(len(decided), len(judged)),
+        "decided_right": decided_right,
+        "decided_right_share": _share(decided_right, len(decided)),
     }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -32,7 +32,7 @@ from simulator.studies.validate.model_error import parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.scoreboard import scoreboard
-from simulator.studies.validate.signs import signs, sum_up_signs
+from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 
 DEFAULT = "validation"
 
@@ -46,7 +46,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     `versions`. Rows that were used in fitting are listed but not counted. Raises InputError with every problem of every
     file.
     """
-    iterations: list[tuple[dict[str, Any], Scenario]] = []
+    iterations: list[Whole] = []
     collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in scenario_files(places):
@@ -64,7 +64,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
                 collectives += table_rows(path, group)
     if problems:
         raise InputError(problems)
-    rows = [*(row for row, _ in iterations), *collectives]
+    rows = [*(dict(item.row) for item in iterations), *collectives]
     if not rows:
         names = ", ".join(str(place) for place in places) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
@@ -116,8 +116,8 @@ def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
     return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
-def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scenario]]:
-    """One row, with its scenario, for each measured quantity of a scenario; none where nothing was measured."""
+def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
+    """One row, with its scenario and spread, for each measured quantity of a scenario; none where nothing was measured."""
     values = measured_values(scenario)
     if scenario.measured is None or not values:
         return
@@ -142,7 +142,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[tuple[dict[str, Any], Scen
             "digest": scenario.digest,
             "warnings": texts_of(prediction.document),
         }
-        yield row, scenario
+        yield Whole(row, scenario, judged)
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:

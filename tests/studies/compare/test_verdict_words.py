@@ -8,7 +8,7 @@ import pytest
 from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio
-from simulator.studies.compare.verdict import Verdict, value_of_information
+from simulator.prediction.uncertainty.verdict import Verdict, value_of_information
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_cost,

@@ -6,8 +6,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.prediction.run import run, with_responses
+from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.reading import load
-from simulator.studies.compare.verdict import judge
 from simulator.studies.sweep.sweep import run_sweep, sweep
 
 METHODS = ("dense", {"kind": "topk", "density": 0.001})
@@ -33,7 +33,7 @@ def test_a_verdict_is_that_of_the_point_against_dense_with_all_else_the_same():
             assert math.isnan(row["speed_up"])
             continue
         nodes = row["cluster.nodes"]
-        verdict = judge(predicted("topk", nodes), predicted("dense", nodes))
+        verdict = judge(predicted("topk", nodes).spread, predicted("dense", nodes).spread)
         assert row["speed_up"] == pytest.approx(verdict.ratio.value, rel=1e-12)
         assert row["probability"] == pytest.approx(verdict.ratio.probability(), rel=1e-9)
         assert row["verdict"] == verdict.word

@@ -9,11 +9,10 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from simulator.models.widths import NORMAL_95
-from simulator.prediction.run import Prediction
 from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio, compare_spreads
-from simulator.studies.compare.answers import join_words
+from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.units import join_words
 
 Word = Literal["yes", "no", "alike", "undecided"]
 SURE = 0.95
@@ -53,9 +52,9 @@ class Verdict:
         }
 
 
-def judge(candidate: Prediction, baseline: Prediction) -> Verdict:
-    """Whether a candidate is faster than a baseline, both with their responses."""
-    return Verdict(compare_spreads(candidate.spread, baseline.spread))
+def judge(candidate: Spread, baseline: Spread) -> Verdict:
+    """Whether a candidate is faster than a baseline, from the spreads of both predictions."""
+    return Verdict(compare_spreads(candidate, baseline))
 
 
 def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
@@ -93,7 +92,7 @@ def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
 
 
 def _chance_to_decide(log: float, moved: float, rest: float) -> float:
-    """P(|log + moved z / 1.645| >= rest) of a standard normal z: what remains of the 90 % interval leaves 0 out then."""
+    """P(|log + moved z / 1.645| >= rest), z standard normal: what remains of the 90 % interval leaves 0 out then."""
     if not moved:
         return float(abs(log) >= rest)
     deviation = moved / NORMAL_95

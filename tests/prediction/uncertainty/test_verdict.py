@@ -10,9 +10,9 @@ from simulator.prediction.run import run, with_responses
 from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio
+from simulator.prediction.uncertainty.verdict import Verdict, judge, value_of_information
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.studies.compare.verdict import Verdict, judge, value_of_information
 
 
 def response(name, half, width=2.0, measured=True):
@@ -54,7 +54,7 @@ def test_what_nobody_can_measure_is_not_proposed():
 
 
 def compared(name, baseline, overrides=()):
-    return judge(with_responses(run(load(name, overrides))), with_responses(run(load(name, (*overrides, *baseline)))))
+    return judge(*(with_responses(run(load(name, (*overrides, *more)))).spread for more in ((), baseline)))
 
 
 BUCKETS = ("sparsifier=dense", "scheduler={kind: bucketed, bucket_size: 25 MiB}")
@@ -78,7 +78,7 @@ def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
     sets = ("cluster.gpu=gpus/a100", "cluster.network.bandwidth=4 Gbit/s")
     made = [load("quickstart", (*sets, *more)) for more in ((), BUCKETS)]
     candidate, baseline = (with_responses(run(without_curve(item, "topk"))) for item in made)
-    verdict = judge(candidate, baseline)
+    verdict = judge(candidate.spread, baseline.spread)
     keys = verdict.as_keys()
     assert verdict.word == "undecided"
     best = keys["value_of_information"][0]
