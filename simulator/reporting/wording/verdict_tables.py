@@ -29,13 +29,8 @@ _DECIDED = " Decided: the probability that the answer is a sure yes or no once t
 def value_table(found: Mapping[str, Any], most: int | None = None) -> Table | None:
     """What each measurement is worth, from the keys of a verdict; None where there is nothing to measure.
 
-<<<<<<< HEAD
-    Where the answer is open, those likeliest to decide it come first; where it is sure, those that hold most of
-    the doubt that is left.
-=======
     Where the answer is open, those that are likeliest to decide it come first; where it is sure, those that hold most
     of the doubt that is left.
->>>>>>> main
     """
     rows = found.get("value_of_information") or []
     if not rows:
