@@ -17,8 +17,12 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click", "mathml", "re
 exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "fieldlist", "substitution"]
 _model_error = yaml.safe_load((Path(__file__).parents[1] / "configs" / "model_error.yaml").read_text())
-_widths = ", ".join(f"{part} within a factor of {width:.2f}" for part, width in _model_error["widths"].items())
-myst_substitutions = {"model_widths": _widths, "model_rows": _model_error["rows"]}
+_errors = _model_error["errors"]
+myst_substitutions = {
+    "model_width": f"{_errors['width']:.2f}",
+    "model_rows": _model_error["rows"],
+    **{f"stretch_{percent}": f"{stretch:.2f}" for percent, stretch in _errors["stretch"].items()},
+}
 myst_heading_anchors = 3
 smartquotes = False
 html_math_renderer = "mathml"

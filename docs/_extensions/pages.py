@@ -119,7 +119,8 @@ def _document() -> dict[str, Any]:
         place = made
         for part in parents:
             place = place.setdefault(part, {})
-        place[last] = {"iteration_time_interval_s": [key, key], "warnings": [key]}.get(key, key)
+        listed = key in ("warnings", "notes") or key.startswith("intervals_s.")
+        place[last] = [key, key] if key == "iteration_time_interval_s" else [key] if listed else key
     return {key: [value] if key.endswith("[]") else value for key, value in made.items()}
 
 

@@ -76,14 +76,15 @@ def test_a_question_is_answered_in_words(name):
     ratio = comparison["speed_up"]
     pays = scenario.sparsifier.kind != "dense" and name != "partitioned_topk"
     assert comparison["kind"] == ("pays" if pays else "costs")
-    less, more = ("Yes:", "No:") if pays else ("It saves", "It costs" if ratio > 0.5 else "It takes")
-    word = "It makes no difference:" if abs(ratio - 1) <= 0.01 else less if ratio > 1 else more
-    assert comparison["answer"].startswith(word)
+    less, more = ("Yes: ", "No: ") if pays else ("It saves ", "It costs " if ratio > 0.5 else "It takes ")
+    words = {"yes": less, "no": more, "alike": "It makes no difference", "undecided": "Not decided"}
+    assert comparison["answer"].startswith(words[comparison["verdict"]])
+    assert comparison["verdict"] != ("no" if ratio > 1 else "yes")
 
 
 def test_run_prints_the_question_before_the_answer():
     output = " ".join(CliRunner().invoke(main, ["run", "straggler"], catch_exceptions=False).output.split())
-    assert "What does it cost 16 GPUs when one of them computes 1.5 times as long? It costs 46 %:" in output
+    assert "What does it cost 16 GPUs when one of them computes 1.5 times as long? It costs 46 % (" in output
 
 
 def test_one_server_is_slower_than_a_ring_and_the_more_the_more_workers():

@@ -6,7 +6,7 @@ from places import ROOT
 
 from simulator.component import Spec, discover
 from simulator.errors import EXIT_CODES
-from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.scenario.catalogue import FAMILIES, schemas
 from simulator.studies.sweep.sweep import sweep
 from simulator.units import TABLES
@@ -77,7 +77,8 @@ def test_pages_hold_all_that_there_is():
 
 def test_columns_of_a_sweep_are_those_described():
     table = sweep({"base": "ring_check", "vary": {"scheduler.streams": [1, 2]}}, workers=1)
-    said = results().partition("## Columns of a sweep")[2]
+    said, judged = results().partition("## Columns of a sweep")[2].split("With `verdicts: true`")
     columns = set(table.columns) - {"scheduler.streams", "error"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
+    assert all(f"| `{name}` |" in judged for name in VERDICT_COLUMNS)
