@@ -86,7 +86,8 @@ SAMPLED = {
 @pytest.mark.parametrize("name", SAMPLED)
 def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
     """Every input is drawn from its own width, all together, and the whole scenario is simulated: the quantiles of 400
-    draws are those that follow from each input's ends alone, within what 400 draws can tell."""
+    draws are those that follow from each input's ends alone, within three tenths of the half-width: what 400 draws
+    can tell, and how inputs act on each other."""
     scenario = without_randomness(load(name.split(",")[0], SAMPLED[name]))
     made = with_responses(run(scenario))
     low, high = made.spread.interval()
@@ -103,8 +104,8 @@ def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
         times.append(steady_time(changed))
     found = np.percentile(times, (5, 95))
     half = math.log(high / low) / 2
-    assert math.log(found[0] / low) == pytest.approx(0, abs=0.25 * half + 0.005)
-    assert math.log(found[1] / high) == pytest.approx(0, abs=0.25 * half + 0.005)
+    assert math.log(found[0] / low) == pytest.approx(0, abs=0.3 * half + 0.005)
+    assert math.log(found[1] / high) == pytest.approx(0, abs=0.3 * half + 0.005)
 
 
 def with_curve(scenario, kernel, error):

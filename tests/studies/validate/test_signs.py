@@ -6,17 +6,21 @@ import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
+from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.reading import load
 from simulator.studies.storage.run_files import as_yaml
-from simulator.studies.validate.signs import signs, sum_up_signs
+from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 
 TOPK = "sparsifier={kind: topk, density: 0.01}"
 
 
 def pair(name, measured, predicted, *keys, **more):
-    """A row and its scenario."""
+    """A row with its scenario and an exact prediction."""
     row = {"group": "a", "scenario": name, "quantity": "iteration_time", "used_in_fit": False}
-    return row | {"measured": measured, "predicted": predicted} | more, load("ring_check", keys)
+    row |= {"measured": measured, "predicted": predicted} | more
+    return Whole(row, load("ring_check", keys), Spread(predicted, ()))
 
 
 def test_a_compressed_row_is_compared_with_the_dense_row_that_was_measured_to_be_fastest():
@@ -73,7 +77,22 @@ def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
         "right": True, "wrong": False, "close": None, "just not close": True, "fitted": True,
     }  # fmt: skip
     summary = {"pairs": 5, "used_in_fit": 1, "neither": 1, "n": 3, "right": 2, "share": 2 / 3}
+    # Exact predictions are always decided, rightly or not.
+    summary |= {"decided": 3, "decided_share": 1.0, "decided_right": 2, "decided_right_share": 2 / 3}
     assert sum_up_signs(made) == {"groups": {"a": summary}, "overall": summary}
+
+
+def test_a_pair_that_is_too_close_to_call_has_no_verdict():
+    def uncertain(item, half):
+        width = UncertainInput("compute time", item.row["scenario"], "measured", 1.2)
+        return item._replace(spread=Spread(item.row["predicted"], (Response(width.key, (width,), -half, half),)))
+
+    dense, compressed = pair("dense", 1.0, 1.0), pair("top-k", 0.8, 0.8, TOPK)
+    sure, open_ = (signs([dense, uncertain(compressed, half)])[0] for half in (0.1, 1.0))
+    assert (sure["verdict"], open_["verdict"]) == ("yes", "undecided")
+    assert 0.5 < open_["probability"] < 0.95 < sure["probability"]
+    counted = sum_up_signs([sure, open_])["overall"]
+    assert (counted["n"], counted["decided"], counted["decided_right"]) == (2, 1, 1)
 
 
 def test_a_fitted_opponent_makes_a_fitted_pair():

@@ -4,6 +4,7 @@ import json
 import math
 from statistics import median
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from golden import FOLDER as GOLDEN
@@ -262,35 +263,47 @@ def off_by(group, error, part="compute", stated=0.0):
 
 
 def test_a_model_error_by_hand():
-    """Errors of 2 %, 4 % and 6 % to either side: the best 90 % interval reaches to the largest of so few."""
+    """Two set-ups, each with errors of up to 6 %: that is what both hold, and a third one is to hold, too."""
     rows = [off_by(group, sign * error) for group, sign in (("a", 1), ("b", -1)) for error in (0.02, 0.04, 0.06)]
     made = fit_model_error(rows)
     assert made.rows == 6
-    assert math.log(made.widths["compute"]) == pytest.approx(0.06)
-    assert {name: math.log(each["compute"]) for name, each in made.without.items()} == pytest.approx(
-        {"a": 0.06, "b": 0.06}
-    )
+    # The 90 % quantile of three rows lies between the second and the third: 0.04 + 0.8 (0.06 - 0.04).
+    assert math.log(made.errors.width) == pytest.approx(0.056, abs=1e-4)
+    assert made.errors.tails.stretch[90] == pytest.approx(1, abs=1e-3)
+    assert made.errors.tails.stretch[50] == pytest.approx(0.04 / 0.056, rel=1e-2)
+    assert math.log(made.of("a").width) == pytest.approx(0.056, abs=1e-4)
     # Where the widths of the inputs say as much already, nothing is left for the model.
     enough = fit_model_error([off_by("a", 0.05, stated=0.06), off_by("b", -0.05, stated=0.06)])
-    assert set(enough.widths.values()) == {1.0}
+    assert enough.errors.width == 1
+    assert enough.errors.tails.stretch[90] == pytest.approx(5 / 6)
 
 
-def test_a_model_error_belongs_to_the_part_of_the_iteration_that_is_off():
-    rows = [off_by(group, 0.1, "communication") for group in "ab"] + [off_by(group, 0.01) for group in "ab"]
-    widths = fit_model_error(rows).widths
-    assert math.log(widths["communication"]) == pytest.approx(0.1)
-    assert math.log(widths["compute"]) == pytest.approx(0.01)
-    assert widths["method"] == 1
+def test_a_set_up_is_judged_by_the_others():
+    rows = [*(off_by(group, 0.02) for group in "abc"), *(off_by("d", 0.2) for _ in range(5))]
+    made = fit_model_error(rows)
+    assert math.log(made.of("d").width) == pytest.approx(0.02, abs=1e-4)
+    assert made.of("a").width > made.of("d").width
+    assert made.of("one that nobody measured") == made.errors
 
 
 def test_a_set_up_of_many_rows_weighs_no_more_than_one_of_few():
-    def compute(rows):
-        return math.log(fit_model_error(rows).widths["compute"])
+    few, many = ([off_by("a", 0.01)] * 50 + [off_by("b", 0.08)] * count for count in (2, 200))
+    assert fit_model_error(few).errors == fit_model_error(many).errors
 
-    assert compute([off_by("a", 0.01)] * 50 + [off_by("b", 0.08)] * 2) == pytest.approx(0.08)
-    # One set-up in eleven is not worth a wider interval for all others, however many rows it has.
-    others = [off_by(f"set-up {number}", 0.02) for number in range(20)]
-    assert compute([*others, *([off_by("b", 0.08)] * 50)]) == pytest.approx(0.02)
+
+def test_intervals_hold_what_they_say_of_set_ups_that_are_yet_to_come():
+    """Set-ups whose errors are drawn from one wide distribution: intervals fitted to some hold the rows of others."""
+    rng = np.random.default_rng(3)
+    rows = [
+        off_by(f"set-up {number}", float(error))
+        for number in range(60)
+        for error in rng.normal(0, rng.lognormal(-3, 0.5), 20)
+    ]
+    made = fit_model_error(rows[: 20 * 30]).errors
+    for percent, least in ((50, 0.4), (80, 0.7), (90, 0.82)):
+        half = made.tails.stretch[percent] * math.log(made.width)
+        inside = [abs(math.log(row["measured"])) <= half for row in rows[20 * 30 :]]
+        assert least <= sum(inside) / len(inside) <= least + 0.22
 
 
 def test_a_model_error_needs_two_set_ups():
