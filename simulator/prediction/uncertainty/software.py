@@ -129,7 +129,7 @@ def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
     def change(changed: Scenario, end: float) -> Scenario:
         return with_value(changed, "workload.compute_slowdown", max(0.0, value * (1 + end * share)))
 
-    slowed = max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time) if plan.live else 0.0
+    slowed = max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time)
     return UncertainInput(
         "prior",
         "slowdown of compute by communication",

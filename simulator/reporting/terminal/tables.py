@@ -39,7 +39,8 @@ def print_run(document: dict[str, Any], console: Console) -> None:
         if document.get("question"):
             print_title(f"\n{document['question']}", console)
         print_plain(document["comparison"]["answer"], console)
-        worth = value_table(document["comparison"], SHOWN)
+        is_open = document["comparison"].get("verdict") == "undecided"
+        worth = value_table(document["comparison"], SHOWN) if is_open else None
         if worth is not None:
             console.print()
             print_table(worth, console)
@@ -78,6 +79,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _breakdown(document: dict[str, Any]) -> Table:
     comparison, total = document.get("comparison"), document["iteration_time_s"]
     table = plain_table(("where the time goes",), ("time", "share"))
+    table.columns[0].no_wrap = True
     table.add_column("")
     others: dict[str, float] = {}
     if comparison:

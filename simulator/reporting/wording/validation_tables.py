@@ -77,9 +77,13 @@ def validation_tables(document: dict[str, Any], brief: bool = False) -> Iterator
 
 def error_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Errors of each set-up, of whole iterations and of all rows that were not used in fitting."""
-    return _summed(
-        {"groups": document["groups"], "whole iterations": document["iterations"], "overall": document["overall"]}
-    )
+    sums = {
+        "groups": document["groups"],
+        "whole iterations": document["iterations"],
+        "of these on measured parts": document["on_measured"],
+        "overall": document["overall"],
+    }
+    return _summed(sums)
 
 
 def _summed(sums: dict[str, Any]) -> list[dict[str, Any]]:

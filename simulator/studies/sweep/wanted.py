@@ -24,7 +24,8 @@ _REMEMBERED = 256
 
 @dataclass(slots=True)
 class Wanted:
-    """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same."""
+    """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
+    intervals are always full."""
 
     intervals: str = FIRST_ORDER
     verdicts: bool = False
@@ -45,7 +46,8 @@ class Wanted:
 
     def _predict(self, scenario: Scenario) -> Prediction:
         prediction = run(scenario, intervals=self.intervals != NONE)
-        return with_responses(prediction) if self.intervals == FULL else prediction
+        # Verdicts need the inputs whose effect is not known to first order, such as the network behind hidden exchanges.
+        return with_responses(prediction) if self.intervals == FULL or self.verdicts else prediction
 
     def _verdict(self, prediction: Prediction) -> dict[str, Any]:
         """The verdict against dense as columns; none for dense itself, and where dense cannot run."""

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.own_error import PARTS, Errors, ModelError
+from simulator.prediction.uncertainty.own_error import MODEL, PARTS, Errors, ModelError
 from simulator.prediction.uncertainty.spread import Spread, half_widths
 from simulator.prediction.uncertainty.tails import SHARES, Tails
+from simulator.prediction.uncertainty.verdict import least_known
 
 _HEAD = """\
 # Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
@@ -50,6 +51,14 @@ def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
     below, above = half_widths([*((item.low, item.high) for item in stated.responses), stated.iterations])
     shares = {part: math.fsum(breakdown[term] for term in terms) / time for part, terms in PARTS.items()}
     return {"shares": shares, "below": below, "above": above}
+
+
+def measured_share(judged: Spread) -> float:
+    """The share of the squares of all responses that measured inputs and the model's own error have in a spread."""
+    squares = [(max(item.low**2, item.high**2), item) for item in judged.responses]
+    known = [square for square, item in squares if item.key[0] == MODEL or least_known(item.inputs) == "measured"]
+    total = math.fsum(square for square, _ in squares)
+    return math.fsum(known) / total if total else 1.0
 
 
 def fit_model_error(rows: Sequence[Row]) -> ModelError:

@@ -14,16 +14,20 @@ from simulator.studies.validate.measured_rows import WHOLE
 
 LEVELS = tuple(str(percent) for percent in SHARES)
 """Per cent of cases that the intervals of a row are to hold."""
+_MOSTLY = 0.5
 Row = Mapping[str, Any]
 
 
 def scoreboard(rows: Sequence[Row]) -> dict[str, Any]:
-    """Errors of rows that no constant was fitted to: `groups` by set-up, whole `iterations`, and `overall`."""
+    """Errors of rows that no constant was fitted to: `groups` by set-up, whole `iterations`, those `on_measured` parts,
+    whose doubt rests by more than half on measured inputs and on the model itself, and `overall`."""
     groups = sorted({str(row["group"]) for row in rows})
     counted = [row for row in rows if not row["used_in_fit"]]
+    whole = [row for row in counted if row["quantity"] in WHOLE]
     return {
         "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in groups},
-        "iterations": errors_of([row for row in counted if row["quantity"] in WHOLE]),
+        "iterations": errors_of(whole),
+        "on_measured": errors_of([row for row in whole if row["measured_share"] > _MOSTLY]),
         "overall": errors_of(counted),
     }
 

@@ -28,7 +28,7 @@ from simulator.studies.validate.measured_rows import (
     predicted_value,
     refuse_contradiction,
 )
-from simulator.studies.validate.model_error import parts_of
+from simulator.studies.validate.model_error import measured_share, parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.scoreboard import scoreboard
@@ -42,9 +42,9 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
-    Returns `rows`, `groups`, `iterations`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see `signs`) and
-    `versions`. Rows that were used in fitting are listed but not counted. Raises InputError with every problem of every
-    file.
+    Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
+    `signs`) and `versions`. Rows that were used in fitting are listed but not counted. Raises InputError with every
+    problem of every file.
     """
     iterations: list[Whole] = []
     collectives: list[dict[str, Any]] = []
@@ -136,6 +136,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
             "interval": list(judged.interval()) if whole else None,
             "intervals": intervals_of(judged) if whole else None,
             "parts": parts_of(prediction, stated) if whole else None,
+            "measured_share": measured_share(judged) if whole else None,
             "signed_error": predicted / value - 1,
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),

@@ -24,7 +24,7 @@ def table(**more):
 
 def predicted(method, nodes):
     sets = ("sparsifier=dense" if method == "dense" else "sparsifier={kind: topk, density: 0.001}",)
-    return run(load("quickstart", (*sets, f"cluster.nodes={nodes}")))
+    return with_responses(run(load("quickstart", (*sets, f"cluster.nodes={nodes}"))))
 
 
 def test_a_verdict_is_that_of_the_point_against_dense_with_all_else_the_same():

@@ -13,6 +13,7 @@ def row(measured, predicted=1.0, **more):
     }
     made = {"group": "a", "quantity": "iteration_time", "measured": measured, "predicted": predicted}
     made |= {"signed_error": predicted / measured - 1, "baseline_signed_error": -0.5, "used_in_fit": False}
+    made |= {"measured_share": 1.0}
     return made | {"intervals": intervals} | more
 
 
