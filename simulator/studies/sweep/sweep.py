@@ -20,8 +20,8 @@ have it. Names are looked up as in the base: in its folder, in ./configs, in the
 `intervals` says how the 90 % intervals of the points are made: `first_order` (the default) from the seconds that each
 input decides; `full` by simulating both ends of each input, as `sparsim run` does, which takes about twenty times as
 long; or `none`. With `verdicts: true` intervals are full, each point is compared with dense, all else the same, and its
-row has `speed_up`, `speed_up_interval.p5` and `.p95`, `probability` (that it is faster than dense) and `verdict` (`yes`, `no`, `alike` or
-`undecided`); they are missing for dense itself, and where dense cannot run.
+row has `speed_up`, `speed_up_interval.p5` and `.p95`, `probability` (that it is faster than dense) and `verdict`
+(`yes`, `no`, `alike` or `undecided`); they are missing for dense itself, and where dense cannot run.
 
 The folder holds `points.jsonl` (see `journal`), `manifest.json`, and at the end `results.parquet` and `results.csv`:
 first the varied keys, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the

@@ -46,7 +46,7 @@ class Wanted:
 
     def _predict(self, scenario: Scenario) -> Prediction:
         prediction = run(scenario, intervals=self.intervals != NONE)
-        # Verdicts need the inputs whose effect is not known to first order, such as the network behind hidden exchanges.
+        # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
         return with_responses(prediction) if self.intervals == FULL or self.verdicts else prediction
 
     def _verdict(self, prediction: Prediction) -> dict[str, Any]:
