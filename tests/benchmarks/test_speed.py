@@ -11,7 +11,10 @@ from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllReduce, Layout
-from simulator.prediction.run import run
+from simulator.prediction.run import run, with_responses
+from simulator.scenario.changes import with_value
+from simulator.scenario.reading import load
+from simulator.studies.compare.baseline import add_comparison
 from simulator.topologies.ring import Ring
 
 FABRIC = SingleSwitch(bandwidth=1.25e9, latency=50e-6)
@@ -59,3 +62,21 @@ def test_resnet50_runs_500_scenarios_a_second(benchmark):
     result = benchmark.pedantic(run, setup=varied, rounds=300, warmup_rounds=5)
     assert result.document["iteration_time_s"] > 0
     assert median(benchmark) <= 1 / 500
+
+
+def test_interval_verdict_and_value_of_information_of_a_folded_run_take_400_ms(benchmark):
+    """With the search for the opponent; every round has a bandwidth of its own."""
+    scenario, numbers = load("quickstart"), count(1)
+
+    def plain():
+        bandwidth = scenario.cluster.network.bandwidth * (1 + 1e-4 * next(numbers))
+        return (run(with_value(scenario, "cluster.network.bandwidth", bandwidth), intervals=False),), {}
+
+    def judged(prediction):
+        made = with_responses(run(prediction.scenario))
+        add_comparison(made, "quickstart")
+        return made.document["comparison"]
+
+    comparison = benchmark.pedantic(judged, setup=plain, rounds=10, warmup_rounds=1)
+    assert comparison["value_of_information"]
+    assert median(benchmark) <= 0.4

@@ -125,3 +125,44 @@ def test_a_measurement_that_agrees_never_widens_and_its_removal_never_narrows(ke
     dense = with_responses(run(without_randomness(load("quickstart", ("sparsifier=dense",))))).spread
     a, b = (compare_spreads(one, dense).interval() for one in (before, after))
     assert b[1] / b[0] <= a[1] / a[0]
+
+
+def _without(key, value):
+    return lambda scenario: with_value(scenario, key, value)
+
+
+REMOVED = {
+    "what the fit of a cost says": _without("cluster.runtime.widths", {}),
+    "rows of a cost": _without("cluster.runtime.fitted_rows", {}),
+    "where links between nodes were fitted": _without("cluster.network.fitted_for", None),
+    "where links inside nodes were fitted": _without("cluster.network.intra_node.fitted_for", None),
+    "a stated width of compute": _without("workload.compute_width", None),
+}
+"""Measurements without which the predicted time stays the same."""
+
+
+@pytest.mark.parametrize("what", REMOVED)
+@pytest.mark.parametrize("sets", [(), ("sparsifier=dense", "scheduler=bucketed"), ("cluster.nodes=2",)])
+def test_without_a_measurement_nothing_is_surer(what, sets):
+    measured = with_value(without_randomness(load("quickstart", sets)), "workload.compute_width", 1.02)
+    opponent = with_value(measured, "sparsifier", load("quickstart", ("sparsifier=dense",)).sparsifier)
+    before = [with_responses(run(one)).spread for one in (measured, opponent)]
+    after = [with_responses(run(REMOVED[what](one))).spread for one in (measured, opponent)]
+    for known, unknown in zip(before, after, strict=True):
+        assert unknown.time == known.time
+        assert unknown.half_width >= known.half_width * (1 - 1e-12)
+    narrow, wide = (compare_spreads(*pair).interval() for pair in (before, after))
+    assert wide[1] / wide[0] >= narrow[1] / narrow[0] * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["topk", "elementwise", "update"])
+def test_a_kernel_whose_curve_is_removed_has_no_smaller_width(kernel):
+    scenario = with_curve(without_randomness(load("quickstart")), kernel, 0.05)
+    gpu = scenario.cluster.gpu
+    bare = gpu.model_copy(update={"kernels": {name: curve for name, curve in gpu.kernels.items() if name != kernel}})
+    assert bare.width(kernel) >= gpu.width(kernel)
+    widths = [
+        max((item.width for item in run(one).inputs if item.id == f"{gpu.name}/{kernel}"), default=1.0)
+        for one in (scenario, with_value(scenario, "cluster.gpu", bare))
+    ]
+    assert widths[1] >= widths[0]
