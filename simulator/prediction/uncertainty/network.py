@@ -92,12 +92,16 @@ BETWEEN, INSIDE = "between nodes", "inside a node"
 
 
 def _links(scenario: Scenario) -> Iterator[tuple[str, LinkWidth]]:
-    """The links that messages of this job use, by place."""
-    cluster = scenario.cluster
+    """The links that messages of this job use, by place.
+
+    Where a network says nothing of the inside of its nodes, links there are those between the nodes, and wrong as they
+    are; those of one node alone are the network itself.
+    """
+    cluster, network = scenario.cluster, scenario.cluster.network
     if cluster.nodes > 1:
-        yield BETWEEN, link_width(cluster.network, cluster.nodes)
-    if cluster.gpus_per_node > 1:
-        yield INSIDE, link_width_inside(cluster.network, cluster.gpus_per_node)
+        yield BETWEEN, link_width(network, cluster.nodes)
+    if cluster.gpus_per_node > 1 and (cluster.nodes == 1 or network.intra_node is not None):
+        yield INSIDE, link_width_inside(network, cluster.gpus_per_node)
 
 
 def _scaled_curve(name: str, width: float) -> Change:
@@ -121,7 +125,7 @@ def _scaled_rate(place: str, width: float) -> Change:
 
     def change(scenario: Scenario, end: float) -> Scenario:
         network, factor = scenario.cluster.network, width**-end
-        if place == INSIDE:
+        if place == INSIDE and network.intra_node is not None:
             return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, _INSIDE_RATES, factor))
         changes = {name: value * factor for name in _RATES if (value := getattr(network, name, None))}
         if network.transport is not None:
@@ -136,7 +140,7 @@ def _scaled_start_up(place: str, width: float) -> Change:
 
     def change(scenario: Scenario, end: float) -> Scenario:
         network, factor = scenario.cluster.network, width**end
-        if place == INSIDE:
+        if place == INSIDE and network.intra_node is not None:
             return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, ("latency",), factor))
         changes: dict[str, Any] = {
             name: value * factor for name in _START_UPS if (value := getattr(network, name, None))
@@ -153,15 +157,15 @@ def _scaled_start_up(place: str, width: float) -> Change:
     return change
 
 
-_RATES = ("bandwidth", "uplink", "copy_bandwidth")
+_RATES = ("bandwidth", "uplink", "copy_bandwidth", "host")
 _TRANSPORT_RATES = ("stream_bandwidth", "cpu_bandwidth", "staging")
 _INSIDE_RATES = ("bandwidth", "host")
-_START_UPS = ("latency", "collective_start_up")
+_START_UPS = ("latency", "hop_latency", "collective_start_up")
 
 
-def _times(spec: AnySpec | None, names: Sequence[str], factor: float) -> AnySpec | None:
-    """A spec, if there is one, with those of the fields multiplied that have a value."""
-    return spec and spec.model_copy(update={name: value * factor for name in names if (value := getattr(spec, name))})
+def _times(spec: AnySpec, names: Sequence[str], factor: float) -> AnySpec:
+    """A spec with those of the fields multiplied that have a value."""
+    return spec.model_copy(update={name: value * factor for name in names if (value := getattr(spec, name))})
 
 
 def _with_network(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
