@@ -55,6 +55,17 @@ class FittedFor(Spec):
     width: float = Field(default=2.0, ge=1, le=100)
 
 
+class FittedOn(Spec):
+    """The machines and models whose iterations the costs of a runtime were fitted to; on others they are carried over.
+
+    - `device`: the GPU.
+    - `workloads`: names of the models, which the slowdown of compute depends on.
+    """
+
+    device: str
+    workloads: tuple[str, ...]
+
+
 class RuntimePrior(Spec):
     """What limits a runtime over a transport on which none of its costs was fitted, estimated from the hardware.
 
@@ -124,6 +135,7 @@ class Runtime(Spec):
     - `dense_runtime`: the name of the config with the costs of a dense run in the same framework, where the costs here
       hold for another method only.
     - `fitted_for`: the transport over which they were fitted; none: they hold over all.
+    - `fitted_on`: the GPU and the models that the costs were fitted to; none: the slowdown was measured for no model.
     - `priors`: what takes the place of `endpoint_bandwidth` over other transports; where none is given there, only the
       network limits.
     """
@@ -144,6 +156,7 @@ class Runtime(Spec):
         Ratio, BeforeValidator(_no_other_word, json_schema_input_type=Ratio | Literal["auto"])
     ] = 0.0
     slowdown_width: Ratio = 0.0
+    fitted_on: FittedOn | None = None
     endpoint_bandwidth: BytesPerSecond | None = None
     server_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from simulator.hardware.slowdown import estimate_slowdown
+from simulator.hardware.cost_widths import width_between_setups
+from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.uncertainty.software import ABSENT
 from simulator.prediction.warnings.warning import texts_of
@@ -100,7 +101,7 @@ def test_a_cost_that_nobody_measured_can_only_make_the_iteration_longer():
 SLOWED = {"compute_slowdown": "auto"}
 
 
-def slowed(runtime, workload=None, scheduler="wfbp"):
+def slowed(runtime, workload=None, scheduler="wfbp", gpu=None):
     """Two tensors of 1 s backward each on 2 workers: the exchange of the first, 1 s, meets compute of the second."""
     layers = [{"name": name, "numel": 1_000_000, "backward": 1.0} for name in "ab"]
     spec = {
@@ -133,7 +134,6 @@ def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
 @pytest.mark.parametrize(
     "stated",
     [
-        {"runtime": {"compute_slowdown": 0.5}},
         {"runtime": SLOWED, "workload": {"compute_slowdown": 0.5}},
         {"runtime": SLOWED, "scheduler": "sequential"},
     ],
@@ -142,3 +142,26 @@ def test_a_stated_slowdown_and_exchanges_that_meet_no_compute_need_no_estimate(s
     made = slowed(**stated)
     assert not [item for item in made.inputs if item.what == "prior"]
     assert not texts(made, "slow kernels down")
+
+
+def test_a_slowdown_that_was_fitted_to_other_models_is_carried_over_with_a_width():
+    """On the GPU of the fit it is exact for the models of the fit only; what nobody measured is no better known."""
+    fitted = {"compute_slowdown": 0.5, "fitted_on": {"device": "Tesla V100", "workloads": ["this one"]}}
+    known = slowed(fitted, {"name": "this one"}, gpu={"name": "g", "device": "V100"})
+    assert not [item for item in known.inputs if item.what == "prior"]
+    spread = spread_between_models()
+    for runtime, model, device in ((fitted, "another", "V100"), (fitted, "this one", "A100"), ({}, "this one", "V100")):
+        made = slowed(runtime, {"name": model}, gpu={"name": "g", "device": device})
+        (item,) = (item for item in made.inputs if item.what == "prior")
+        assert item.change(made.scenario, 1.0).workload.compute_slowdown == pytest.approx(made.plan.slowdown + spread)
+        assert item.change(made.scenario, -1.0).workload.compute_slowdown == max(0.0, made.plan.slowdown - spread)
+        assert texts(made, "slow kernels down")
+
+
+def test_costs_that_were_fitted_on_other_machines_are_off_by_as_much_as_between_set_ups():
+    costs = {"negotiation": 1e-4, "widths": {"negotiation": 1.1}, "fitted_rows": {"negotiation": 6}}
+    runtime = {"name": "h", **costs, "fitted_on": {"device": "Tesla V100", "workloads": []}}
+    here, there = (slowed(runtime, gpu={"name": "g", "device": device}) for device in ("V100", "A100"))
+    width = [next(item.width for item in made.inputs if "negotiation" in item.id) for made in (here, there)]
+    assert width == [1.1, width_between_setups("negotiation")]
+    assert width[1] > 2

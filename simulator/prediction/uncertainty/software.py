@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
-from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
+from simulator.hardware.compute_widths import same_device
+from simulator.hardware.cost_widths import FACTOR_COSTS, CostWidth, constant_width, largest_known, width_between_setups
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.hardware.slowdown import spread_between_models
 from simulator.models.widths import mape_of_width
 from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
 from simulator.scenario.changes import with_value
@@ -36,7 +38,7 @@ def software_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
             yield _stated(name, scenario, plan, breakdown)
         elif name in _paid(scenario):
             yield _absent(name, scenario, plan)
-    if is_slowdown_estimated(scenario, plan):
+    if is_slowdown_unknown(scenario, plan):
         yield _slowdown(scenario, plan)
 
 
@@ -44,6 +46,9 @@ def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, f
     """A cost that the runtime states, with its width over this transport."""
     runtime, over = scenario.cluster.runtime, scenario.cluster.network.transport_kind
     known = constant_width(runtime, name, over)
+    if runtime.fitted_on is not None and not same_device(runtime.fitted_on.device, scenario.cluster.gpu.device):
+        source = f"{known.source}, on machines with {runtime.fitted_on.device}"
+        known = CostWidth(max(known.width, width_between_setups(name)), "assumed", source)
     width = known.width
     less, more = _first_order(name, width, scenario, plan, breakdown)
 
@@ -123,33 +128,49 @@ def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
 
 
 def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
-    """The slowdown of compute by communication: its width is a share of it that is added or taken away."""
-    value, share = plan.slowdown, scenario.cluster.runtime.slowdown_width
+    """The slowdown of compute by communication: its spread is added or taken away, and it is not below 0."""
+    value, spread = plan.slowdown, slowdown_spread(scenario)
 
     def change(changed: Scenario, end: float) -> Scenario:
-        return with_value(changed, "workload.compute_slowdown", max(0.0, value * (1 + end * share)))
+        return with_value(changed, "workload.compute_slowdown", max(0.0, value + end * spread))
 
-    slowed = max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time)
+    slowed = max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time) if value else 0.0
+    share = spread / value if value else 0.0
     return UncertainInput(
         "prior",
         "slowdown of compute by communication",
         "assumed",
-        1 + share,
+        1 + (share or spread),
         False,
         min(share, 1.0) * slowed,
         share * slowed,
         change,
-        source="leave-one-out error over the set-ups in which it was measured",
+        source="leave-one-out error over the set-ups and models in which it was measured",
         measurement=_measurement("compute_slowdown"),
-        held_out_mape=mape_of_width(1 + share),
+        held_out_mape=mape_of_width(1 + (share or spread)),
     )
 
 
-def is_slowdown_estimated(scenario: Scenario, plan: Plan) -> bool:
-    """Whether compute is slowed by exchanges as an estimate says that other set-ups gave."""
-    stated = scenario.workload.compute_slowdown is not None
-    slowed = plan.slowdown > 0 and plan.overlap and scenario.cluster.workers > 1
-    return slowed and scenario.cluster.runtime.slowdown_width > 0 and not stated
+def slowdown_spread(scenario: Scenario) -> float:
+    """What the slowdown of compute may be off by, added either way; 0 where it was measured for this model.
+
+    An estimate (`auto`) has its own width; a slowdown that was measured for other models, or for none, is off by as
+    much as those of two models are on one GPU.
+    """
+    workload, runtime = scenario.workload, scenario.cluster.runtime
+    if workload.compute_slowdown is not None:
+        return 0.0
+    if runtime.slowdown_width:
+        return runtime.slowdown_width * runtime.compute_slowdown
+    of = runtime.fitted_on
+    if of is not None and workload.name in of.workloads and same_device(of.device, scenario.cluster.gpu.device):
+        return 0.0
+    return spread_between_models()
+
+
+def is_slowdown_unknown(scenario: Scenario, plan: Plan) -> bool:
+    """Whether exchanges meet compute that they may slow down by more or less than is assumed."""
+    return plan.overlap and scenario.cluster.workers > 1 and slowdown_spread(scenario) > 0
 
 
 def _measurement(name: str) -> Measurement:

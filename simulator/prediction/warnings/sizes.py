@@ -50,7 +50,7 @@ class Sizes:
             seconds = min(time, math.fsum(touched)) if touched else None
         if not responses:
             return SizedWarning(text, time, seconds)
-        low, high = Spread(time, tuple(responses)).interval()
+        low, high = Spread(time, tuple(responses), tails=self.spread.tails).interval()
         return SizedWarning(text, time, seconds, time - low, high - time)
 
     def touched(self, item: UncertainInput) -> float | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.software import ABSENT, is_slowdown_estimated
+from simulator.prediction.uncertainty.software import ABSENT, is_slowdown_unknown, slowdown_spread
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.units import show_bytes
@@ -22,19 +22,22 @@ def warn_of_software(sizes: Sizes) -> Iterator[SizedWarning]:
         yield sizes.warning(text, stated)
     if absent:
         yield _taken_as_nothing(sizes, absent)
-    if is_slowdown_estimated(sizes.scenario, sizes.plan):
+    if is_slowdown_unknown(sizes.scenario, sizes.plan):
         yield _slowdown(sizes)
 
 
 def _slowdown(sizes: Sizes) -> SizedWarning:
-    """That the slowdown is an estimate. Its ends are a share of it above and below, and it is not below 0."""
-    share = sizes.scenario.cluster.runtime.slowdown_width
+    """That the slowdown is not known of this model. Its ends are a spread above and below, and it is not below 0."""
+    scenario, value, spread = sizes.scenario, sizes.plan.slowdown, slowdown_spread(sizes.scenario)
     known = [apart for item in sizes.inputs("prior") if (apart := sizes.apart(item)) is not None]
+    what = "the middle of what other set-ups show"
+    if not scenario.cluster.runtime.slowdown_width:
+        what = f"that of {scenario.cluster.runtime.name} with other models, or taken as 0 since nobody measured it"
     return sizes.warning(
-        f"how much collectives slow kernels down was not measured here; {100 * sizes.plan.slowdown:.0f} % is the "
-        f"middle of what other set-ups show, and may be wrong by {100 * share:.0f} % of it either way",
+        f"how much collectives slow kernels down was not measured here; {100 * value:.0f} % is {what}, and may be "
+        f"wrong by {100 * spread:.0f} percentage points either way",
         sizes.inputs("prior"),
-        sum(known) / (share + min(1.0, share)) if known else None,
+        sum(known) * value / (spread + min(spread, value)) if known and value else None,
     )
 
 

@@ -92,7 +92,7 @@ def test_tensors_of_one_module_share_a_hook():
     assert took(layers, scheduler=SLICES, runtime={"forward_hook": 2}) == exact(7)
 
 
-def test_the_slowdown_of_a_workload_takes_the_place_of_the_runtime_s():
+def test_the_fitted_on_a_workload_takes_the_place_of_the_runtime_s():
     layers = [("a.weight", 0, 1), ("b.weight", 0, 1)]
     # b is exchanged from 1 to 2, so that only half of a's second passes until then: a is ready at 2.5.
     assert took(layers, runtime={"compute_slowdown": 1}) == exact(3.5)
