@@ -108,7 +108,7 @@ def slowed(runtime, workload=None, scheduler="wfbp", gpu=None):
         "workload": {"batch_size": 1, "layers": layers, **(workload or {})},
         "cluster": {
             "nodes": 2,
-            "gpu": CARD,
+            "gpu": gpu or CARD,
             "network": {"kind": "single_switch", "bandwidth": 4e6},
             "runtime": runtime,
         },

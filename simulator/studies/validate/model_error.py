@@ -21,6 +21,7 @@ _HEAD = """\
 """
 _MOST = math.log(10.0)
 _DIGITS = 4
+_CLOSE = 1e-9
 _FAR = 1e6  # of a row that is off although nothing is uncertain
 
 Row = Mapping[str, Any]
@@ -100,7 +101,7 @@ def _fit(set_ups: SetUps) -> Errors:
     say how many errors are small.
     """
     low, high = 0.0, _MOST
-    while high - low > 10**-_DIGITS / 2:
+    while high - low > _CLOSE:
         middle = (low + high) / 2
         low, high = (low, middle) if _stretch(set_ups, middle)[90] <= 1 else (middle, high)
     log = 0.0 if _stretch(set_ups, 0.0)[90] <= 1 else high
