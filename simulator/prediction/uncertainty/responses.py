@@ -13,6 +13,7 @@ from simulator.prediction.simulated import steady_time
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.scenario import Scenario
 
+_MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
 _SMALL = 1e-3
 """Inputs that change the iteration by no more than this share are not looked at more closely."""
 _LEAST = 0.05
@@ -39,9 +40,9 @@ def respond_linearly(inputs: Iterable[UncertainInput], time: float) -> list[Resp
 def respond(scenario: Scenario, plan: Plan, inputs: Iterable[UncertainInput], time: float) -> list[Response]:
     """Responses by simulating the scenario with both ends of each input.
 
-    Exchanges that share links take long to simulate, and are left at first order.
+    Exchanges that share links, and very large networks, take long to simulate, and are left at first order.
     """
-    base = None if plan.live else steady_time(scenario)
+    base = None if plan.live or is_heavy(plan) else steady_time(scenario)
     made = []
     for group in group_shared(inputs):
         linear = _first_order(group, time)
@@ -53,6 +54,13 @@ def respond(scenario: Scenario, plan: Plan, inputs: Iterable[UncertainInput], ti
         low, high = (_changed(scenario, group, end, base, time) for end in (-1.0, 1.0))
         made.append(Response(linear.key, linear.inputs, low, high, exact=True))
     return made
+
+
+def is_heavy(plan: Plan) -> bool:
+    """Whether one simulation takes so long that dozens of them are too many: very many links, or messages that are
+    followed one by one over many."""
+    links = len(plan.wiring.names)
+    return links > _MANY_LINKS or (plan.prices.flowed > 0 and links > _MANY_FLOWS)
 
 
 def group_shared(inputs: Iterable[UncertainInput]) -> list[tuple[UncertainInput, ...]]:

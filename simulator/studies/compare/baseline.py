@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.verdict import judge
 from simulator.studies.compare.answers import describe_change
 from simulator.studies.compare.opponent import find_opponent
@@ -21,7 +22,7 @@ def add_comparison(prediction: Prediction, place: str | Path, overrides: tuple[s
     Nothing is added where there is nothing to compare with. Raises InputError where the baseline cannot run.
     """
     scenario = prediction.scenario
-    opponent = find_opponent(scenario, place, overrides)
+    opponent = find_opponent(scenario, place, overrides, search=not is_heavy(prediction.plan))
     if opponent is None:
         return
     prediction.document["comparison"] = compare(prediction, with_responses(run(opponent.scenario)), opponent.words)

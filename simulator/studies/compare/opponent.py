@@ -50,8 +50,12 @@ class _Candidate(NamedTuple):
         return plan.flowing or plan.prices.flowed > 0
 
 
-def find_opponent(scenario: Scenario, place: str | Path, overrides: tuple[str, ...] = ()) -> Opponent | None:
+def find_opponent(
+    scenario: Scenario, place: str | Path, overrides: tuple[str, ...] = (), search: bool = True
+) -> Opponent | None:
     """What `versus` of a scenario that was read from `place` asks for; None where there is nothing to compare with.
+
+    Without `search`, `best_dense` is the framework's default.
 
     Raises InputError where what it asks for cannot run.
     """
@@ -61,7 +65,7 @@ def find_opponent(scenario: Scenario, place: str | Path, overrides: tuple[str, .
     if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
         return None
     try:
-        return best_dense(scenario)
+        return best_dense(scenario) if search else default_dense(scenario)
     except InputError:
         if scenario.versus is None:
             return None
@@ -93,6 +97,16 @@ def best_dense(scenario: Scenario) -> Opponent:
     if len(tried) > 1:
         words += f", the fastest of {len(tried)} combinations tried"
     return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
+
+
+def default_dense(scenario: Scenario) -> Opponent:
+    """Dense by the framework's default schedule, for clusters on which one run takes so long that none is searched."""
+    dense = _dense_run(scenario)
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    words, scheduler = _schedules(dense, framework)[0]
+    return Opponent(
+        dense.model_copy(update={"scheduler": scheduler}), f"dense as {framework.label} sends it by default ({words})"
+    )
 
 
 def _dense_run(scenario: Scenario) -> Scenario:
