@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.component import Component
-from simulator.fabrics.collectives import FittedFor, MeasuredCollective, Protocol
+from simulator.fabrics.collectives import FittedLaw, MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
 from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
@@ -51,7 +51,7 @@ class Fabric(Component, family="fabric"):
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     held_out_mape: Fraction | None = None
-    fitted_for: FittedFor | None = None
+    fitted_for: FittedLaw | None = None
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)

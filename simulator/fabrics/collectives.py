@@ -28,7 +28,7 @@ class Protocol(Spec):
     efficiency: Density = 1.0
 
 
-class FittedFor(Spec):
+class FittedLaw(Spec):
     """The measurements that a link law was fitted to: how far from them it is used says how wrong it may be.
 
     `bandwidth` and `latency` are those of the law; with others the law is not the one that was fitted.

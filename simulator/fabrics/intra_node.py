@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from simulator.component import Spec, expected
-from simulator.fabrics.collectives import FittedFor
+from simulator.fabrics.collectives import FittedLaw
 from simulator.fabrics.ring_packing import pack_chains, pack_rings
 from simulator.models.exchange import Ints, Placement, Route
 from simulator.models.small_cache import cache_small_results
@@ -70,7 +70,7 @@ class IntraNode(Spec):
     mesh: Mesh = ()
     host: BytesPerSecond | None = None
     link: Literal["nvlink", "pci"] | None = None
-    fitted_for: FittedFor | None = None
+    fitted_for: FittedLaw | None = None
 
     @property
     def is_nvlink(self) -> bool:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Literal
 
 from simulator.fabrics.base import Fabric
-from simulator.fabrics.collectives import FittedFor
+from simulator.fabrics.collectives import FittedLaw
 from simulator.fabrics.nvswitch import OneNode
 from simulator.fabrics.transport import PRIORS
 from simulator.loading.documents import read_document
@@ -106,7 +106,7 @@ class _Law:
 
     place: str
     over: str
-    fitted: FittedFor | None
+    fitted: FittedLaw | None
     bandwidth: float
     latency: float
     mape: float | None
