@@ -55,7 +55,7 @@ def find_opponent(
 ) -> Opponent | None:
     """What `versus` of a scenario that was read from `place` asks for; None where there is nothing to compare with.
 
-    Without `search`, `best_dense` is the framework's default.
+    Without `search`, `best_dense` is dense with the scenario's own schedule.
 
     Raises InputError where what it asks for cannot run.
     """
@@ -65,7 +65,7 @@ def find_opponent(
     if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
         return None
     try:
-        return best_dense(scenario) if search else default_dense(scenario)
+        return best_dense(scenario) if search else same_dense(scenario)
     except InputError:
         if scenario.versus is None:
             return None
@@ -99,14 +99,10 @@ def best_dense(scenario: Scenario) -> Opponent:
     return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
 
 
-def default_dense(scenario: Scenario) -> Opponent:
-    """Dense by the framework's default schedule, for clusters on which one run takes so long that none is searched."""
-    dense = _dense_run(scenario)
-    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    words, scheduler = _schedules(dense, framework)[0]
-    return Opponent(
-        dense.model_copy(update={"scheduler": scheduler}), f"dense as {framework.label} sends it by default ({words})"
-    )
+def same_dense(scenario: Scenario) -> Opponent:
+    """Dense with the scenario's own schedule, for clusters on which one run takes so long that no better is searched."""
+    words = "dense with the scenario's own schedule (on a cluster of this size no better one is searched)"
+    return Opponent(_dense_run(scenario), words)
 
 
 def _dense_run(scenario: Scenario) -> Scenario:
