@@ -100,7 +100,7 @@ def best_dense(scenario: Scenario) -> Opponent:
 
 
 def same_dense(scenario: Scenario) -> Opponent:
-    """Dense with the scenario's own schedule, for clusters on which one run takes too long to search for a better one."""
+    """Dense with the scenario's own schedule, where one run takes too long to search for a better schedule."""
     words = "dense with the scenario's own schedule (on a cluster of this size no better one is searched)"
     return Opponent(_dense_run(scenario), words)
 
