@@ -1,0 +1,134 @@
+"""The folder of a training: what was trained, and its curve over the iterations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field
+
+from simulator.component import Spec
+from simulator.errors import InputError, Problem
+from simulator.loading.csv_tables import read_rows, write_rows
+from simulator.loading.documents import read_document
+from simulator.loading.problems import validate_document
+from simulator.models.layers import MAX_BATCH
+
+TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
+MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
+
+
+class TrainingSpec(Spec):
+    """What was trained: training.yaml of a training's folder.
+
+    `method`: the sparsifier, as a scenario writes it. `batch_size`: samples per worker and iteration. `metric`: name of
+    what is measured on held-out samples, and `better` its direction. `elements`: trainable parameters of the model.
+    """
+
+    format: Literal[1] = 1
+    task: str
+    method: dict[str, Any]
+    error_feedback: bool = True
+    workers: int = Field(ge=1, le=MAX_WORKERS)
+    batch_size: int = Field(ge=1, le=MAX_BATCH)
+    iterations: int = Field(ge=1, le=MAX_ITERATIONS)
+    learning_rate: float = Field(gt=0, le=1e6)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    local_steps: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    metric: str
+    better: Literal["higher", "lower"]
+    elements: int = Field(ge=1)
+    versions: dict[str, str] = Field(default_factory=dict)
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One iteration of a training.
+
+    `loss`: of this iteration's batches, mean over workers. `metric`: on held-out samples, NaN where it was not measured
+    in this iteration. `selected`: share of the elements that a worker selected, mean over workers; `aggregated`: share
+    that reached the sum. `energy_kept` = 1 - ||u - C(u)||^2 / ||u||^2 and `residual_norm` as in a replay.
+    """
+
+    iteration: int
+    loss: float
+    metric: float
+    selected: float
+    aggregated: float
+    energy_kept: float
+    residual_norm: float
+
+
+COLUMNS = tuple(field.name for field in fields(CurvePoint))
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A training that was read from its folder."""
+
+    folder: Path
+    spec: TrainingSpec
+    curve: tuple[CurvePoint, ...]
+
+
+def write_spec(folder: Path, spec: TrainingSpec) -> None:
+    """Write training.yaml."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, width=110, allow_unicode=True)
+    (folder / TRAINING_FILE).write_text(text, encoding="utf-8")
+
+
+def write_curve(folder: Path, points: Iterable[CurvePoint]) -> None:
+    """Write curve.csv; a metric that was not measured is an empty cell."""
+    rows = (["" if value != value else value for value in astuple(point)] for point in points)
+    write_rows(folder / CURVE_FILE, COLUMNS, rows)
+
+
+def read_run(folder: Path) -> TrainingRun:
+    """The training in a folder. Raises InputError with every problem and its place."""
+    place = folder / TRAINING_FILE
+    if not place.is_file():
+        raise InputError(Problem(str(folder), f"the folder of a training, with {TRAINING_FILE}", "none"))
+    spec = validate_document(TrainingSpec.model_validate, read_document(place))
+    problems: list[Problem] = []
+    points = []
+    for row in read_rows(folder / CURVE_FILE, COLUMNS, problems):
+        iteration = row.convert("iteration", int, "a whole number from 0 up", lambda n: n >= 0)
+        values = [row.convert(name, _number_or_nothing, "a number") for name in COLUMNS[1:]]
+        if iteration is not None and None not in values:
+            points.append(CurvePoint(iteration, *values))
+    if problems:
+        raise InputError(problems)
+    if not points:
+        raise InputError(Problem(str(folder / CURVE_FILE), "at least one iteration", "none"))
+    return TrainingRun(folder, spec, tuple(points))
+
+
+def read_runs(folder: Path) -> tuple[TrainingRun, ...]:
+    """The trainings in a folder and below it, in the order of their paths. Raises InputError where there are none."""
+    places = sorted(place.parent for place in folder.rglob(TRAINING_FILE))
+    if not places:
+        raise InputError(Problem(str(folder), f"a folder with trainings, each with {TRAINING_FILE}", "none"))
+    return tuple(read_run(place) for place in places)
+
+
+def describe_method(method: Mapping[str, Any]) -> str:
+    """A method in a few words: its kind, its density, and what else was set.
+
+    >>> describe_method({"kind": "topk", "density": 0.01})
+    'topk 0.01'
+    """
+    rest = [f"{name}={value}" for name, value in method.items() if name not in ("kind", "density")]
+    words = [str(method.get("kind", "dense")), *([f"{method['density']:g}"] if "density" in method else []), *rest]
+    return " ".join(words)
+
+
+def _number_or_nothing(text: str) -> float:
+    return math.nan if text == "" else float(text)
