@@ -87,7 +87,7 @@ def write_spec(folder: Path, spec: TrainingSpec) -> None:
 
 def write_curve(folder: Path, points: Iterable[CurvePoint]) -> None:
     """Write curve.csv; a metric that was not measured is an empty cell."""
-    rows = (["" if value != value else value for value in astuple(point)] for point in points)
+    rows = (["" if math.isnan(value) else value for value in astuple(point)] for point in points)
     write_rows(folder / CURVE_FILE, COLUMNS, rows)
 
 
