@@ -103,9 +103,10 @@ class _Loop:
             learning_rate = self.task.learning_rate
             momentum = 0.0 if getattr(options.sparsifier, "momentum", 0.0) else options.momentum
         loss = math.fsum(losses) / len(losses)
-        if not (math.isfinite(loss) and bool(torch.isfinite(values).all())):
+        values = values.cpu().numpy()
+        if not (math.isfinite(loss) and math.isfinite(np.vdot(values, values))):
             return f"iteration {iteration}: the loss or a gradient is not finite"
-        mean, figures = self.exchange.run(values.cpu().numpy(), iteration)
+        mean, figures = self.exchange.run(values, iteration)
         if not all(map(math.isfinite, figures.values())):
             return f"iteration {iteration}: a residual is not finite"
         self.velocity.mul_(momentum).add_(torch.from_numpy(mean).to(self.velocity.device))
@@ -187,14 +188,14 @@ def _known_spec(folder: Path, spec: TrainingSpec) -> TrainingSpec | None:
 @contextmanager
 def _reproducible(threads: int) -> Iterator[None]:
     """PyTorch with so many threads and the same bits every time; afterwards as it was."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     filled = torch.utils.deterministic.fill_uninitialized_memory
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        torch.set_deterministic_debug_mode(before[1])
         torch.utils.deterministic.fill_uninitialized_memory = filled
