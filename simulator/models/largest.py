@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,7 +51,7 @@ def largest(magnitudes: Floats | Values, k: int) -> Mask:
 def _largest_of_short(magnitudes: Floats | Values, k: int) -> Mask:
     """As `largest`, for 0 < k <= m: all rows in one partition, which is fastest for rows of some thousand entries."""
     place = magnitudes.shape[1] - k
-    smallest = np.partition(magnitudes, place, axis=1)[:, place, None]
+    smallest: Any = np.partition(magnitudes, place, axis=1)[:, place, None]
     mask: Mask = magnitudes >= smallest
     surplus = np.count_nonzero(mask, axis=1) - k
     for row in np.flatnonzero(surplus).tolist():
