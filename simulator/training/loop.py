@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem
-from simulator.loading.documents import read_document
-from simulator.loading.problems import validate_document
+from simulator.prediction.refusals import as_input_error
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
 from simulator.training.gradients import Workers
 from simulator.training.options import TrainingOptions
 from simulator.training.runs import (
-    TRAINING_FILE,
     CurvePoint,
     TrainingRun,
     TrainingSpec,
+    describe_method,
+    finished_run,
     read_run,
     write_curve,
     write_spec,
@@ -51,23 +50,23 @@ def train(
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss or
     gradient that is not finite ends the training; `stopped` then says when, and what was done is kept.
 
-    Raises InputError for a task that cannot be trained, and where the folder holds another training.
+    Raises InputError for a task or method that cannot be trained, and where the folder holds another training.
     """
     folder = Path(out)
+    if finished_run(folder, options):
+        return read_run(folder)
     with _reproducible(threads):
         task = load_task(options, device)
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
-        known = _known_spec(folder, spec)
-        if known is not None and known.weights:
-            return read_run(folder)
         write_spec(folder, spec)
         loop.resume(read_checkpoint(folder))
         if observe is not None:
             observe(len(loop.points))
         stopped = ""
         while len(loop.points) < options.iterations and not stopped:
-            stopped = loop.step()
+            with as_input_error(f"method {describe_method(options.method)}"):
+                stopped = loop.step()
             if observe is not None:
                 observe(len(loop.points))
             if len(loop.points) % checkpoint_every == 0 and not stopped:
@@ -169,20 +168,6 @@ def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:
         versions=versions() | {"torch": str(torch.__version__)},
         source=f"trained by `sparsim train`; data: {task.licence or 'not stated'}",
     )
-
-
-def _known_spec(folder: Path, spec: TrainingSpec) -> TrainingSpec | None:
-    """The training in the folder; None where there is none. Raises InputError where it is another one."""
-    place = folder / TRAINING_FILE
-    if not place.is_file():
-        return None
-    known = validate_document(TrainingSpec.model_validate, read_document(place))
-    ours, theirs = (item.model_dump(mode="json") for item in (spec, known))
-    other = [name for name in TrainingOptions.model_fields if ours[name] != theirs[name]]
-    hint = "use another folder, or remove this one"
-    if other:
-        raise InputError([Problem(f"{place}: {name}", str(ours[name]), str(theirs[name]), hint) for name in other])
-    return known
 
 
 @contextmanager
