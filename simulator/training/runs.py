@@ -25,8 +25,19 @@ MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
 class TrainingSpec(Spec):
     """What was trained: training.yaml of a training's folder.
 
-    `method`: the sparsifier, as a scenario writes it. `batch_size`: samples per worker and iteration. `metric`: name of
-    what is measured on held-out samples, and `better` its direction. `elements`: trainable parameters of the model.
+    - `format`: of the folder, 1.
+    - `task`: name of a built-in task, or the file of another one.
+    - `method`: the sparsifier, as a scenario writes it.
+    - `error_feedback`: whether what was not sent is added to the next gradient.
+    - `workers`, `batch_size`: virtual workers, and samples of each in an iteration.
+    - `iterations`: how many were asked for.
+    - `learning_rate`, `momentum`: of stochastic gradient descent on the mean of what the workers send.
+    - `local_steps`: steps of each worker between two exchanges.
+    - `precision`: the number format of what is exchanged.
+    - `seed`: of weights, batches and methods.
+    - `metric`, `better`: what is measured on held-out samples, and which direction is better.
+    - `elements`: trainable parameters of the model.
+    - `versions`, `source`: of the software, and how the training was made.
     """
 
     format: Literal[1] = 1
