@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from simulator.models.largest import Mask, Values, held, largest, largest_indice
 __all__ = [
     "Block",
     "Choice",
+    "Cut",
     "Mask",
     "State",
     "Values",
@@ -38,7 +40,7 @@ class Block:
     `values` (n, m): float32, of n workers at the m coordinates that are held. For each coordinate (m,): `piece` is the
     number of its tensor in the bucket, `coordinate` its position in the flat vector of d elements (increasing), and
     `weight` the elements that it stands for (1 if the trace holds all elements). `numels`: elements of each tensor, d
-    in all. `iteration` counts from 0 within the replay. `shapes`: of the tensors, if known (PowerSGD needs matrices).
+    in all. `iteration`: its number in the training. `shapes`: of the tensors, if known (PowerSGD needs matrices).
     """
 
     values: Values
@@ -64,8 +66,8 @@ class Block:
         """Whether some coordinates stand for more than one element."""
         return bool(np.any(self.weight != 1.0))
 
-    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
-        """The block of a bucket: some tensors of the whole model in the bucket's order, or a slice of them.
+    def cut(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Cut:
+        """Where a bucket lies among the coordinates: some tensors of the whole model in the bucket's order, or a slice.
 
         `offset` is the first element of the first tensor that is in it.
         """
@@ -74,24 +76,28 @@ class Block:
         bases = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         columns, pieces, places, base = [], [], [], 0
         for number, (layer, numel) in enumerate(zip(layers, numels, strict=True)):
-            held = np.arange(starts[layer], ends[layer])
-            local = self.coordinate[held] - bases[layer] - (0 if number else offset)
-            inside = (local >= 0) & (local < numel)
-            columns.append(held[inside])
-            pieces.append(np.full(int(inside.sum()), number))
-            places.append(base + local[inside])
+            first = bases[layer] + (0 if number else offset)
+            tensor = self.coordinate[starts[layer] : ends[layer]]
+            a, b = (int(starts[layer] + np.searchsorted(tensor, edge)) for edge in (first, first + numel))
+            columns.append((a, b))
+            pieces.append(np.full(b - a, number))
+            places.append(base + self.coordinate[a:b] - first)
             base += numel
-        column = np.concatenate(columns)
-        shapes = tuple(self.shapes[layer] for layer in layers) if self.shapes and not offset else ()
-        return Block(
-            values=self.values[:, column],
+        follow = all(b == a for (_, b), (a, _) in pairwise(columns))
+        column = slice(columns[0][0], columns[-1][1]) if follow else np.concatenate([np.arange(*c) for c in columns])
+        keys = Block(
+            values=self.values[:0, column],
             piece=np.concatenate(pieces),
             coordinate=np.concatenate(places),
             weight=self.weight[column],
             numels=numels,
-            iteration=self.iteration,
-            shapes=shapes,
+            shapes=tuple(self.shapes[layer] for layer in layers) if self.shapes and not offset else (),
         )
+        return Cut(column, keys)
+
+    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
+        """The block of a bucket, as `cut` takes it."""
+        return self.cut(layers, offset, numels).of(self)
 
     def units(self, granularity: str) -> list[tuple[slice, int]]:
         """The units of the selection: slices of the m coordinates, each with its number of elements.
@@ -103,6 +109,25 @@ class Block:
         ends = np.searchsorted(self.piece, np.arange(len(self.numels)), side="right").tolist()
         starts = [0, *ends[:-1]]
         return [(slice(a, b), n) for a, b, n in zip(starts, ends, self.numels, strict=True) if b > a]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A bucket's coordinates among those of the whole model: `columns` of its values, and `keys` without values.
+
+    It is the same in every iteration. Tensors that follow each other are a slice, whose values are not copied.
+    """
+
+    columns: slice | Ints
+    keys: Block
+
+    def values(self, whole: Values) -> Values:
+        """The bucket's values (n, m) of those of the whole model."""
+        return whole[:, self.columns]
+
+    def of(self, whole: Block) -> Block:
+        """The bucket's part of a block of the whole model."""
+        return replace(self.keys, values=self.values(whole.values), iteration=whole.iteration)
 
 
 @dataclass(slots=True)
@@ -156,11 +181,13 @@ def top(u: Values, block: Block, granularity: str, density: float) -> Mask:
     """
     chosen = np.zeros(u.shape, dtype=bool)
     for unit, n in block.units(granularity):
-        magnitudes, weight, k = np.abs(u[:, unit]), block.weight[unit], max(1, round(density * n))
-        if np.ptp(weight):
-            # Tensors were sampled at different rates: k counts elements, not coordinates.
-            for row, out in zip(magnitudes, chosen[:, unit], strict=True):
-                out[reaching(row, weight, k)] = True
-        else:
-            chosen[:, unit] = largest(magnitudes, held(magnitudes.shape[1], n, k))
+        weight, k = block.weight[unit], max(1, round(density * n))
+        uneven = bool(np.ptp(weight))
+        for values, out in zip(u[:, unit], chosen[:, unit], strict=True):
+            magnitudes = np.abs(values)
+            if uneven:
+                # Tensors were sampled at different rates: k counts elements, not coordinates.
+                out[reaching(magnitudes, weight, k)] = True
+            else:
+                out[:] = largest(magnitudes[None], held(len(magnitudes), n, k))[0]
     return chosen

@@ -137,7 +137,8 @@ class Sparsifier(Component, family="sparsifier"):
         state = dict(state)
         u = self.accumulate(state, block)
         choice = self.choose(u, block, state)
-        if choice.chosen.shape != u.shape or choice.sent.shape != u.shape or not np.isfinite(choice.sent).all():
+        finite = choice.sent.shape == u.shape and all(np.isfinite(row).all() for row in choice.sent)
+        if choice.chosen.shape != u.shape or not finite:
             raise SparsimError(f"sparsifier {self.kind}: choose must return finite arrays of shape {u.shape}")
         self.after(state, u, choice)
         return state, counted(choice, block, self.target(block.numel)), u, choice
