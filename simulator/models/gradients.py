@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -174,14 +174,14 @@ def counted(choice: Choice, block: Block, target: float) -> Selection:
     )
 
 
-def top(u: Values, block: Block, granularity: str, density: float) -> Mask:
-    """The k = max(1, round(density n)) largest magnitudes of each unit of n elements, for each worker (n, m).
+def top(u: Values, block: Block, granularity: str, wanted: Callable[[int], int]) -> Mask:
+    """The k = wanted(n) largest magnitudes of each unit of n elements, for each worker (n, m).
 
     Of a sampled unit: as many coordinates as stand for k elements, at least one.
     """
     chosen = np.zeros(u.shape, dtype=bool)
     for unit, n in block.units(granularity):
-        weight, k = block.weight[unit], max(1, round(density * n))
+        weight, k = block.weight[unit], wanted(n)
         uneven = bool(np.ptp(weight))
         for values, out in zip(u[:, unit], chosen[:, unit], strict=True):
             magnitudes = np.abs(values)
