@@ -10,10 +10,10 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from simulator.component import Component, expected
-from simulator.errors import SparsimError, suggest_nearest
+from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
+from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
@@ -69,6 +69,9 @@ class Sparsifier(Component, family="sparsifier"):
 
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
+
+    whole_only: ClassVar[str] = ""
+    """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 
     @property
     def has_residual(self) -> bool:
@@ -131,9 +134,12 @@ class Sparsifier(Component, family="sparsifier"):
     def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
         """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
 
-        The arrays of the given state may be overwritten. Raises SparsimError if `choose` returns arrays of a wrong
-        shape or values that are not finite.
+        The arrays of the given state may be overwritten. Raises InputError on a sample of coordinates where the method
+        needs all of them, and SparsimError if `choose` returns arrays of a wrong shape or values that are not finite.
         """
+        if self.whole_only and block.sampled:
+            hint = f"{self.whole_only}; record whole gradients to replay it"
+            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
         state = dict(state)
         u = self.accumulate(state, block)
         choice = self.choose(u, block, state)
@@ -203,15 +209,19 @@ class LocalSelection(Selective):
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit: max(1, round(density * n))."""
-        return np.maximum(1.0, np.rint(self.density * np.array(self.units(bucket), dtype=float)))
+        return np.array([self.wanted(n) for n in self.units(bucket)], dtype=float)
 
-    def held(self, m: int, n: int) -> int:
-        """Number of coordinates to select in a unit of n elements, m of which are held."""
-        return held(m, n, max(1, round(self.density * n)))
+    def wanted(self, n: int) -> int:
+        """k of a unit of n elements: max(1, round(density * n))."""
+        return max(1, round(self.density * n))
 
     def top(self, u: Values, block: Block) -> Mask:
         """The k largest magnitudes of each unit and worker (n, m); of equal ones the first."""
         return top(u, block, self.granularity, self.density)
+
+    def top_counts(self, block: Block) -> Floats:
+        """Elements that `top` selects of each worker, (n,)."""
+        return np.full(block.workers, float(sum(self.wanted(n) for _, n in block.units(self.granularity))))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
