@@ -51,7 +51,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
         """Local selection by threshold, sums, and the global selection among them."""
         n, m = u.shape
         k = self.held(m, block.numel)
-        exact = block.iteration % self.interval == 0 or "local" not in state
+        exact = _is_due(self.interval, block.iteration, state)
         local: Floats = np.zeros(n) if exact else state["local"].copy()
         sums, chosen, counts, scans = np.zeros(m, np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
         for worker, values in enumerate(u):
@@ -65,10 +65,11 @@ class OkTopK(LocalSelection, kind="oktopk"):
             chosen[worker, index] = True
             counts[worker] = len(index)
             sums[index] += values[index]
-        if block.iteration % self.repartition == 0 or "boundaries" not in state:
+        if _is_due(self.repartition, block.iteration, state):
             state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel)
         state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
         state["local"] = np.where(counts > 5 * k / 4, local * self.nudge, state["local"])
+        state["iteration"] = block.iteration
         final = self._survivors(sums, k, exact, state)
         owner = np.searchsorted(state["boundaries"], block.coordinate[final], side="right")
         held = np.bincount(owner, weights=block.weight[final], minlength=n)
@@ -126,6 +127,11 @@ class OkTopK(LocalSelection, kind="oktopk"):
             per_call("scatter_add", (survivors,), 3, "combine"),
             per_call("residual_clear", (survivors,), 1, "combine"),
         ]
+
+
+def _is_due(interval: int, iteration: int, state: State) -> bool:
+    """Whether a multiple of `interval` has come since the last iteration, in a gap of a recording as well."""
+    return "iteration" not in state or iteration // interval > state["iteration"] // interval
 
 
 def raise_threshold(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
