@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from simulator.engine.replay import Step
+from simulator.engine.replay import Step
 
 UNKNOWN_WIDTH = 2.0
 """Width of a mean over fewer than four iterations: the first ones of a threshold are off by such factors."""
