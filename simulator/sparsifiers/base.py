@@ -13,7 +13,7 @@ from simulator.component import Component, expected
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, held, top
+from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
@@ -74,6 +74,9 @@ class Sparsifier(Component, family="sparsifier"):
 
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
+
+    whole_only: ClassVar[str] = ""
+    """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 
     @property
     def has_residual(self) -> bool:
@@ -137,9 +140,13 @@ class Sparsifier(Component, family="sparsifier"):
     def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
         """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
 
-        The arrays of the given state may be overwritten. Raises InputError if gradients or residuals are too large to
-        compute with, and SparsimError if `choose` returns arrays of a wrong shape or values that are not finite.
+        The arrays of the given state may be overwritten. Raises InputError on a sample of coordinates where the method
+        needs all of them, and if gradients or residuals are too large to compute with; SparsimError if `choose` returns
+        arrays of a wrong shape or values that are not finite.
         """
+        if self.whole_only and block.sampled:
+            hint = f"{self.whole_only}; record whole gradients to replay it"
+            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
         state = dict(state)
         u = self.accumulate(state, block)
         if not all(row.min(initial=0.0) > -_LARGEST and row.max(initial=0.0) < _LARGEST for row in u):
@@ -226,13 +233,13 @@ class LocalSelection(Selective):
         """k of a unit of `numel` elements: density * numel, rounded by `rounding`, at least 1."""
         return max(1, _ROUND[self.rounding](self.density * numel))
 
-    def held(self, m: int, n: int) -> int:
-        """Number of coordinates to select in a unit of n elements, m of which are held."""
-        return held(m, n, self.wanted(n))
-
     def top(self, u: Values, block: Block) -> Mask:
         """The k largest magnitudes of each unit and worker (n, m); of equal ones the first."""
         return top(u, block, self.granularity, self.wanted)
+
+    def top_counts(self, block: Block) -> Floats:
+        """Elements that `top` selects of each worker, (n,)."""
+        return np.full(block.workers, float(sum(self.wanted(n) for _, n in block.units(self.granularity))))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""

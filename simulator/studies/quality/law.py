@@ -68,12 +68,12 @@ class Points:
     def without(self, place: int) -> Points:
         """All but one."""
         kept = [each for each in range(len(self.logs)) if each != place]
-        settings, logs, own = zip(
-            *((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True
-        )
+        parts = zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True)
+        settings, logs, own = parts
         rest = Points(settings, logs, own)
-        if "sums" in self.__dict__:
-            rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
+        # What was computed once for all settings is used again: a law is fitted without each of them.
+        rest.__dict__["nodes"] = self.nodes
+        rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
         return rest
 
     def axis(self, name: str) -> list[float]:
@@ -110,8 +110,9 @@ class Points:
 class Law:
     """A fitted law: its form and its factors, and what settings that were left out showed of it.
 
-    `deviation`: root of the mean squared ln(measured / predicted) of own settings, each left out, with the freedom as
-    their number, since the form was chosen by the same settings. `freedom`: their number less the parameters. `range`: lowest and highest value of each axis, outside of which it says nothing.
+    `deviation`: root of the mean squared ln(measured / predicted) of own settings, each left out; the mean is over the
+    freedom, since the form was chosen by the same settings. `freedom`: their number less the parameters. `range`:
+    lowest and highest value of each axis, outside of which it says nothing.
     """
 
     form: Form

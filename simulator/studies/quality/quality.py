@@ -5,13 +5,45 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from simulator.scenario.scenario import Scenario
+from simulator.studies.quality.curves import curves_in
+from simulator.studies.quality.iterations import find_place, measured_iterations
 from simulator.studies.quality.settings import Recipe
 from simulator.studies.quality.study import Study, describe_setting, leave_out
+from simulator.studies.quality.time_to_target import time_to_target
 from simulator.units import count_of
 
 
-def describe_study(study: Study) -> dict[str, Any]:
-    """The study as keys of a document, which are described in `quality_keys`."""
+def describe_quality(
+    study: Study,
+    scenario: Scenario | None = None,
+    *,
+    task: str = "",
+    workers: int = 0,
+    batch_size: int = 0,
+    dense_iterations: float | None = None,
+    price: float | None = None,
+) -> dict[str, Any]:
+    """The whole answer of `sparsim quality`: the study, and with a scenario the time to the target on its cluster.
+
+    `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour. The
+    keys are described in `quality_keys`. Raises InputError where the target was not reached or lies outside of what was
+    run.
+    """
+    document = _describe_study(study)
+    if scenario is None:
+        return document
+    place = find_place(study, scenario, task, workers, batch_size)
+    made = time_to_target(scenario, measured_iterations(study, scenario, place, dense_iterations), price)
+    curves = [
+        curve
+        for curve in curves_in(study.place, study.target.quantity)
+        if (curve["task"], curve["workers"], curve["batch_size"]) == place
+    ]
+    return {**document, **made, "curves": curves}
+
+
+def _describe_study(study: Study) -> dict[str, Any]:
     laws = [_describe_law(study, recipe) for recipe in study.laws]
     return {
         "trainings": study.place,

@@ -38,7 +38,6 @@ class Recipe:
     kind: str
     parameters: str
     error_feedback: bool
-    momentum: float
     local_steps: int
     precision: str
 
@@ -67,13 +66,21 @@ class Setting:
         kind, _, rest = self.recipe.name.partition(" ")
         return " ".join(part for part in (kind, "" if self.density == 1 else f"{self.density:.4g}", rest) if part)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the method that are not its defaults, with its density."""
+        return dict(json.loads(self.recipe.parameters)) | ({} if self.density == 1 else {"density": self.density})
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One training: the iterations that it took to the target, None where it did not reach it within `iterations`."""
+    """One training: the iterations that it took to the target, None where it did not reach it within `iterations`.
+
+    `tuning`: its learning rate and momentum.
+    """
 
     setting: Setting
-    learning_rate: float
+    tuning: tuple[float, float]
     seed: int
     steps: float | None
     iterations: int
@@ -91,10 +98,15 @@ def recipe_of(spec: TrainingSpec, where: str) -> tuple[Recipe, float]:
     return (
         Recipe(
             *(spec.task, spec.elements, member.kind, changed_parameters(member)),
-            *(spec.error_feedback or not kept, spec.momentum, spec.local_steps, spec.precision),
+            *(spec.error_feedback or not kept, spec.local_steps, spec.precision),
         ),
         float(getattr(member, "density", 1.0)),
     )
+
+
+def tuning_of(spec: TrainingSpec) -> tuple[float, float]:
+    """Learning rate and momentum of a training."""
+    return spec.learning_rate, spec.momentum
 
 
 def changed_parameters(member: Sparsifier) -> str:
@@ -112,30 +124,34 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
     """What every training in a folder, or in a table of steps (`*.csv`), took to a target.
 
     A table is a file, or one that comes with the package by its name. Where a setting was trained at several learning
-    rates, the one that reaches the target first counts (Shallue et al., JMLR 20, 2019: each setting is tuned by
-    itself). Raises InputError with every problem.
+    rates or momenta, the pair that reaches the target first counts (Shallue et al., JMLR 20, 2019: each setting is
+    tuned by itself). Raises InputError with every problem.
     """
     path = Path(place)
     table = path if path.is_file() else find_shipped(f"{HOME}/{place}.csv")
     if path.is_dir() or table is None:
         found = [_observed(run, target) for run in read_runs(path)]
     else:
-        found = list(_read_table(table, target))
-    return tuple(_at_best_learning_rate(found))
+        found = read_table(table, target)
+    return tuple(_at_best_tuning(found))
+
+
+def setting_of(run: TrainingRun) -> Setting:
+    """The setting of a training. Raises InputError for a method that there is not."""
+    recipe, density = recipe_of(run.spec, str(run.folder))
+    return Setting(recipe, density, run.spec.workers, run.spec.batch_size)
 
 
 def _observed(run: TrainingRun, target: Target) -> Observation:
-    spec = run.spec
-    recipe, density = recipe_of(spec, str(run.folder))
-    made, setting = reach(run, target), Setting(recipe, density, spec.workers, spec.batch_size)
-    return Observation(setting, spec.learning_rate, spec.seed, made.steps, made.iterations, made.at_once)
+    made = reach(run, target)
+    return Observation(setting_of(run), tuning_of(run.spec), run.spec.seed, made.steps, made.iterations, made.at_once)
 
 
-def _at_best_learning_rate(found: Sequence[Observation]) -> Iterable[Observation]:
-    """The observations of each setting at the learning rate at which most trainings reach the target, and soonest."""
-    groups: dict[Setting, dict[float, list[Observation]]] = {}
+def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
+    """The observations of each setting at the learning rate and momentum with the fewest iterations in the middle."""
+    groups: dict[Setting, dict[tuple[float, float], list[Observation]]] = {}
     for item in found:
-        groups.setdefault(item.setting, {}).setdefault(item.learning_rate, []).append(item)
+        groups.setdefault(item.setting, {}).setdefault(item.tuning, []).append(item)
     for setting in sorted(groups):
         yield from min(groups[setting].items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
 
@@ -150,25 +166,25 @@ def write_table(path: Path, observations: Iterable[Observation], target: Target)
     rows = []
     for item in observations:
         of, recipe = item.setting, item.setting.recipe
-        method: dict[str, Any] = {"kind": recipe.kind, **json.loads(recipe.parameters)}
-        method |= {} if of.density == 1 else {"density": of.density}
+        method = {"kind": recipe.kind, **of.parameters}
         steps = "" if item.steps is None else round(item.steps, 2)
         rows.append(
             [
                 *(recipe.task, recipe.elements, json.dumps(method), str(recipe.error_feedback).lower(), of.workers),
-                *(of.batch_size, item.learning_rate, recipe.momentum, recipe.local_steps, recipe.precision),
+                *(of.batch_size, *item.tuning, recipe.local_steps, recipe.precision),
                 *(item.seed, target, steps, item.iterations),
             ]
         )
     return write_rows(path, _COLUMNS, rows)
 
 
-def _read_table(path: Path, target: Target) -> Iterable[Observation]:
+def read_table(path: Path, target: Target | None = None) -> list[Observation]:
+    """The rows of a table of steps, with one target or all. Raises InputError with every problem."""
     problems: list[Problem] = []
     made, targets = [], set[str]()
     for row in read_rows(path, _COLUMNS, problems):
         targets.add(row.cells["target"])
-        if row.cells["target"] == str(target):
+        if target is None or row.cells["target"] == str(target):
             made.append(_observation_of(row))
     if not problems and not made:
         got = ", ".join(sorted(targets)) or "an empty table"
@@ -199,7 +215,7 @@ def _observation_of(row: Row) -> Observation | None:
         row.problems.extend(error.problems)
         return None
     setting = Setting(recipe, density, spec.workers, spec.batch_size)
-    return Observation(setting, spec.learning_rate, spec.seed, None if steps < 0 else steps, iterations)
+    return Observation(setting, tuning_of(spec), spec.seed, None if steps < 0 else steps, iterations)
 
 
 def _is_steps(value: float) -> bool:

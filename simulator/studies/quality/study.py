@@ -103,7 +103,7 @@ def points_of(recipe: Recipe, typical: Mapping[Setting, Typical]) -> Points:
     only say that it takes longer there, and narrow the range of the law.
     """
     has_density = any(setting.density < 1 for setting in typical if setting.recipe == recipe)
-    like_dense = _recipe_of_dense(recipe) if has_density and recipe.error_feedback else recipe
+    like_dense = recipe_of_dense(recipe) if has_density and recipe.error_feedback else recipe
     found = [
         (setting, made.log, setting.recipe == recipe)
         for setting, made in typical.items()
@@ -111,6 +111,11 @@ def points_of(recipe: Recipe, typical: Mapping[Setting, Typical]) -> Points:
     ]
     settings, logs, own = zip(*found, strict=True) if found else ((), (), ())
     return Points(settings, logs, own)
+
+
+def recipe_of_dense(recipe: Recipe) -> Recipe:
+    """The recipe of dense that is otherwise the same."""
+    return Recipe(recipe.task, recipe.elements, Dense.kind, "{}", True, recipe.local_steps, recipe.precision)
 
 
 def leave_out(study: Study, recipe: Recipe) -> list[dict[str, Any]]:
@@ -140,13 +145,6 @@ def describe_setting(setting: Setting) -> dict[str, Any]:
         "workers": setting.workers,
         "batch_size": setting.batch_size,
     }
-
-
-def _recipe_of_dense(recipe: Recipe) -> Recipe:
-    return Recipe(
-        *(recipe.task, recipe.elements, Dense.kind, "{}", True),
-        *(recipe.momentum, recipe.local_steps, recipe.precision),
-    )
 
 
 def _describe(setting: Setting) -> str:
