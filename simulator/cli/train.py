@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from simulator.cli.arguments import OUT_FOLDER
+from simulator.cli.arguments import FOLDER, OUT_FOLDER
 from simulator.cli.record import DEVICE
 from simulator.cli.root import main
 
@@ -15,6 +15,7 @@ from simulator.cli.root import main
 @main.command(
     examples="""
     sparsim train mlp-digits --method 'topk 0.01' --workers 4 --iterations 100 --out results/mlp
+    sparsim train resnet14-digits --workers 16 --record traces/mine --coordinates 2150 --out results/mine
     sparsim train my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
 """
 )
@@ -28,6 +29,10 @@ from simulator.cli.root import main
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set another key; may be repeated.")
 @click.option("--checkpoint-every", type=click.IntRange(1), default=100, show_default=True, help="In iterations.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Processor threads to use.")
+@click.option("--record", type=FOLDER, help="Folder of a trace to write the gradients to, before the exchange.")
+@click.option("--coordinates", type=click.IntRange(1), help="Coordinates of the model to record.  [default: all]")
+@click.option("--pieces", type=click.IntRange(1), default=1024, show_default=True, help="Equal parts that are held.")
+@click.option("--pilot", type=click.IntRange(1), default=20, show_default=True, help="Iterations to look at before.")
 @DEVICE
 def train(
     *,
@@ -37,6 +42,10 @@ def train(
     device: str,
     threads: int,
     checkpoint_every: int,
+    record: Path | None,
+    coordinates: int | None,
+    pieces: int,
+    pilot: int,
     **given: Any,
 ) -> None:
     """Train with the method in the loop.
@@ -52,10 +61,14 @@ def train(
     need_torch("train")
     keys = {name: value for name, value in given.items() if value is not None}
     options = read_options({"task": task, **keys}, overrides)
+    from simulator.record.streams import Recording
+    from simulator.traces.sampling import Sampling
     from simulator.training.loop import train as run
 
-    place = device_of(device)
+    sampling = None if coordinates is None else Sampling(coordinates, pieces, pilot, options.seed)
+    recording = None if record is None else Recording(record, sampling)
+    place, settings = device_of(device), {"threads": threads, "checkpoint_every": checkpoint_every}
     with show_count("iterations", options.iterations) as observe:
-        made = run(options, out, device=place, threads=threads, checkpoint_every=checkpoint_every, observe=observe)
+        made = run(options, out, device=place, record=recording, observe=observe, **settings)
     last = made.curve[-1]
     click.echo(f"{out}: {len(made.curve)} iterations, loss {last.loss:.4g}, {made.spec.metric} {last.metric:.4g}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
@@ -92,12 +93,34 @@ def replay_trace(
 
     Every block of consecutive iterations starts from the residuals recorded with it, or from zero where there are none.
     Recorded residuals are those of the method of the recorded training, and so only a guess for any other method.
+    Raises InputError where the trace is a sample that does not resolve the method's density or parts.
     """
+    check_resolution(sparsifier, trace, workers)
     for number, (first, _) in enumerate(trace.spec.runs()):
         left = trace.residuals(number, workers) if error_feedback else None
         steps = replay_buckets(sparsifier, buckets, trace.blocks(workers, block=number), left, error_feedback)
         for place, each in enumerate(steps):
             yield [replace(step, iteration=first + place) for step in each]
+
+
+def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequence[int]) -> None:
+    """Raise an InputError where a sampled trace does not resolve what the method selects.
+
+    A method without a density of its own is not checked. The smallest density that it has during a warm-up, or later,
+    counts.
+    """
+    density = getattr(sparsifier, "density", None)
+    if density is None:
+        return
+    granularity = getattr(sparsifier, "granularity", "model")
+    where, floor = f"{trace.folder}: sparsifier {sparsifier.kind}", trace.floor(granularity)
+    hint = "the trace is a sample of coordinates, of which `sparsim trace check` says what it resolves"
+    if min(density, *getattr(sparsifier, "warmup", ())) < floor:
+        by = f"a density of at least {floor:g} by {'layer' if granularity == 'layer' else 'model'}"
+        raise InputError(Problem(where, by, f"{density:g}", hint))
+    parts = sparsifier.parts_used(workers if isinstance(workers, int) else len(workers))
+    if parts > 1 and parts > trace.pieces():
+        raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))
 
 
 def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:

@@ -16,6 +16,9 @@ import torch
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
+from simulator.models.layers import Layer
+from simulator.record.gradients import make_spec
+from simulator.record.streams import GradientStream, Recording
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
@@ -42,6 +45,7 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     checkpoint_every: int = 100,
+    record: Recording | None = None,
     observe: Observe | None = None,
 ) -> TrainingRun:
     """Train with the method in the loop into the folder `out`; a training that was interrupted continues.
@@ -49,9 +53,11 @@ def train(
     `threads`: of the processor. The same options give the same bytes again on the same machine with the same number of
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss or
-    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept.
+    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept. `record`: what
+    of the gradients is written as a trace, before the exchange; such a training is not continued after an interruption.
 
-    Raises InputError for a task that cannot be trained, and where the folder holds another training.
+    Raises InputError for a task that cannot be trained, and where the folder holds another training, or, to be
+    recorded, any.
     """
     folder = Path(out)
     with _reproducible(threads):
@@ -59,10 +65,16 @@ def train(
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
         known = _known_spec(folder, spec)
+        if known is not None and record is not None:
+            hint = "a recording starts with the training: remove it, or use another folder"
+            raise InputError(Problem(str(folder), "an empty folder", "a training", hint))
         if known is not None and known.weights:
             return read_run(folder)
         write_spec(folder, spec)
-        loop.resume(read_checkpoint(folder))
+        if record is not None:
+            loop.stream = _begin_trace(record, options, task, loop.workers)
+        else:
+            loop.resume(read_checkpoint(folder))
         if observe is not None:
             observe(len(loop.points))
         stopped = ""
@@ -70,9 +82,11 @@ def train(
             stopped = loop.step()
             if observe is not None:
                 observe(len(loop.points))
-            if len(loop.points) % checkpoint_every == 0 and not stopped:
+            if len(loop.points) % checkpoint_every == 0 and not stopped and record is None:
                 write_curve(folder, loop.points)
                 write_checkpoint(folder, loop.content())
+        if loop.stream is not None:
+            loop.stream.close()
     write_curve(folder, loop.points)
     write_spec(folder, spec.model_copy(update={"weights": loop.digest(), "stopped": stopped}))
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
@@ -90,6 +104,7 @@ class _Loop:
         )
         self.velocity = torch.zeros_like(self.workers.weights)
         self.points: list[CurvePoint] = []
+        self.stream: GradientStream | None = None
 
     def step(self) -> str:
         """One iteration; why it could not be done, or nothing."""
@@ -105,6 +120,8 @@ class _Loop:
         loss = math.fsum(losses) / len(losses)
         if not (math.isfinite(loss) and bool(torch.isfinite(values).all())):
             return f"iteration {iteration}: the loss or a gradient is not finite"
+        if self.stream is not None:
+            self.stream.append(values.cpu().numpy(), iteration, loss)
         mean, figures = self.exchange.run(values.cpu().numpy(), iteration)
         if not all(map(math.isfinite, figures.values())):
             return f"iteration {iteration}: a residual is not finite"
@@ -155,6 +172,21 @@ class _Loop:
     def digest(self) -> str:
         """SHA-256 of the weights, in the order of the model's parameters."""
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
+
+
+def _begin_trace(record: Recording, options: TrainingOptions, task: Task, workers: Workers) -> GradientStream:
+    """An empty trace of this training."""
+    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+    about = {
+        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+        "batch_size": task.batch_size,
+        "workers": options.workers,
+        "data_licence": task.licence,
+        "source": f"recorded by `sparsim train`: {options.model_dump_json(exclude_defaults=True)}",
+    }
+    spec = make_spec(str(workers.weights.device), about)
+    return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
 
 
 def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket, PushPull, Selection
-from simulator.models.gradients import Block
 from simulator.sparsifiers.omnireduce import OmniReduce
 
 SCATTERED = float("inf")
