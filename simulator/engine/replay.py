@@ -115,7 +115,7 @@ def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequen
     granularity = getattr(sparsifier, "granularity", "model")
     where, floor = f"{trace.folder}: sparsifier {sparsifier.kind}", trace.floor(granularity)
     hint = "the trace is a sample of coordinates, of which `sparsim trace check` says what it resolves"
-    if min(density, *getattr(sparsifier, "warmup", ())) < floor:
+    if min((density, *getattr(sparsifier, "warmup", ()))) < floor:
         by = f"a density of at least {floor:g} by {'layer' if granularity == 'layer' else 'model'}"
         raise InputError(Problem(where, by, f"{density:g}", hint))
     parts = sparsifier.parts_used(workers if isinstance(workers, int) else len(workers))
