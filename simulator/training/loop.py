@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from simulator.errors import InputError, Problem
+from simulator.models.layers import Layer
 from simulator.prediction.refusals import as_input_error
+from simulator.record.gradients import make_spec
+from simulator.record.streams import GradientStream, Recording
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
 from simulator.training.gradients import Workers
 from simulator.training.options import TrainingOptions
 from simulator.training.runs import (
+    TRAINING_FILE,
     CurvePoint,
     TrainingRun,
     TrainingSpec,
@@ -41,6 +46,7 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     checkpoint_every: int = 100,
+    record: Recording | None = None,
     observe: Observe | None = None,
 ) -> TrainingRun:
     """Train with the method in the loop into the folder `out`; a training that was interrupted continues.
@@ -48,11 +54,16 @@ def train(
     `threads`: of the processor. The same options give the same bytes again on the same machine with the same number of
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss or
-    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept.
+    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept. `record`: what
+    of the gradients is written as a trace, before the exchange; such a training is not continued after an interruption.
 
-    Raises InputError for a task or method that cannot be trained, and where the folder holds another training.
+    Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
+    if it is to be recorded.
     """
     folder = Path(out)
+    if record is not None and (folder / TRAINING_FILE).is_file():
+        hint = "a recording starts with the training: remove it, or use another folder"
+        raise InputError(Problem(str(folder), "an empty folder", "a training", hint))
     if finished_run(folder, options):
         return read_run(folder)
     with _reproducible(threads):
@@ -60,7 +71,10 @@ def train(
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
         write_spec(folder, spec)
-        loop.resume(read_checkpoint(folder))
+        if record is not None:
+            loop.stream = _begin_trace(record, options, task, loop.workers)
+        else:
+            loop.resume(read_checkpoint(folder))
         if observe is not None:
             observe(len(loop.points))
         stopped = ""
@@ -69,9 +83,11 @@ def train(
                 stopped = loop.step()
             if observe is not None:
                 observe(len(loop.points))
-            if len(loop.points) % checkpoint_every == 0 and not stopped:
+            if len(loop.points) % checkpoint_every == 0 and not stopped and record is None:
                 write_curve(folder, loop.points)
                 write_checkpoint(folder, loop.content())
+        if loop.stream is not None:
+            loop.stream.close()
     write_curve(folder, loop.points)
     write_spec(folder, spec.model_copy(update={"weights": loop.digest(), "stopped": stopped}))
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
@@ -89,6 +105,7 @@ class _Loop:
         )
         self.velocity = torch.zeros_like(self.workers.weights)
         self.points: list[CurvePoint] = []
+        self.stream: GradientStream | None = None
 
     def step(self) -> str:
         """One iteration; why it could not be done, or nothing."""
@@ -105,6 +122,8 @@ class _Loop:
         values = values.cpu().numpy()
         if not (math.isfinite(loss) and math.isfinite(np.vdot(values, values))):
             return f"iteration {iteration}: the loss or a gradient is not finite"
+        if self.stream is not None:
+            self.stream.append(values, iteration, loss)
         mean, figures = self.exchange.run(values, iteration)
         if not all(map(math.isfinite, figures.values())):
             return f"iteration {iteration}: a residual is not finite"
@@ -155,6 +174,21 @@ class _Loop:
     def digest(self) -> str:
         """SHA-256 of the weights, in the order of the model's parameters."""
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
+
+
+def _begin_trace(record: Recording, options: TrainingOptions, task: Task, workers: Workers) -> GradientStream:
+    """An empty trace of this training."""
+    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+    about = {
+        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+        "batch_size": task.batch_size,
+        "workers": options.workers,
+        "data_licence": task.licence,
+        "source": f"recorded by `sparsim train`: {options.model_dump_json(exclude_defaults=True)}",
+    }
+    spec = make_spec(str(workers.weights.device), about)
+    return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
 
 
 def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:
