@@ -100,17 +100,6 @@ def replay_trace(
             yield [replace(step, iteration=first + place) for step in each]
 
 
-def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:
-    """Share of the elements that 1, 2, 4, ... recorded workers aggregate: mean over iterations and disjoint groups."""
-    recorded = trace.spec.workers
-    unions: dict[int, float] = {}
-    for count in (2**i for i in range(recorded.bit_length())):
-        groups = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
-        steps = [add_steps(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
-        unions[count] = float(np.mean([step.selection.aggregated / step.numel for step in steps]))
-    return unions
-
-
 def replay_buckets(
     sparsifier: Sparsifier,
     buckets: Sequence[Bucket],

@@ -70,6 +70,9 @@ class Sparsifier(Component, family="sparsifier"):
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
 
+    exclusive: ClassVar[bool] = False
+    """Whether workers select in disjoint parts of the gradient, so that nothing builds up."""
+
     @property
     def has_residual(self) -> bool:
         """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
