@@ -16,6 +16,7 @@ from simulator.reporting.figures.data.sources import Source, of_document, of_tab
 from simulator.scenario.reading import load
 from simulator.studies.storage.run_files import store
 from simulator.studies.sweep.sweep import sweep
+from simulator.studies.traces.distribution import distributions
 from simulator.studies.traces.trace_study import build_up
 from simulator.studies.validate.validation import validate
 
@@ -91,6 +92,12 @@ def timed() -> Source:
     return open_sources(["gpus/v100", str(path)])
 
 
+@cache
+def distributed() -> Source:
+    rows = distributions(ROOT / "configs/traces/resnet-digits", {"kind": "topk", "density": 0.01}, (5, 20, 219))
+    return of_document(rows, "distribution")
+
+
 SOURCES = {
     "iteration_breakdown": lambda: open_sources([str(run_folder()), str(run_folder("sparsifier=dense"))]),
     "scaling_efficiency": lambda: swept("workers"),
@@ -101,6 +108,10 @@ SOURCES = {
     "measured_predicted": validation,
     "cost_curves": timed,
     "link_utilisation": lambda: open_source(str(run_folder("topology=parameter_server"))),
+    "lines": lambda: swept("workers"),
+    "grouped_bars": lambda: swept("workers"),
+    "energy_kept": replayed,
+    "gradient_distribution": distributed,
     "traffic_matrix": lambda: open_source(str(run_folder())),
 }
 """What each kind of figure is drawn from in the tests."""
