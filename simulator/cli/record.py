@@ -264,7 +264,7 @@ def _prepare_torch(command: str, device: str, threads: int | None) -> str:
     """PyTorch's name of the device, with the number of threads set. Raises InputError where PyTorch is missing."""
     from simulator.record.environment import device_of, need_torch
 
-    need_torch(command)
+    need_torch(f"record {command}")
     if threads is not None:
         import torch
 

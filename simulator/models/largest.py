@@ -45,22 +45,26 @@ def largest(magnitudes: Floats | Values, k: int) -> Mask:
     return mask
 
 
-def reaching(magnitudes: Floats | Values, weight: Floats, k: float) -> Ints:
-    """Indices of as many of the largest entries of (m,) as stand for k elements, at least one; of equal ones the first.
+def largest_elements(magnitudes: Floats | Values, weight: Floats, k: float, draws: Floats) -> Mask:
+    """Mask of the largest entries of each row of (n, m) that stand for k elements; zeros are never selected.
 
-    >>> reaching(np.array([3.0, 0.0, 1.0, 2.0]), np.array([1.0, 1.0, 5.0, 1.0]), 2.0)
-    array([0, 3])
+    Entry j stands for `weight[j]` elements (m,). The entry with which k is exceeded stands for more elements than are
+    still wanted; it is taken where its draw (n, m), uniform in [0, 1), is below the wanted share of them, so that the
+    expected number of elements is k. If all weights are 1, these are the k largest entries.
+
+    >>> one = np.ones(4)
+    >>> largest_elements(np.array([[3.0, 0.0, 1.0, 2.0]]), one, 2.0, 0.5 * one[None])
+    array([[ True, False, False,  True]])
+    >>> largest_elements(np.array([[3.0, 0.0, 1.0, 2.0]]), 10 * one, 14.0, 0.5 * one[None])
+    array([[ True, False, False, False]])
     """
-    order = np.argsort(-magnitudes, kind="stable")
-    total = np.cumsum(weight[order])
-    count = max(1, int(np.searchsorted(total, k + 0.5 * float(weight[order[0]]), side="right")) if len(order) else 0)
-    best = order[:count]
-    return np.sort(best[magnitudes[best] > 0])
-
-
-def held(m: int, n: int, k: int) -> int:
-    """Number of coordinates to select for k of n elements, if m coordinates are held with equal weights."""
-    return min(m, max(1, round(k * m / n)))
+    order = np.argsort(-magnitudes, axis=1, kind="stable")
+    stands = weight[order]
+    wanted = k - (np.cumsum(stands, axis=1) - stands)
+    taken = np.take_along_axis(np.broadcast_to(draws, order.shape), order, axis=1) * stands < wanted
+    mask = np.zeros(magnitudes.shape, dtype=bool)
+    np.put_along_axis(mask, order, taken, axis=1)
+    return np.asarray(mask & (magnitudes > 0))
 
 
 def _candidates(row: Floats | Values, k: int) -> Ints:

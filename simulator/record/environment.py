@@ -35,7 +35,7 @@ def need_torch(command: str) -> None:
     """Raises InputError that says how to install PyTorch, where it is missing."""
     if importlib.util.find_spec("torch") is None:
         hint = 'it comes with the extra: pip install "sparsim[torch]"'
-        raise InputError(Problem(f"sparsim record {command}", "PyTorch", "no module named torch", hint))
+        raise InputError(Problem(f"sparsim {command}", "PyTorch", "no module named torch", hint))
 
 
 def check_names(option: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values, largest
+from simulator.models.gradients import Block, Choice, State, Values, top_of
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
@@ -27,12 +27,13 @@ class CLTK(LocalSelection, kind="cltk"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The leader's Top-k, for all workers."""
-        leader = u[block.iteration % block.workers]
+        leader = block.iteration % block.workers
+        own = slice(leader, leader + 1)
         mask = np.zeros(u.shape[1], dtype=bool)
         for unit, n in block.units(self.granularity):
-            mask[unit] = largest(np.abs(leader[None, unit]), self.held(unit.stop - unit.start, n))[0]
+            mask[unit] = top_of(u[own, unit], block, unit, self.wanted(n), own)[0]
         chosen = np.repeat(mask[None, :], block.workers, axis=0)
-        return Choice(chosen, np.where(mask, u, 0))
+        return Choice(chosen, np.where(mask, u, 0), counts=self.top_counts(block))
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
         """The low-pass filter: the residual moves by beta towards what was not sent."""

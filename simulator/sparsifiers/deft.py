@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.models.gradients import Block, Choice, Mask, State, Values, top_of
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.micro import Exclusive, at, even_bounds
@@ -47,9 +47,8 @@ class Deft(Exclusive, kind="deft"):
         for worker in range(workers):
             for piece in bins[(t + worker) % workers]:
                 held = slice(int(cuts[piece]), int(cuts[piece + 1]))
-                count = held.stop - held.start
-                wanted = min(count, max(1, round(shares[worker][piece] * count / sizes[piece])))
-                chosen[worker, held] = largest(np.abs(u[worker : worker + 1, held]), wanted)[0]
+                own = slice(worker, worker + 1)
+                chosen[own, held] = top_of(u[own, held], block, held, shares[worker][piece], own)
         union: Mask = np.logical_or.reduce(chosen)
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
         return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})

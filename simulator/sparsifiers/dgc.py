@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
+from simulator.models.sampling import draw_elements
 from simulator.sparsifiers.base import Style, per_call, split_evenly
-from simulator.sparsifiers.estimated import EstimatedThreshold, scans
+from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
 from simulator.sparsifiers.implementation import Implementation, Steps, grace
 
 GRACE_ROUNDS = 20
@@ -122,8 +123,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         momentum = state["momentum"]
         momentum *= np.float32(self.momentum)
         momentum += block.values
-        total: Values = state["residual"] + momentum
-        return total
+        return super().accumulate(state, dataclasses.replace(block, values=momentum))
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
         """Clear what was sent from the velocity and, with masking, from the momentum."""
@@ -133,33 +133,32 @@ class Dgc(EstimatedThreshold, kind="dgc"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """At most k magnitudes at or above the sampled threshold."""
-        sizes = [n for _, n in block.units(self.granularity)]
 
-        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
-            rng = np.random.default_rng([self.seed, block.iteration, worker, unit])
-            return self._sampled_search(np.abs(values), k, sizes[unit], rng)
+        def search(unit: Unit) -> tuple[Mask, float]:
+            rng = np.random.default_rng([self.seed, block.iteration, unit.worker, unit.number])
+            return self._sampled_search(unit, rng)
 
         return self.searched(u, block, search)
 
-    def _sampled_search(self, magnitudes: Values, k: int, n: int, rng: np.random.Generator) -> tuple[Mask, float]:
-        """The mask (m,) of one unit of n elements, and the passes over it."""
-        m = len(magnitudes)
-        stride = self.stride(m, self.sampled(n))
-        sample = magnitudes[int(rng.integers(stride)) :: stride]
-        top = max(1, -(-(m // stride) * k // m))
+    def _sampled_search(self, unit: Unit, rng: np.random.Generator) -> tuple[Mask, float]:
+        """The mask (m,) of one unit, and the passes over it; of a sampled trace, elements are drawn by weight."""
+        magnitudes, n, k = np.abs(unit.values), unit.numel, unit.k
+        stride = self.stride(n, self.sampled(n))
+        if unit.weight is None:
+            sample = magnitudes[int(rng.integers(stride)) :: stride]
+        else:
+            sample = magnitudes[draw_elements(unit.weight, n // stride, rng)]
+        top = max(1, -(-(n // stride) * k // n))
         threshold = float(np.partition(sample, len(sample) - top)[len(sample) - top])
         mask, passes = magnitudes >= threshold, 1
-        count = int(np.count_nonzero(mask))
+        count = unit.count(mask)
         while stride > 1 and count < self.lower * k and passes <= self.retries:
             threshold *= self.lower
             mask, passes = magnitudes >= threshold, passes + 1
-            count = int(np.count_nonzero(mask))
+            count = unit.count(mask)
         if count > k:
-            inside = np.flatnonzero(mask)
             hierarchical = stride > 1 and count > self.upper * k and passes <= self.retries
-            kept = inside[largest(magnitudes[inside][None], k)[0]] if hierarchical else inside[:k]
-            mask = np.zeros(m, dtype=bool)
-            mask[kept] = True
+            mask = unit.largest(np.where(mask, magnitudes, 0)) if hierarchical else unit.first(mask)
         return mask, passes
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:

@@ -3,16 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, Values
+from simulator.models.gradients import Block, Choice, Mask, Values, largest, largest_elements
+from simulator.models.sampling import count_elements
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
-Search = Callable[[Values, int, int, int], tuple[Mask, float]]
-"""The selection of one worker in one unit: (values (m,), k, worker, unit) -> (mask (m,), passes over the unit)."""
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What one worker selects from: `values` (m,), the elements that each stands for (None: one each), and k of them.
+
+    `numel`: elements of the unit; `draws` (m,) from [0, 1), which decide where a coordinate stands for more elements
+    than are wanted; `worker` and `number` of the unit, from 0.
+    """
+
+    values: Values
+    weight: Floats | None
+    k: int
+    numel: int
+    draws: Floats | None
+    worker: int
+    number: int
+
+    def count(self, mask: Mask) -> float:
+        """Elements that the coordinates in the mask (m,) stand for."""
+        return count_elements(mask, self.weight)
+
+    def largest(self, magnitudes: Values) -> Mask:
+        """The coordinates (m,) of the k elements with the largest of these magnitudes; on average, of a sample."""
+        if self.weight is None or self.draws is None:
+            mask = largest(magnitudes[None], self.k)
+        else:
+            mask = largest_elements(magnitudes[None], self.weight, self.k, self.draws[None])
+        return np.asarray(mask[0])
+
+    def first(self, mask: Mask) -> Mask:
+        """The first k elements in the mask (m,) by position; on average, of a sample."""
+        if self.weight is not None:
+            return self.largest(np.where(mask, np.arange(len(mask), 0, -1), 0).astype(np.float32))
+        kept = np.zeros_like(mask)
+        kept[np.flatnonzero(mask)[: self.k]] = True
+        return kept
+
+
+Search = Callable[[Unit], tuple[Mask, float]]
+"""The selection of one worker in one unit: the mask (m,), and the passes over the unit."""
 
 
 class EstimatedThreshold(LocalSelection):
@@ -28,9 +69,11 @@ class EstimatedThreshold(LocalSelection):
         """
         chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
-            k = self.held(unit.stop - unit.start, n)
+            weight = block.weight_of(unit)
+            draws = None if weight is None else block.draws(unit)
             for worker, values in enumerate(u[:, unit]):
-                mask, passes = search(values, k, worker, number)
+                own = None if draws is None else draws[worker]
+                mask, passes = search(Unit(values, weight, self.wanted(n), n, own, worker, number))
                 chosen[worker, unit] = mask & (values != 0)
                 looked[worker] += passes * n
         return Choice(chosen, np.where(chosen, u, 0), passes=float(looked.max()) / block.numel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 from typing import ClassVar
 
@@ -9,7 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.sparsifiers.estimated import EstimatedThreshold
+from simulator.models.sampling import mean_of, variance_of
+from simulator.sparsifiers.estimated import EstimatedThreshold, Unit
 
 
 class GaussianK(EstimatedThreshold, kind="gaussiank"):
@@ -32,16 +34,16 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
         z = -NormalDist().inv_cdf(self.density / 2)
         converged = []
 
-        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
+        def search(unit: Unit) -> tuple[Mask, float]:
             # A single element has no deviation: its threshold starts at its own value and is then halved.
-            sigma = float(np.std(values, dtype=float, ddof=1)) if len(values) > 1 else 0.0
-            threshold = float(np.mean(values, dtype=float)) + sigma * z
-            magnitudes = np.abs(values)
+            sigma = math.sqrt(variance_of(unit.values, unit.weight, ddof=1)) if len(unit.values) > 1 else 0.0
+            threshold = mean_of(unit.values, unit.weight) + sigma * z
+            magnitudes, k = np.abs(unit.values), unit.k
             passes, low, high = 0, True, True
             while passes < self.loops and (low or high):
                 passes += 1
                 mask = magnitudes > threshold
-                count = int(np.count_nonzero(mask))
+                count = unit.count(mask)
                 low, high = 3 * count < 2 * k, 3 * count > 4 * k
                 threshold *= 0.5 if low else 1.5 if high else 1.0
             converged.append(not (low or high))

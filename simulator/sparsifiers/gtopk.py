@@ -9,7 +9,7 @@ import numpy as np
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values, largest_indices, reaching
+from simulator.models.gradients import Block, Choice, State, Values, largest_elements, largest_indices
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, refuse, split_evenly
@@ -45,19 +45,19 @@ class GTopK(LocalSelection, kind="gtopk"):
         chosen = self.top(u, block)
         final = np.zeros(u.shape[1], dtype=bool)
         for unit, n in block.units(self.granularity):
-            k, weight = self.held(unit.stop - unit.start, n), block.weight[unit]
-            even = not np.ptp(weight)
+            k, weight = self.wanted(n), block.weight_of(unit)
+            weighted = None if weight is None else (weight, block.draws(unit, seed=1)[0])
             sums: list[Sparse] = []
             for mine, values in zip(chosen[:, unit], u[:, unit], strict=True):
                 index = np.flatnonzero(mine)
                 sums.append((index, values[index]))
             while len(sums) > 1:
                 pairs = zip(sums[::2], sums[1::2], strict=True)
-                sums = [merge_pair(low, high, k, None if even else (weight, self.density * n)) for low, high in pairs]
+                sums = [merge_pair(low, high, k, weighted) for low, high in pairs]
             final[unit.start + sums[0][0]] = True
         sent = np.where(chosen & final, u, 0)
         put_back = float(((chosen & ~final) @ block.weight).mean())
-        return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back})
+        return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back}, counts=self.top_counts(block))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k for any overlap."""
@@ -89,17 +89,18 @@ class GTopK(LocalSelection, kind="gtopk"):
             raise expected("a number of workers that is a power of two", str(workers), hint)
 
 
-def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, float] | None = None) -> Sparse:
+def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, Floats] | None = None) -> Sparse:
     """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values).
 
-    `weighted`: if coordinates stand for different numbers of elements, these numbers and the elements to keep.
+    `weighted`: of a sample, the elements that each coordinate stands for, and its draw from [0, 1).
     """
     index = np.union1d(low[0], high[0])
     total = np.zeros(len(index), dtype=np.float32)
     for part, values in (low, high):
         total[np.searchsorted(index, part)] += values
     if weighted is not None:
-        kept = reaching(np.abs(total), weighted[0][index], weighted[1])
+        stands, draws = weighted[0][index], weighted[1][index]
+        kept = np.flatnonzero(largest_elements(np.abs(total)[None], stands, k, draws[None])[0])
         return index[kept], total[kept]
     if len(index) <= k:
         return index, total

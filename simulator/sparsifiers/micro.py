@@ -89,7 +89,9 @@ class Micro(Exclusive, kind="micro"):
             held = slice(cuts[part], cuts[part + 1])
             mask: Mask = np.abs(u[worker, held]) >= threshold
             if mask.size and not mask.any():
-                mask[t % mask.size] = True
+                # One element, which a coordinate that stands for w elements is in one of w cases.
+                one = t % mask.size
+                mask[one] = not block.sampled or block.draws(held)[worker, one] * block.weight[held][one] < 1
             chosen[worker, held] = union[held] = mask
             counts[part] = float(block.weight[held][mask].sum())
         state["threshold"], state["counts"] = threshold, counts

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import Block, Choice, Mask, State, Values, largest_elements, top_of
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import all_to_all
+from simulator.models.sampling import count_elements
 from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, refuse
 
 
@@ -49,27 +50,30 @@ class OkTopK(LocalSelection, kind="oktopk"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """Local selection by threshold, sums, and the global selection among them."""
-        n, m = u.shape
-        k = self.held(m, block.numel)
+        n = len(u)
+        k, whole = self.wanted(block.numel), slice(None)
+        weight = block.weight_of(whole)
+        draws = None if weight is None else block.draws(whole)
         exact = block.iteration % self.interval == 0 or "local" not in state
         local: Floats = np.zeros(n) if exact else state["local"].copy()
-        sums, chosen, counts, scans = np.zeros(m, np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
+        sums, chosen, counts, scans = np.zeros(u.shape[1], np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
         for worker, values in enumerate(u):
             magnitudes = np.abs(values)
             if exact:
-                local[worker] = np.partition(magnitudes, m - k)[m - k]
+                own = None if draws is None else draws[worker]
+                local[worker] = kth_magnitude(magnitudes, weight, k, own)
             else:
-                local[worker], tries = raise_threshold(magnitudes, local[worker], k)
+                local[worker], tries = raise_threshold(magnitudes, weight, local[worker], k)
                 scans = max(scans, 1 + tries)
-            index = np.flatnonzero(magnitudes > np.float32(local[worker]))
-            chosen[worker, index] = True
-            counts[worker] = len(index)
+            chosen[worker] = magnitudes > np.float32(local[worker])
+            index = np.flatnonzero(chosen[worker])
+            counts[worker] = count_elements(chosen[worker], weight)
             sums[index] += values[index]
         if block.iteration % self.repartition == 0 or "boundaries" not in state:
-            state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel)
+            state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel, weight)
         state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
         state["local"] = np.where(counts > 5 * k / 4, local * self.nudge, state["local"])
-        final = self._survivors(sums, k, exact, state)
+        final = self._survivors(sums, block, k, exact, state)
         owner = np.searchsorted(state["boundaries"], block.coordinate[final], side="right")
         held = np.bincount(owner, weights=block.weight[final], minlength=n)
         detail = {
@@ -78,17 +82,14 @@ class OkTopK(LocalSelection, kind="oktopk"):
         }
         return Choice(chosen, np.where(chosen & final, u, 0), aggregated=final, passes=float(scans), detail=detail)
 
-    def _survivors(self, sums: Values, k: int, exact: bool, state: State) -> np.ndarray:
+    def _survivors(self, sums: Values, block: Block, k: int, exact: bool, state: State) -> Mask:
         magnitudes = np.abs(sums)
         if exact:
-            candidates = np.flatnonzero(magnitudes)
-            kept = candidates[np.argsort(-magnitudes[candidates], kind="stable")[:k]]
-            final = np.zeros(len(sums), dtype=bool)
-            final[kept] = True
-            state["global"] = float(magnitudes[kept].min(initial=np.inf)) if len(kept) else 0.0
+            final: Mask = top_of(sums[None], block, slice(None), k, slice(1))[0]
+            state["global"] = float(magnitudes[final].min(initial=np.inf)) if final.any() else 0.0
             return final
         final = magnitudes > np.float32(state["global"])
-        count = int(final.sum())
+        count = count_elements(final, block.weight_of(slice(None)))
         if count < 2 * k / 3:
             state["global"] /= self.global_nudge
         elif count > 4 * k / 3:
@@ -128,24 +129,37 @@ class OkTopK(LocalSelection, kind="oktopk"):
         ]
 
 
-def raise_threshold(magnitudes: Values, threshold: float, k: int) -> tuple[float, int]:
+def kth_magnitude(magnitudes: Values, weight: Floats | None, k: int, draws: Floats | None) -> float:
+    """The magnitude (m,) that k - 1 elements exceed; of a sample, the largest one that is not among the k elements."""
+    m = len(magnitudes)
+    if weight is None or draws is None:
+        return float(np.partition(magnitudes, m - k)[m - k])
+    among = largest_elements(magnitudes[None], weight, k, draws[None])[0]
+    return float(magnitudes[~among].max(initial=0.0))
+
+
+def raise_threshold(magnitudes: Values, weight: Floats | None, threshold: float, k: int) -> tuple[float, int]:
     """The threshold, raised by 3 % at most five times while more than 4k/3 exceed it, and the number of checks."""
-    above = magnitudes[magnitudes > np.float32(threshold)]
     for tries in range(1, 6):
-        if len(above) <= 4 * k // 3:
+        if count_elements(magnitudes > np.float32(threshold), weight) <= 4 * k // 3:
             return threshold, tries
         threshold *= 1.03
-        above = above[above > np.float32(threshold)]
     return threshold, 5
 
 
-def region_boundaries(chosen: np.ndarray, coordinate: Ints, numel: int) -> Ints:
+def region_boundaries(chosen: Mask, coordinate: Ints, numel: int, weight: Floats | None = None) -> Ints:
     """Where regions 1..n-1 begin (n-1,): the mean over workers of the positions that split their selections evenly."""
     n = len(chosen)
     own = np.empty((n, n - 1), dtype=np.int64)
     for worker, mask in enumerate(chosen):
         held = coordinate[mask]
         parts = np.arange(1, n)
-        own[worker] = held[len(held) // n * parts] if len(held) else numel * parts // n
+        if not len(held):
+            own[worker] = numel * parts // n
+        elif weight is None:
+            own[worker] = held[len(held) // n * parts]
+        else:
+            ends = np.cumsum(weight[mask])
+            own[worker] = held[np.minimum(np.searchsorted(ends, ends[-1] / n * parts), len(held) - 1)]
     mean: Ints = own.sum(axis=0) // n
     return mean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -28,12 +29,13 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
 
     In closed form the share of non-zero blocks follows the beta-binomial law inside a block: 1 - (1 - density)^b for
     scattered gradients (`clustering` empty). With a small `clustering`, non-zero elements are close together (1.22:
-    5 % are in 30 % of the blocks). The overlap law of the workers then holds for blocks. A replay on sampled
-    coordinates makes blocks of b held coordinates: exact for scattered gradients, too many blocks for clusters that are
-    narrower.
+    5 % are in 30 % of the blocks). The overlap law of the workers then holds for blocks. A sample of
+    coordinates does not hold whole blocks, and is refused.
 
     - `block_size`: b, elements of a block.
     """
+
+    whole_only: ClassVar[str] = "it sends blocks of elements in a row"
 
     block_size: int = Field(default=256, ge=1, le=2**20)
     clustering: float | None = Field(default=None, gt=0)

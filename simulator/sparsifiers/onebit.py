@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
+from simulator.models.sampling import mean_of
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 from simulator.sparsifiers.implementation import Implementation, grace
@@ -36,10 +37,10 @@ class OneBit(Compressor, kind="onebit"):
         """Worker by worker and tensor by tensor; the mean of no element is 0."""
         sent = np.empty_like(u)
         for unit, _ in block.units("layer"):
-            weight = block.weight[unit]
+            weight = block.weight_of(unit)
             for worker, row in enumerate(u[:, unit]):
                 below = row < 0
-                means = [_mean(row[part], weight[part]) for part in (below, ~below)]
+                means = [mean_of(row[part], None if weight is None else weight[part]) for part in (below, ~below)]
                 sent[worker, unit] = np.where(below, *map(np.float32, means))
         return sent
 
@@ -55,7 +56,3 @@ class OneBit(Compressor, kind="onebit"):
             per_call("statistics", units, 14, reads=4),
             per_call("quantise", units, 4 if self.bits == 1 else 2),
         ]
-
-
-def _mean(values: Values, weight: np.ndarray) -> float:
-    return float(np.average(values, weights=weight)) if len(values) else 0.0

@@ -31,14 +31,16 @@ class PowerSGD(Compressor, kind="powersgd"):
 
     A replay uses the shapes of the gradients. Without them, as in the closed form, a tensor of n elements has the shape
     in `matrices` with a b = n; if there is none, a is the largest divisor of n up to sqrt(n), which is the least
-    traffic. Give the shapes of convolutions and vocabularies, which are longer. On a sample of coordinates the missing
-    entries count as 0: counts and traffic are right, but too little of the gradient's energy is kept.
+    traffic. Give the shapes of convolutions and vocabularies, which are longer. A sample of coordinates
+    does not hold whole matrices, and is refused.
 
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
     - `seed`: of Q in the first iteration.
     """
 
     implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=20, after=0, summed=True)}
+
+    whole_only: ClassVar[str] = "it multiplies whole matrices"
 
     rank: int = Field(default=4, ge=1)
     error_feedback: bool = True

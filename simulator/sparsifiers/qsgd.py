@@ -9,7 +9,6 @@ from numpy.random import Generator
 from pydantic import Field, model_validator
 
 from simulator.component import expected
-from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
@@ -30,13 +29,15 @@ class QSGD(Compressor, kind="qsgd"):
     below 128 with levels of int8, below 32768 with `level_bytes: 2`, which GRACE takes from 128 levels on. Its
     TensorFlow code has one norm per tensor (a `bucket_size` of the largest tensor). Payloads of different norms cannot
     be summed on the way: (n-1) d (1 + 4/128) bytes by all-gather. Public code has no error feedback, since the rounding
-    is unbiased. Times are those of fused kernels, with as many calls as GRACE's PyTorch code. On a sample of
-    coordinates, the norm of a bucket is estimated from the coordinates held.
+    is unbiased. Times are those of fused kernels, with as many calls as GRACE's PyTorch code. A sample of coordinates
+    does not hold whole buckets, and is refused.
 
     - `seed`: of the random rounding.
     """
 
     implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=15, decode=3, arrays=2)}
+
+    whole_only: ClassVar[str] = "it takes the norm of elements in a row"
 
     levels: int = Field(default=127, ge=1, le=_MOST_LEVELS[2])
     level_bytes: Literal[1, 2] = 1
@@ -62,14 +63,11 @@ class QSGD(Compressor, kind="qsgd"):
                 part = slice(starts[i], ends[min(i + _AT_ONCE, len(ends)) - 1])
                 inner = starts[i : i + _AT_ONCE] - part.start
                 lengths = ends[i : i + _AT_ONCE] - starts[i : i + _AT_ONCE]
-                weight = block.weight[part] if block.sampled else None
-                sent[worker, part] = self._rounded(row[part], inner, lengths, weight, rng)
+                sent[worker, part] = self._rounded(row[part], inner, lengths, rng)
         return sent
 
-    def _rounded(self, values: Values, starts: Ints, lengths: Ints, weight: Floats | None, rng: Generator) -> Values:
+    def _rounded(self, values: Values, starts: Ints, lengths: Ints, rng: Generator) -> Values:
         squares = np.square(values, dtype=np.float64)
-        if weight is not None:
-            squares *= weight
         norms = np.repeat(np.sqrt(np.add.reduceat(squares, starts)).astype(np.float32), lengths)
         level = np.abs(values)
         np.divide(level, norms, out=level, where=norms > 0)

@@ -37,13 +37,17 @@ class RandomK(LocalSelection, kind="randomk"):
         return Selection(drawn.selected, k if self.shared_seed else drawn.aggregated, k, drawn.target)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """k coordinates of each unit, drawn in every iteration; equal for all workers with a shared seed."""
+        """k elements of each unit, drawn in every iteration; equal for all workers with a shared seed.
+
+        Of a sample, k m / n coordinates, rounded at random so that k elements are drawn on average.
+        """
         chosen = np.zeros(u.shape, dtype=bool)
         for worker in range(1 if self.shared_seed else block.workers):
             rng = np.random.default_rng([self.seed, block.iteration, worker])
             for unit, n in block.units(self.granularity):
                 m = unit.stop - unit.start
-                drawn = rng.choice(m, size=self.held(m, n), replace=False)
+                # Every coordinate has the same chance, k / n, whatever it stands for.
+                drawn = rng.choice(m, size=int(self.wanted(n) * m / n + (rng.random() if m < n else 0)), replace=False)
                 chosen[slice(None) if self.shared_seed else worker, unit.start + drawn] = True
         return Choice(chosen, np.where(chosen, u, 0))
 

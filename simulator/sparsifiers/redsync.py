@@ -12,7 +12,8 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.estimated import EstimatedThreshold
+from simulator.models.sampling import mean_of
+from simulator.sparsifiers.estimated import EstimatedThreshold, Unit
 
 
 class RedSync(EstimatedThreshold, kind="redsync"):
@@ -47,15 +48,15 @@ class RedSync(EstimatedThreshold, kind="redsync"):
         """All |u| above the threshold that was tried last."""
         converged = []
 
-        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
-            magnitudes = np.abs(values)
-            mean, low, high, passes, inside = float(np.mean(magnitudes, dtype=float)), 0.0, 1.0, 0, False
+        def search(unit: Unit) -> tuple[Mask, float]:
+            magnitudes, k = np.abs(unit.values), unit.k
+            mean, low, high, passes, inside = mean_of(magnitudes, unit.weight), 0.0, 1.0, 0, False
             reach = float(magnitudes.max()) - mean
             while high - low > self.tolerance and not inside:
                 passes += 1
                 middle = (low + high) / 2
                 mask = magnitudes > mean + middle * reach
-                count = int(np.count_nonzero(mask))
+                count = unit.count(mask)
                 inside = k < count < 2 * k
                 low, high = (low, middle) if 2 * count < k else (middle, high)
             converged.append(inside)

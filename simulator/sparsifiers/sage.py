@@ -11,6 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
+from simulator.models.sampling import count_elements, draw_elements
 from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
@@ -50,7 +51,7 @@ class Sage(Threshold, kind="sage"):
                 # Without a mean there is no ratio; the threshold is then scaled with the next gradients.
                 alpha = float(means[worker]) / before if before > 0 and means[worker] > 0 else 1.0
                 seen = magnitudes >= float(thresholds[worker] * alpha)
-                exam = float(block.weight[seen].sum()) / block.numel
+                exam = count_elements(seen, block.weight_of(slice(None))) / block.numel
                 beta = 2.0 / (1.0 + math.exp(self.density - exam))
                 gamma = 0.95 if exam < 0.1 * self.density else 1.05 if exam > 10.0 * self.density else 1.0
                 thresholds[worker] *= alpha * beta * gamma
@@ -64,11 +65,7 @@ class Sage(Threshold, kind="sage"):
         """Mean of |u| at coordinates drawn with replacement, with chances in proportion to their weights."""
         rng = np.random.default_rng([self.seed, block.iteration, worker])
         s = self.samples(block.numel)
-        if block.sampled:
-            ends = np.cumsum(block.weight)
-            drawn = np.searchsorted(ends, rng.random(s) * ends[-1], side="right").clip(max=len(ends) - 1)
-        else:
-            drawn = rng.integers(len(values), size=s)
+        drawn = draw_elements(block.weight, s, rng) if block.sampled else rng.integers(len(values), size=s)
         return float(np.abs(values[drawn]).mean(dtype=float))
 
     def samples(self, numel: int) -> int:

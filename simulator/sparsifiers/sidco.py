@@ -14,8 +14,9 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
+from simulator.models.sampling import count_elements, mean_of, variance_of
 from simulator.sparsifiers.base import per_call, split_evenly
-from simulator.sparsifiers.estimated import EstimatedThreshold, scans
+from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
 
 
 class Sidco(EstimatedThreshold, kind="sidco"):
@@ -73,9 +74,10 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         }
         stages, excess = known["stages"].copy(), known["excess"].copy()
 
-        def search(values: Values, k: int, worker: int, unit: int) -> tuple[Mask, float]:
-            mask, passes = self._staged(values, int(stages[worker, unit]))
-            excess[worker, unit] += np.count_nonzero(mask) / (self.density * len(values))
+        def search(unit: Unit) -> tuple[Mask, float]:
+            place = unit.worker, unit.number
+            mask, passes = self._staged(unit.values, unit.weight, int(stages[place]))
+            excess[place] += unit.count(mask) / (self.density * unit.numel)
             return mask, passes
 
         choice = self.searched(u, block, search)
@@ -89,42 +91,45 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         state["stages"] = {"stages": stages, "excess": excess, "iterations": iterations}
         return choice
 
-    def _staged(self, values: Values, stages: int) -> tuple[Mask, float]:
+    def _staged(self, values: Values, weight: Floats | None, stages: int) -> tuple[Mask, float]:
         """The mask of one unit, and the passes over it."""
-        magnitudes = np.abs(values)
+        magnitudes, stands = np.abs(values), weight
+        whole = count_elements(np.ones(len(values), dtype=bool), weight)
         if not magnitudes.any():
             return magnitudes > 0, 1.0
         stages, later = self._ratios(stages)
         above, passes = magnitudes, 1.0
-        threshold = self._threshold(above, self.density if stages == 1 else self.first_ratio, self.distribution)
+        threshold = self._threshold(above, stands, self.density if stages == 1 else self.first_ratio, self.distribution)
         for _ in range(stages - 1):
-            passes += len(above) / len(magnitudes)
-            above = above[above > threshold]
+            passes += (len(above) if stands is None else math.fsum(stands.tolist())) / whole
+            left = above > threshold
+            above, stands = above[left], None if stands is None else stands[left]
             if len(above) == 0:
                 break
             least = float(above.min())
             tail = "exponential" if self.distribution == "exponential" else "pareto"
-            threshold = least + self._threshold(np.subtract(above, least, dtype=float), later, tail)
+            threshold = least + self._threshold(np.subtract(above, least, dtype=float), stands, later, tail)
         return magnitudes > threshold, passes
 
     @staticmethod
-    def _threshold(x: Values | Floats, ratio: float, distribution: str) -> float:
-        """The threshold above which, by the fit of x (m,) >= 0, a share `ratio` of the values is."""
-        mean, log_ratio = float(np.mean(x, dtype=float)), math.log(ratio)
+    def _threshold(x: Values | Floats, weight: Floats | None, ratio: float, distribution: str) -> float:
+        """The threshold above which, by the fit of x (m,) >= 0, a share `ratio` of the elements is."""
+        mean, log_ratio = mean_of(x, weight), math.log(ratio)
         if distribution == "exponential":
             return -mean * log_ratio
         if distribution == "gamma":
             # Only here the norm does not cancel; an epsilon keeps the logarithm of zeros finite.
-            norm = math.sqrt(float(np.square(x, dtype=float).sum()))
+            squares = np.square(x, dtype=float)
+            norm = math.sqrt(float(squares.sum()) if weight is None else math.fsum((weight * squares).tolist()))
             scaled = (x / np.float32(norm)).astype(np.float32) + np.float32(sys.float_info.epsilon)
-            logs = math.log(mean / norm) - float(np.mean(np.log(scaled), dtype=float))
+            logs = math.log(mean / norm) - mean_of(np.log(scaled), weight)
             if logs <= 0:
                 return mean
             shape = (3 - logs + math.sqrt((logs - 3) ** 2 + 24 * logs)) / (12 * logs)
             from scipy.special import gammaincinv  # heavy, and only for this fit
 
             return mean / shape * float(gammaincinv(shape, 1 - ratio))
-        variance = float(np.var(x, dtype=float, ddof=1)) if len(x) > 1 else 0.0
+        variance = variance_of(x, weight, ddof=1) if len(x) > 1 else 0.0
         if variance == 0 or mean * mean > 1e9 * variance:
             return mean
         scale, shape = mean * (mean * mean / variance + 1) / 2, (mean * mean / variance - 1) / 2

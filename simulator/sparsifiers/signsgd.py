@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
+from simulator.models.sampling import mean_of
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 from simulator.sparsifiers.implementation import Implementation, grace
@@ -32,11 +33,10 @@ class SignSGD(Compressor, kind="signsgd"):
         sent = np.empty_like(u)
         for unit, _ in block.units("layer"):
             values = u[:, unit]
-            weight = block.weight[unit] if block.sampled else None
+            weight = block.weight_of(unit)
             for worker, row in enumerate(values):
                 magnitude = np.abs(row)
-                mean = np.mean(magnitude, dtype=np.float64) if weight is None else np.average(magnitude, weights=weight)
-                scale = np.float32(mean)
+                scale = np.float32(mean_of(magnitude, weight))
                 sent[worker, unit] = np.where(row >= 0, scale, -scale)
         return sent
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
+from simulator.models.sampling import quantile_of
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
 from simulator.sparsifiers.implementation import Implementation, grace
@@ -34,14 +35,16 @@ class Sketch(Compressor, kind="sketch"):
     decode_calls: ClassVar[int] = 3
 
     def quantised(self, u: Values, block: Block) -> Values:
-        """Worker by worker and tensor by tensor; of a sample, the quantiles are its own."""
+        """Worker by worker and tensor by tensor; of a sample, quantiles and means of what it stands for."""
         shares = np.arange(1, self.bins) / self.bins
         sent = np.empty_like(u)
         for unit, _ in block.units("layer"):
+            weight = block.weight_of(unit)
             for worker, row in enumerate(u[:, unit].astype(np.float64)):
-                code = np.searchsorted(np.quantile(row, shares), row, side="right")
-                counts = np.bincount(code, minlength=self.bins)
-                means = np.bincount(code, weights=row, minlength=self.bins) / np.maximum(counts, 1)
+                code = np.searchsorted(quantile_of(row, weight, shares), row, side="right")
+                counts = np.bincount(code, weights=weight, minlength=self.bins)
+                sums = np.bincount(code, weights=row if weight is None else weight * row, minlength=self.bins)
+                means = sums / np.maximum(counts, 1)
                 sent[worker, unit] = means[code]
         return sent
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
+from simulator.models.sampling import variance_of
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 from simulator.sparsifiers.implementation import Implementation, grace
@@ -42,7 +44,7 @@ class TernGrad(Compressor, kind="terngrad"):
                 values = row[unit]
                 magnitude = np.abs(values)
                 if self.clip is not None:
-                    deviation = _deviation(values, block.weight[unit] if block.sampled else None)
+                    deviation = math.sqrt(variance_of(values, block.weight_of(unit)))
                     np.minimum(magnitude, np.float32(self.clip * deviation), out=magnitude)
                 scale = magnitude.max()
                 kept = draws[unit] * scale < magnitude
@@ -60,11 +62,3 @@ class TernGrad(Compressor, kind="terngrad"):
         if self.clip is not None:
             kernels.insert(len(kernels) - 1, per_call("statistics", units, 5))
         return kernels
-
-
-def _deviation(values: Values, weight: np.ndarray | None) -> float:
-    """Standard deviation around the mean, dividing by the number of elements."""
-    if weight is None:
-        return float(np.std(values, dtype=np.float64))
-    mean = np.average(values, weights=weight)
-    return float(np.sqrt(np.average(np.square(values - mean), weights=weight)))

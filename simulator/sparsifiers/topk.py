@@ -43,7 +43,7 @@ class TopK(LocalSelection, kind="topk"):
         """Each worker sends its own selection; with `union_all_reduce`, its values at the union of all selections."""
         chosen = self.top(u, block)
         at = np.broadcast_to(chosen.any(axis=0), u.shape) if self.exchange_by == "union_all_reduce" else chosen
-        return Choice(chosen, np.where(at, u, 0))
+        return Choice(chosen, np.where(at, u, 0), counts=self.top_counts(block))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""

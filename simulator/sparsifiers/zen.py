@@ -49,7 +49,7 @@ class Zen(LocalSelection, kind="zen"):
             "push_imbalance": float(imbalance[:-1].max()),
             "pull_imbalance": float(imbalance[-1]),
         }
-        return Choice(chosen, np.where(chosen, u, 0), detail=detail)
+        return Choice(chosen, np.where(chosen, u, 0), detail=detail, counts=self.top_counts(block))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k with error feedback, and hashing of the selected elements."""

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares, minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.gradients import Block, Mask, held, largest
+from simulator.models.gradients import Block, Mask, top
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, mixture_density, union_density
 
 Points = Mapping[int, float]
@@ -101,7 +101,7 @@ def measured_unions(
 
     Selection is by tensor (`granularity: layer`) or from the whole block; the key -1 is for all tensors together.
     Densities are shares of the true elements, by the sampling weights, so that on a sample a union of few coordinates
-    is inexact. k = max(1, round(density * elements)), of which a sample has its share. With `error_feedback` the
+    is inexact. k = max(1, round(density * elements)), which a sample has on average. With `error_feedback` the
     selection of a worker is cleared from its residual, which starts empty. The n workers are every run of n on a ring
     in random order, which changes in each iteration: each worker counts equally, and unions never shrink with n.
     """
@@ -112,11 +112,7 @@ def measured_unions(
     for block in blocks:
         iterations += 1
         u = (residual + block.values).astype(np.float32)
-        chosen = np.zeros(u.shape, dtype=bool)
-        for unit, numel in block.units(granularity):
-            # By count of coordinates, also from a whole model whose layers were sampled at different rates.
-            k = held(unit.stop - unit.start, numel, max(1, round(density * numel)))
-            chosen[:, unit] = largest(np.abs(u[:, unit]), k)
+        chosen = top(u, block, granularity, lambda numel: max(1, round(density * numel)))
         if error_feedback:
             residual = np.where(chosen, 0, u)
         ring = rng.permutation(block.workers)

@@ -11,41 +11,38 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
-from simulator.component import Spec
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH
+from simulator.training.options import TrainingOptions
 
 TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
-MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
 
 
-class TrainingSpec(Spec):
+class TrainingSpec(TrainingOptions):
     """What was trained: training.yaml of a training's folder.
 
-    `method`: the sparsifier, as a scenario writes it. `batch_size`: samples per worker and iteration. `metric`: name of
-    what is measured on held-out samples, and `better` its direction. `elements`: trainable parameters of the model.
+    - `format`: of the folder, 1.
+    - `batch_size`, `learning_rate`: those of the options, or what the task takes where they give none.
+    - `metric`, `better`: what is measured on held-out samples, and which direction is better.
+    - `elements`: trainable parameters of the model.
+    - `versions`, `source`: of the software, and how the training was made.
+    - `weights`: SHA-256 of the final weights, empty until the training has ended.
+    - `stopped`: why it ended before its last iteration.
     """
 
     format: Literal[1] = 1
-    task: str
-    method: dict[str, Any]
-    error_feedback: bool = True
-    workers: int = Field(ge=1, le=MAX_WORKERS)
     batch_size: int = Field(ge=1, le=MAX_BATCH)
-    iterations: int = Field(ge=1, le=MAX_ITERATIONS)
     learning_rate: float = Field(gt=0, le=1e6)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
-    local_steps: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
-    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
-    seed: int = Field(default=0, ge=0, lt=2**63)
     metric: str
     better: Literal["higher", "lower"]
     elements: int = Field(ge=1)
     versions: dict[str, str] = Field(default_factory=dict)
     source: str = ""
+    weights: str = ""
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)

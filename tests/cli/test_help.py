@@ -19,8 +19,8 @@ from simulator.cli import main
 from simulator.cli.arguments import keys_below, values_of
 
 NOT_RUN = (
-    "record", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
-    "trace import kineto", "figure break_even_map", "report out/map",
+    "record", "train", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
+    "trace import kineto", "figure break_even_map", "report out/map", "reproduce skip", "reproduce gaussiank",
 )  # fmt: skip
 """What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
 QUICK = (

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -97,11 +98,11 @@ def test_gaussiank_stays_in_its_band_where_its_loop_converged(trace):
             continue
         for block in trace.blocks(workers=4, block=0):
             part = block.part((layer,), 0, (numel,))
-            k = method.held(part.values.shape[1], numel)
+            k = method.wanted(numel)
             for worker in range(4):
                 alone = replace(part, values=part.values[worker : worker + 1])
                 _, _, _, choice = method.select(method.start(alone), alone)
-                within = 2 * k / 3 <= np.count_nonzero(choice.chosen) <= 4 * k / 3
+                within = 2 * k / 3 <= part.weight[choice.chosen[0]].sum() <= 4 * k / 3
                 assert within == bool(choice.detail["converged"])
                 inside.append(within)
     assert any(inside)
@@ -164,9 +165,75 @@ def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_ow
 
 
 def test_density_warms_up_as_scheduled(trace):
-    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 2}
-    selected = [row["selected"] for row in rows(trace, method, 2)][:6]
-    assert selected == pytest.approx([0.5] * 2 + [0.1] * 2 + [0.02] * 2, rel=0.1)
+    """By the numbers of the recorded iterations, which begin with 5."""
+    method = {"kind": "topk", "density": 0.02, "warmup": [0.9, 0.5, 0.1], "warmup_length": 3}
+    selected = {row["iteration"]: row["selected"] for row in rows(trace, method, 2)}
+    assert [selected[5], selected[6], selected[8], selected[9], selected[12]] == pytest.approx(
+        [0.5, 0.1, 0.1, 0.02, 0.02], rel=0.1
+    )
+
+
+def written(folder, blocks, **fields):
+    """A trace of these blocks, as they are numbered."""
+    workers, numels = len(blocks[0].values), blocks[0].numels
+    spec = TraceSpec(format=1, workers=workers, iterations=(0,), **fields)
+    layers = tuple(Layer(name=f"l{i}", numel=n) for i, n in enumerate(numels))
+    with TraceWriter(folder, spec, layers, dtype="float32") as out:
+        for block in blocks:
+            out.append(block)
+    return Trace.open(folder)
+
+
+def drawn(numbers, d=400, workers=3):
+    """Blocks of normal gradients; the values are those of the place in the recording, not of the number."""
+    values = np.random.default_rng(5).standard_normal((len(numbers), workers, d)).astype(np.float32)
+    piece = np.repeat([0, 1], [d // 4, d - d // 4])
+    return [
+        Block(each, piece, np.arange(d), np.ones(d), (d // 4, d - d // 4), number)
+        for number, each in zip(numbers, values, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["topk", "micro", "exdyna", "dgc", "sage", "sidco", "oktopk"])
+def test_state_lives_across_a_gap_of_the_recording_as_across_none(kind, tmp_path):
+    """Thresholds, borders, momentum and residuals: a gap changes the numbers of the iterations and nothing else."""
+    numbers = [3, 4, 5, 6, 40, 41, 42, 43]
+    trace = written(tmp_path / "t", drawn(numbers))
+    assert len(trace.spec.runs()) == 2
+    method = build(Sparsifier, {"kind": kind, "density": 0.05})
+    bucket = Bucket(0, trace.numels, 0, (0, 1))
+    found = [step for (step,) in replay_trace(method, [bucket], trace, 3)]
+    assert [step.iteration for step in found] == numbers
+    whole = list(replay(method, drawn(numbers)))
+    assert [step.row() for step in found] == [step.row() for step in whole]
+    alone = list(replay(method, drawn(numbers)[4:]))
+    assert found[4].residual != alone[0].residual
+
+
+def test_recorded_residuals_replace_the_residual_and_nothing_else(tmp_path):
+    """At the start of a run; MiCRO's threshold goes on."""
+    numbers, method = [0, 1, 7, 8], build(Sparsifier, {"kind": "micro", "density": 0.05})
+    blocks = drawn(numbers)
+    spec = TraceSpec(format=1, workers=3, iterations=(0,))
+    layers = tuple(Layer(name=f"l{i}", numel=n) for i, n in enumerate(blocks[0].numels))
+    left = np.full_like(blocks[0].values, 0.5)
+    with TraceWriter(tmp_path / "t", spec, layers, dtype="float32") as out:
+        for block in blocks:
+            out.append(block)
+        out.residuals(0, np.zeros_like(left))
+        out.residuals(1, left)
+    trace = Trace.open(tmp_path / "t")
+    found = [step for (step,) in replay_trace(method, [Bucket(0, trace.numels, 0, (0, 1))], trace, 3)]
+    thresholds = [step.selection.detail["threshold"] for step in found]
+    assert all(0.99 < b / a < 1.01 and a != b for a, b in pairwise(thresholds))
+    assert found[2].energy == pytest.approx(float(np.square(blocks[2].values.astype(float) + 0.5).sum()), rel=1e-6)
+
+
+def test_a_layer_is_replayed_at_its_own_density(tmp_path):
+    trace = written(tmp_path / "t", drawn([0, 1]))
+    buckets = [Bucket(0, (100,), 0, (0,), density=0.2), Bucket(1, (300,), 0, (1,))]
+    steps = next(replay_trace(build(Sparsifier, {"kind": "topk", "density": 0.01}), buckets, trace, 3))
+    assert [step.selection.selected.tolist() for step in steps] == [[20] * 3, [3] * 3]
 
 
 def test_run_uses_the_replay_and_reports_it_by_iteration():

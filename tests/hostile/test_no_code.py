@@ -12,7 +12,14 @@ CALLS = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "read_hdf", "unsafe_load", "full_load", "load_all", "system", "popen"}
 PROCESSES = {"studies/sweep/process_executor.py", "studies/sweep/dask_executor.py"}
 """Pickle points for processes that they have started themselves, or for a cluster that a person has named."""
-IMPORTS = {"__init__.py", "cli/root.py", "component.py", "record/tasks.py", "studies/sweep/dask_executor.py"}
+IMPORTS = {
+    "__init__.py",
+    "cli/root.py",
+    "component.py",
+    "record/tasks.py",
+    "training/task.py",
+    "studies/sweep/dask_executor.py",
+}
 """Import by name: of a fixed table, of installed plug-ins, and the module that a person names on the command line."""
 
 

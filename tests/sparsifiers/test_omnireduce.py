@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket, PushPull, Selection
-from simulator.models.gradients import Block
 from simulator.sparsifiers.omnireduce import OmniReduce
 
 SCATTERED = float("inf")
@@ -68,17 +67,6 @@ def test_closed_form_is_what_scattered_gradients_give(density, size):
     expected = member.expect(Bucket(0, (d,), 0), 4, SCATTERED)
     np.testing.assert_allclose(selection.selected, expected.selected, rtol=0.06)
     assert selection.aggregated == pytest.approx(expected.aggregated, rel=0.04)
-
-
-def test_sampled_coordinates_keep_the_share_of_blocks():
-    values, d = np.random.default_rng(8).standard_normal((2, 256 * 2000)), 256 * 2000
-    held = np.sort(np.random.default_rng(9).choice(d, d // 10, replace=False))
-    member = OmniReduce(density=0.002)
-    weight = np.full(len(held), 10.0)
-    part = Block(np.float32(values[:, held]), np.zeros(len(held), int), held, weight, (d,))
-    _, sampled, _, _ = member.select(member.start(part), part)
-    whole, _ = replayed(member, values)
-    assert sampled.largest / d == pytest.approx(whole.largest / d, rel=0.15)
 
 
 @pytest.mark.parametrize("workers", [2, 5, 8])

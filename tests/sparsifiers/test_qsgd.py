@@ -87,20 +87,17 @@ def test_more_levels_and_smaller_buckets_lose_less():
 @given(
     numels=st.lists(st.integers(1, 300), min_size=1, max_size=4),
     exponent=st.integers(-35, 16),
-    share=st.floats(0.05, 1.0),
     seed=st.integers(0, 99),
 )
-def test_what_is_sent_is_a_level_of_a_norm_on_samples_too(numels, exponent, share, seed):
-    """No element changes sign, or moves by more than one step; on a sample norms are estimated, never too small."""
+def test_what_is_sent_is_a_level_of_a_norm(numels, exponent, seed):
+    """No element changes sign, or moves by more than one step."""
     rng = np.random.default_rng(seed)
-    d = sum(numels)
-    held = np.flatnonzero(rng.random(d) < share) if share < 1 else np.arange(d)
-    values = (10.0**exponent * rng.standard_normal((2, len(held)))).astype(np.float32)
-    item = block(values, numels, coordinate=held, weight=np.full(len(held), d / max(1, len(held))))
+    values = (10.0**exponent * rng.standard_normal((2, sum(numels)))).astype(np.float32)
+    item = block(values, numels)
     sent = QSGD(bucket_size=32).quantised(values, item)
     assert np.isfinite(sent).all()
     assert (sent * values >= 0).all()
-    norm = np.sqrt(np.square(values, dtype=float).sum(axis=1, keepdims=True) * d / max(1, len(held)))
+    norm = np.sqrt(np.square(values, dtype=float).sum(axis=1, keepdims=True))
     assert (np.abs(sent.astype(float) - values) <= norm / 127 * (1 + 1e-3) + 1e-44).all()
 
 

@@ -10,7 +10,7 @@ from simulator.hardware.compute_widths import compute_width, same_device
 from simulator.models.overlap import UNKNOWN_OVERLAP
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import scale_compute, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -46,8 +46,7 @@ def _compute(scenario: Scenario, breakdown: Mapping[str, float]) -> UncertainInp
         LEVELS[known.level],
         width,
         known.level == "measured",
-        seconds * (1 - 1 / width),
-        seconds * (width - 1),
+        *seconds_at_ends(seconds, width),
         lambda changed, end: scale_compute(changed, width**end),
         source=known.source,
         measurement=_layers("compute time"),

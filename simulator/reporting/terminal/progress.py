@@ -13,10 +13,10 @@ LINE_SECONDS = 5.0
 
 
 @contextmanager
-def show_progress() -> Iterator[Callable[[Progress], None]]:
+def show_progress(noun: str = "points") -> Iterator[Callable[[Progress], None]]:
     """A function that shows the progress that it is given."""
     if not sys.stderr.isatty():
-        yield _Lines()
+        yield _Lines(noun)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -33,17 +33,31 @@ def show_progress() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
+@contextmanager
+def show_count(noun: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A function that shows how many of `total` are done; what its first call is given was done before."""
+    began, first = time.monotonic(), list[int]()
+    with show_progress(noun) as show:
+
+        def count(done: int) -> None:
+            if not first:
+                first.append(done)
+            show(Progress(total, first[0], done - first[0], seconds=time.monotonic() - began))
+
+        yield count
+
+
 class _Lines:
     """A line every few seconds."""
 
-    def __init__(self) -> None:
-        self.last = time.monotonic()
+    def __init__(self, noun: str) -> None:
+        self.noun, self.last = noun, time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
         if time.monotonic() - self.last >= LINE_SECONDS:
             self.last = time.monotonic()
             done = progress.reused + progress.evaluated
-            print(f"{done} of {progress.total} points, {pace(progress)}", file=sys.stderr, flush=True)
+            print(f"{done} of {progress.total} {self.noun}, {pace(progress)}", file=sys.stderr, flush=True)
 
 
 def pace(progress: Progress) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import add_steps, replay_trace, replayed_unions
+from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace, replayed_unions
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
@@ -35,22 +35,23 @@ def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
     trace = Trace.open(Path(folder))
     method = build(Sparsifier, {"kind": "topk", "density": density})
     layers: list[dict[str, Any]] = []
-    for number, run in enumerate(trace.spec.runs()):
-        u, block = _last_u(trace, number, method)
+    for u, block in _last_u(trace, method):
         for place, layer in enumerate(trace.layers):
             values = u[:, block.piece == place].astype(float).ravel()
-            about = {"iteration": run[1], "layer": layer.name, "numel": layer.numel}
+            about = {"iteration": block.iteration, "layer": layer.name, "numel": layer.numel}
             layers.append({**about, **_distribution(values)})
     return {**trace.spec.model_dump(mode="json"), "density": density, "layers": layers}
 
 
-def _last_u(trace: Trace, run: int, method: Any) -> tuple[Values, Block]:
-    """u of every worker at the last iteration of a run, with its block."""
-    residual = trace.residuals(run)
-    state: dict[str, Any] | None = None if residual is None else {"residual": residual}
-    for block in trace.blocks(block=run):
-        state, _, u, _ = method.select(state or method.start(block), block)
-    return u, block
+def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
+    """u of every worker at the last iteration of each recorded run, with its block."""
+    ends, state = {last for _, last in trace.spec.runs()}, None
+    for block, residual in blocks_with_residuals(trace, trace.spec.workers):
+        state = state or method.start(block)
+        state |= {} if residual is None else {"residual": residual}
+        state, _, u, _ = method.select(state, block)
+        if block.iteration in ends:
+            yield u, block
 
 
 def _distribution(values: np.ndarray) -> dict[str, Any]:

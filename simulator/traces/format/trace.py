@@ -144,13 +144,13 @@ class Trace:
 
         `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
         `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
-        `Block.iteration` counts from 0.
+        `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
         spans = self.spec.runs() if block is None else (self._run(block),)
         table = Table(self.folder / FILES[2], "iteration", self.spec.workers)
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
-        count = 0
+        coordinate = self.keys.coordinate + offsets[self.keys.layer]
         wanted = range(spans[0][0], spans[-1][1] + 1)
         places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
         m = len(self.keys.layer)
@@ -162,13 +162,13 @@ class Trace:
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
                 piece=self.keys.layer,
-                coordinate=self.keys.coordinate + offsets[self.keys.layer],
+                coordinate=coordinate,
                 weight=self.keys.weight,
                 numels=self.numels,
-                iteration=count,
+                iteration=iteration,
                 shapes=self.shapes,
             )
-            count += 1
+            del rows  # what was read is not kept while the values are worked on
             if whole_model:
                 yield whole
             else:
@@ -210,9 +210,11 @@ class Trace:
 
 
 def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:
-    values: Values = np.stack([rows[f"w{worker}"].to_numpy().astype(np.float32) for worker in workers])
+    values: Values = np.empty((len(workers), len(rows)), dtype=np.float32)
     with np.errstate(over="ignore"):
-        values = values / np.float32(scale)
+        for row, worker in zip(values, workers, strict=True):
+            row[:] = rows[f"w{worker}"].to_numpy()
+        values /= np.float32(scale)
     if scale < 1 and not np.isfinite(values).all():
         raise InputError(
             Problem(str(path), "values that float32 holds when divided by the scale", f"{scale:g} below them")

@@ -1,0 +1,73 @@
+"""Coordinates that stand for several elements each: their counts and moments, and draws that are the same anywhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+from simulator.models.hashing import splitmix64
+from simulator.models.largest import Mask, Values
+
+_STEP = 0x9E3779B97F4A7C15
+"""The increment of SplitMix64: counters that differ by it give independent numbers."""
+
+
+def draw_uniformly(seed: int, iteration: int, worker: int, coordinate: Ints) -> Floats:
+    """A number from [0, 1) for each coordinate (m,), by counter: no state, the same in any order of calls.
+
+    Different seeds, iterations, workers and coordinates give independent numbers (SplitMix64 of the counters).
+    """
+    counter = np.uint64(0)
+    for part in (seed, iteration, worker):
+        counter = splitmix64(np.array([(int(counter) + (part + 1) * _STEP) % 2**64], dtype=np.uint64))[0]
+    with np.errstate(over="ignore"):
+        mixed = splitmix64(counter + (coordinate.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
+    draws: Floats = (mixed >> np.uint64(11)).astype(float) * 2.0**-53
+    return draws
+
+
+def count_elements(mask: Mask, weight: Floats | None) -> float:
+    """The elements that the coordinates in the mask (m,) stand for; without weights, the coordinates."""
+    return float(np.count_nonzero(mask)) if weight is None else math.fsum(weight[mask].tolist())
+
+
+def mean_of(values: Values | Floats, weight: Floats | None) -> float:
+    """The mean over all elements that the values (m,) stand for: sum(w x) / sum(w) (Hajek 1971); 0 of no values."""
+    if not len(values):
+        return 0.0
+    if weight is None:
+        return float(np.mean(values, dtype=float))
+    return math.fsum((weight * values).tolist()) / math.fsum(weight.tolist())
+
+
+def variance_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> float:
+    """The variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
+    if weight is None:
+        return float(np.var(values, dtype=float, ddof=ddof))
+    squares = np.square(values - mean_of(values, weight), dtype=float)
+    return math.fsum((weight * squares).tolist()) / (math.fsum(weight.tolist()) - ddof)
+
+
+def draw_elements(weight: Floats, count: int, rng: np.random.Generator) -> Ints:
+    """The coordinates of `count` elements drawn with replacement: with chances in proportion to their weights (m,)."""
+    ends = np.cumsum(weight)
+    drawn = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
+    return np.asarray(np.minimum(drawn, len(ends) - 1))
+
+
+def quantile_of(values: Values | Floats, weight: Floats | None, shares: Floats) -> Floats:
+    """The values below which these shares of the elements are, (q,).
+
+    Without weights as `numpy.quantile`: the j-th of m sorted values is at share j / (m - 1). With weights its place is
+    the middle of the elements that it stands for, and the first and last value are at 0 and 1.
+    """
+    if weight is None or len(values) < 2:
+        return np.asarray(np.quantile(values, shares), dtype=float)
+    order = np.argsort(values, kind="stable")
+    ends = np.cumsum(weight[order])
+    middles = ends - weight[order] / 2
+    places = (middles - middles[0]) / (middles[-1] - middles[0])
+    return np.asarray(np.interp(shares, places, np.asarray(values, dtype=float)[order]))

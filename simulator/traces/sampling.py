@@ -1,0 +1,124 @@
+"""Which coordinates of a model a trace holds: a sample that resolves the largest gradients and every part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+
+PER_TENSOR = 4
+"""Coordinates that every tensor has at least, or all of its elements."""
+ALIGNED = 32
+"""Pieces are shortened to a multiple of so many elements, as ExDyna's blocks are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A sample of about `coordinates` coordinates, drawn once and held in every iteration.
+
+    Chances follow the size of the gradients in the first `pilot` iterations, so that the few elements that a sparsifier
+    selects are held more often; but each of `pieces` equal pieces of the flat vector holds at least one coordinate.
+    Raises InputError for numbers that do not fit.
+    """
+
+    coordinates: int
+    pieces: int = 1024
+    pilot: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.pilot < 1 or self.pieces < 1:
+            got = f"{self.pieces} pieces, {self.pilot} iterations"
+            raise InputError(Problem("sampling", "at least one piece, and one iteration to look at", got))
+        if self.coordinates < 2 * self.pieces:
+            hint = "half of them are spread evenly over the pieces"
+            raise InputError(
+                Problem("sampling", f"at least {2 * self.pieces} coordinates", f"{self.coordinates}", hint)
+            )
+
+    def draw(self, size: Floats, numels: Sequence[int]) -> tuple[Ints, Floats]:
+        """Positions in the flat vector, increasing, and the elements that each stands for, both (m,).
+
+        `size` (d,): the root of the mean square of each element's gradients; `numels`: elements of each tensor.
+        """
+        chance = chances(size, numels, self.coordinates, self.pieces)
+        kept = draw_systematically(chance, np.random.default_rng(self.seed))
+        return kept, weights_of(chance, kept, numels)
+
+    def described(self) -> str:
+        """What trace.yaml says of the sample."""
+        return (
+            f"about {self.coordinates} coordinates, the same for all workers and iterations, drawn systematically with "
+            f"seed {self.seed} (Madow 1949): half with equal chances, so that each of {self.pieces} equal pieces holds "
+            f"at least one, half in proportion to the root mean square of the gradients in {self.pilot} iterations "
+            f"before the first one that is recorded; at least {PER_TENSOR} of each tensor; a coordinate stands for "
+            "1/chance elements, scaled to those of its tensor (Hajek 1971)"
+        )
+
+
+def chances(size: Floats, numels: Sequence[int], coordinates: int, pieces: int) -> Floats:
+    """The chance of each of d elements to be held: an even one for the pieces, and a share of the rest by size, (d,).
+
+    A mixture of an even chance and one by size bounds the weights (defensive mixture, Hesterberg 1995). The variance of
+    a count is least for chances as the root of the share of iterations in which an element is selected, which with
+    error feedback grows with the square of its gradients. Chances end at 1; what that saves goes to the others.
+    """
+    d = len(size)
+    length = max(1, d // pieces)
+    length -= length % ALIGNED if length > ALIGNED else 0
+    even, shape = min(1.0, 1.0 / length), np.maximum(size, 1e-30)
+    factor = max(0.0, coordinates - even * d) / float(shape.sum())
+    for _ in range(30):
+        chance = np.minimum(1.0, even + factor * shape)
+        free = chance < 1.0
+        missing = coordinates - float(chance.sum())
+        if missing < 0.5 or not free.any():
+            break
+        factor += missing / float(shape[free].sum())
+    start = 0
+    for numel in numels:
+        part = slice(start, start + numel)
+        least, total = min(PER_TENSOR, numel), float(chance[part].sum())
+        if total < least:
+            chance[part] = np.minimum(1.0, chance[part] * (least / total))
+        start += numel
+    return chance
+
+
+def draw_systematically(chance: Floats, random: np.random.Generator) -> Ints:
+    """Elements drawn with these chances (d,), increasing: one wherever their running sum passes a whole number.
+
+    The sums start at a random number, so that every element has its chance, and any part of the vector holds the sum of
+    its chances, rounded down or up (Madow 1949).
+    """
+    ends = np.cumsum(chance) + random.random()
+    passed = np.floor(ends)
+    return np.flatnonzero(np.diff(passed, prepend=0.0) > 0)
+
+
+def weights_of(chance: Floats, kept: Ints, numels: Sequence[int]) -> Floats:
+    """The elements that each coordinate stands for, 1/chance, so scaled that those of a tensor sum to its elements.
+
+    What was certain to be held stands for itself, unless it is all that is held of a larger tensor.
+    """
+    weight = 1.0 / chance[kept]
+    ends = np.searchsorted(kept, np.cumsum(numels))
+    start = 0
+    for end, numel in zip(ends.tolist(), numels, strict=True):
+        part = weight[start:end]
+        sure = part <= 1.0
+        for _ in range(len(part)):
+            rest = part[~sure] if not sure.all() else part
+            rest = rest * ((numel - (len(part) - len(rest))) / float(rest.sum()))
+            if sure.all() or rest.min() >= 1.0:
+                break
+            sure[np.flatnonzero(~sure)[rest < 1.0]] = True
+        part[sure] = 1.0
+        part[~sure if not sure.all() else slice(None)] = rest
+        start = end
+    return weight

@@ -1,0 +1,60 @@
+"""Checkpoints: plain data with arrays in one file, which is written whole or not at all, and runs nothing when read."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from simulator.errors import InputError, Problem
+
+CHECKPOINT_FILE = "checkpoint.npz"
+
+
+def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
+    """Write dicts, lists, numbers, text and arrays. Readers see the old checkpoint or the new one, never a part."""
+    arrays: list[np.ndarray] = []
+    text = json.dumps(_packed(content, arrays))
+    part = folder / f".{CHECKPOINT_FILE}"
+    with part.open("wb") as file:
+        named: dict[str, Any] = {f"a{place}": array for place, array in enumerate(arrays)}
+        np.savez(file, content=np.array(text), **named)
+    os.replace(part, folder / CHECKPOINT_FILE)
+
+
+def read_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """What was written; None where there is no checkpoint. Raises InputError for a damaged one."""
+    path = folder / CHECKPOINT_FILE
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return dict(_unpacked(json.loads(str(file["content"])), file))
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        hint = "remove it, and the training starts again"
+        raise InputError(Problem(str(path), "a checkpoint", f"{type(error).__name__}", hint)) from None
+
+
+def _packed(value: Any, arrays: list[np.ndarray]) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        arrays.append(np.asarray(value))
+        return {"array": len(arrays) - 1}
+    if isinstance(value, dict):
+        return {"items": [[_packed(part, arrays) for part in pair] for pair in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_packed(item, arrays) for item in value]
+    return value
+
+
+def _unpacked(value: Any, arrays: Any) -> Any:
+    if isinstance(value, list):
+        return [_unpacked(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return arrays[f"a{value['array']}"][()]
+    return {_unpacked(key, arrays): _unpacked(item, arrays) for key, item in value["items"]}

@@ -1,0 +1,113 @@
+"""The gradients of all workers of one model: (n, d) arrays, with one copy of the weights where that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.func import functional_call, grad_and_value, vmap
+
+from simulator.errors import InputError, Problem
+from simulator.record.tasks import trainable_parameters
+from simulator.training.task import Task
+
+PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+class Workers:
+    """n workers that train one model; its parameters become views of `weights` (d,), tensor after tensor.
+
+    Gradients come from one call of `torch.func.vmap` over the workers where the task says that it is possible, which
+    saves the calls of small operations, and otherwise from one worker after the other. With local steps every worker
+    has weights (n, d) and a momentum (n, d) of its own, which stays with it from one iteration to the next.
+    """
+
+    def __init__(self, task: Task, workers: int, precision: str = "fp32") -> None:
+        self.task, self.parameters = task, trainable_parameters(task.model)
+        other = {str(item.dtype) for item in self.parameters.values()} - {"torch.float32"}
+        if other:
+            raise InputError(Problem("the model", "parameters of torch.float32", ", ".join(sorted(other))))
+        self.shapes = tuple(tuple(item.shape) or (1,) for item in self.parameters.values())
+        self.numels = [item.numel() for item in self.parameters.values()]
+        self.weights = torch.cat([item.detach().reshape(-1) for item in self.parameters.values()])
+        for item, part in zip(self.parameters.values(), self.weights.split(self.numels), strict=True):
+            item.data = part.view_as(item)
+        self.values = self.weights.new_empty(workers, len(self.weights))
+        self.velocity: Any = None
+        self._precision = PRECISIONS[precision]
+        self._whole = _Whole(task)
+        self._vectorised = [vmap(grad_and_value(self._loss), (dim, 0), randomness="different") for dim in (None, 0)]
+
+    def gradients(self) -> tuple[Any, list[float]]:
+        """The gradients (n, d) of the next batches, rounded to the precision, and the losses."""
+        losses = self._fill(self.weights)
+        return self._rounded(self.values), losses
+
+    def differences(self, steps: int, learning_rate: float, momentum: float) -> tuple[Any, list[float]]:
+        """Weights before less weights after `steps` steps of SGD of each worker by itself, (n, d), and the losses."""
+        if self.velocity is None:
+            self.velocity = torch.zeros_like(self.values)
+        own, losses = self.weights.repeat(len(self.values), 1), []
+        for _ in range(steps):
+            losses += self._fill(own)
+            self.velocity.mul_(momentum).add_(self.values)
+            own.sub_(self.velocity, alpha=learning_rate)
+        return self._rounded(torch.sub(self.weights, own, out=self.values)), losses
+
+    def _rounded(self, values: Any) -> Any:
+        return values if self._precision == torch.float32 else values.to(self._precision).float()
+
+    def _fill(self, weights: Any) -> list[float]:
+        """Put the gradients at `weights` (d,), or (n, d) of each worker's own, into `values`; the losses."""
+        batches = [next(batches, None) for batches in self.task.batches]
+        if any(batch is None for batch in batches):
+            raise InputError(Problem("batches", "an iterator that does not end", "its end", "shuffle and start again"))
+        return self._fill_together(weights, batches) if self.task.vectorised else self._fill_in_turn(weights, batches)
+
+    def _fill_together(self, weights: Any, batches: Sequence[Any]) -> list[float]:
+        parts = weights.split(self.numels, dim=-1)
+        named = {
+            f"model.{name}": part.view(*part.shape[:-1], *item.shape)
+            for (name, item), part in zip(self.parameters.items(), parts, strict=True)
+        }
+        found, losses = self._vectorised[weights.dim() - 1](named, _stack(batches))
+        torch.cat([item.flatten(1) for item in found.values()], dim=1, out=self.values)
+        return [float(loss) for loss in losses]
+
+    def _fill_in_turn(self, weights: Any, batches: Sequence[Any]) -> list[float]:
+        shared, parameters, losses = self.weights.clone(), list(self.parameters.values()), []
+        for worker, (row, batch) in enumerate(zip(self.values, batches, strict=True)):
+            if weights.dim() == 2:
+                self.weights.copy_(weights[worker])
+            loss = self.task.loss(self.task.model, batch)
+            found = torch.autograd.grad(loss, parameters, allow_unused=True)
+            for part, gradient in zip(row.split(self.numels), found, strict=True):
+                part.copy_(gradient.reshape(-1)) if gradient is not None else part.zero_()
+            losses.append(float(loss.detach()))
+        self.weights.copy_(shared)
+        return losses
+
+    def _loss(self, named: dict[str, Any], batch: Any) -> Any:
+        return functional_call(self._whole, named, (batch,))
+
+
+class _Whole(torch.nn.Module):
+    """The loss as a module, so that `functional_call` can put other weights into the model."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.model, self.loss = task.model, task.loss
+
+    def forward(self, batch: Any) -> Any:
+        return self.loss(self.model, batch)
+
+
+def _stack(batches: Sequence[Any]) -> Any:
+    """Batches of the same form as one, with the workers as the first dimension of every tensor."""
+    first = batches[0]
+    if isinstance(first, torch.Tensor):
+        return torch.stack(list(batches))
+    if isinstance(first, dict):
+        return {key: _stack([batch[key] for batch in batches]) for key in first}
+    return tuple(_stack(items) for items in zip(*batches, strict=True))

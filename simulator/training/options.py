@@ -1,0 +1,93 @@
+"""What a person asks for when something is trained; nothing here needs PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from simulator.component import Spec, build
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.documents import Document, parse_document, parse_scalar
+from simulator.loading.problems import validate_document
+from simulator.loading.replacing import replace_key
+from simulator.models.layers import MAX_BATCH
+from simulator.sparsifiers.base import Sparsifier
+
+MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
+
+
+class TrainingOptions(Spec):
+    """One training: the keys of `sparsim train --set`, and of the base of a study.
+
+    `task`: a built-in task or a Python file; `parameters`: keyword arguments for the functions of the task. `method`:
+    the sparsifier as a scenario writes it, or in one line, such as `topk 0.01 granularity=model`. `batch_size`: samples
+    per worker and iteration; it and `learning_rate` are those of the task unless they are given. `error_feedback`:
+    false empties the residual before every iteration. `precision`: the format to which gradients are rounded before the
+    exchange.
+
+    With `local_steps: 1` the mean of what the workers send is the gradient of SGD with `momentum`, as PyTorch defines
+    it: v = momentum v + g, w = w - learning_rate v. A method with a momentum of its own, such as DGC, replaces that of
+    SGD. With H local steps per iteration, each worker takes H steps of this SGD by itself; the difference of its
+    weights goes through the method, and the mean is applied by SGD with `outer_learning_rate` and `outer_momentum`.
+    """
+
+    task: str
+    parameters: dict[str, bool | int | float | str] = Field(default_factory=dict)
+    method: dict[str, Any] = Field(default_factory=lambda: {"kind": "dense"})
+    error_feedback: bool = True
+    workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
+    batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
+    iterations: int = Field(default=400, ge=1, le=MAX_ITERATIONS)
+    learning_rate: float | None = Field(default=None, gt=0, le=1e6)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    local_steps: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
+    outer_learning_rate: float = Field(default=1.0, gt=0, le=1e6)
+    outer_momentum: float = Field(default=0.0, ge=0, lt=1)
+    precision: Literal["fp32", "fp16", "bf16"] = "fp32"
+    evaluate_every: int = Field(default=20, ge=1, le=MAX_ITERATIONS)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _read_method(cls, value: Any) -> Any:
+        return parse_method(value) if isinstance(value, str) else value
+
+    @field_validator("method")
+    @classmethod
+    def _check_method(cls, value: dict[str, Any]) -> dict[str, Any]:
+        build(Sparsifier, value)
+        return value
+
+    @cached_property
+    def sparsifier(self) -> Sparsifier:
+        """The method as a member of the sparsifiers."""
+        return build(Sparsifier, self.method)
+
+
+def parse_method(text: str) -> dict[str, Any]:
+    """A method that was written in one line: its kind, its density, and other parameters as `key=value`.
+
+    >>> parse_method("topk 0.01 granularity=model")
+    {'kind': 'topk', 'density': 0.01, 'granularity': 'model'}
+    """
+    kind, *words = text.split() or [""]
+    pairs = (word.partition("=") for word in words)
+    return {"kind": kind} | {
+        key if equals else "density": parse_scalar(value if equals else key) for key, equals, value in pairs
+    }
+
+
+def read_options(data: dict[str, Any], overrides: Sequence[str] = (), where: str = "sparsim train") -> TrainingOptions:
+    """Validated options from plain data, with `key=value` overrides applied. Raises InputError with every problem."""
+    for item in overrides:
+        key, equals, text = item.partition("=")
+        if not (key and equals):
+            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), "for example momentum=0.5"))
+        if isinstance(data.get("method"), str):
+            data = data | {"method": parse_method(data["method"])}
+        data = replace_key(data, key, parse_document(text, f"--set {key}").data, Path())
+    return validate_document(TrainingOptions.model_validate, Document(where, data, {}))

@@ -1,0 +1,117 @@
+"""A task: the functions of a built-in one, or of a Python file that a person names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.record.tasks import move_batch
+from simulator.training import tasks
+from simulator.training.options import TrainingOptions
+
+FUNCTIONS = ("model", "batches", "loss")
+_HELPERS = ("digits", "text")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
+
+    `vectorised`: whether the gradients of all workers are computed by one call of `torch.func.vmap`.
+    """
+
+    model: Any
+    batches: tuple[Iterator[Any], ...]
+    loss: Callable[[Any, Any], Any]
+    evaluate: Callable[[Any], float] | None
+    metric: str
+    better: str
+    batch_size: int
+    learning_rate: float
+    vectorised: bool
+    licence: str
+
+
+def known_tasks() -> list[str]:
+    """Names of the built-in tasks."""
+    names = (module.name for module in pkgutil.iter_modules(tasks.__path__))
+    return sorted(name.replace("_", "-") for name in names if name not in _HELPERS)
+
+
+def load_task(options: TrainingOptions, device: str = "cpu") -> Task:
+    """The task of a training, its model made from the seed.
+
+    Raises InputError for an unknown task, for functions that are missing, and for parameters that no function takes.
+    """
+    module = _module(options.task)
+    functions: dict[str, Any] = {name: getattr(module, name, None) for name in (*FUNCTIONS, "evaluate")}
+    wrong = [name for name in FUNCTIONS if not callable(functions[name])]
+    if wrong:
+        raise InputError([Problem(options.task, f"a function `{name}`", "none") for name in wrong])
+    _check_parameters(options, [item for item in functions.values() if callable(item)])
+
+    def with_parameters(function: Any) -> dict[str, Any]:
+        taken = inspect.signature(function).parameters
+        return {name: value for name, value in options.parameters.items() if name in taken}
+
+    make, batches, loss, evaluate = functions.values()
+    torch.manual_seed(options.seed)
+    model = make(**with_parameters(make))
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(Problem(f"{options.task}: model()", "a torch.nn.Module", type(model).__name__))
+    batch_size = options.batch_size or int(getattr(module, "batch_size", 32))
+    return Task(
+        model=model.to(device),
+        batches=tuple(
+            (
+                move_batch(batch, device)
+                for batch in batches(worker, options.workers, batch_size, options.seed, **with_parameters(batches))
+            )
+            for worker in range(options.workers)
+        ),
+        loss=loss,
+        evaluate=None if evaluate is None else lambda model: evaluate(model, **with_parameters(evaluate)),
+        metric=str(getattr(module, "metric", "none" if evaluate is None else "metric")),
+        better="higher" if getattr(module, "better", "higher") == "higher" else "lower",
+        batch_size=batch_size,
+        learning_rate=options.learning_rate or float(getattr(module, "learning_rate", 0.01)),
+        vectorised=bool(getattr(module, "vectorised", False)),
+        licence=str(getattr(module, "licence", "")),
+    )
+
+
+def _module(name: str) -> ModuleType:
+    """The module of a task. Raises InputError where there is none."""
+    known = known_tasks()
+    if name in known:
+        return importlib.import_module(f"{tasks.__name__}.{name.replace('-', '_')}")
+    path = Path(name)
+    spec = spec_from_file_location(f"task_{path.stem}", path) if path.suffix == ".py" and path.is_file() else None
+    if spec is None or spec.loader is None:
+        hint = suggest_nearest(name, known)
+        raise InputError(Problem("task", "a built-in task or a Python file", format_value(name), hint))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _check_parameters(options: TrainingOptions, functions: list[Any]) -> None:
+    fixed = {"worker", "workers", "batch_size", "seed", "batch"}
+    taken = {name for function in functions for name in inspect.signature(function).parameters} - fixed - {"model"}
+    problems = [
+        Problem(f"parameters.{name}", "a parameter of the task's functions", f"'{name}'", suggest_nearest(name, taken))
+        for name in options.parameters
+        if name not in taken
+    ]
+    if problems:
+        raise InputError(problems)

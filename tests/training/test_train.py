@@ -1,0 +1,87 @@
+"""Trainings with the method in the loop, on this machine."""
+
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.training.options import read_options
+from simulator.training.runs import read_run
+
+pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")]
+
+
+def options(**keys):
+    return read_options({"task": "mlp-digits", "workers": 4, "iterations": 30, **keys})
+
+
+def train(folder, observe=None, **keys):
+    from simulator.training.loop import train
+
+    return train(options(**keys), folder, checkpoint_every=10, observe=observe)
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def stop_at(iteration):
+    def observe(done):
+        if done == iteration:
+            raise KeyboardInterrupt
+
+    return observe
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"method": "dense"},
+        {"method": "dgc 0.01"},
+        {"method": "exdyna 0.01"},
+        {"method": "powersgd rank=2"},
+        {"method": "topk 0.01", "local_steps": 2},
+        {"method": "topk 0.01", "error_feedback": False, "precision": "bf16"},
+    ],
+    ids=str,
+)
+def test_an_interrupted_training_continues_to_the_same_bytes(tmp_path, keys):
+    train(tmp_path / "whole", **keys)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "parts", stop_at(17), **keys)
+    assert (tmp_path / "parts" / "checkpoint.npz").is_file()
+    seen = []
+    train(tmp_path / "parts", seen.append, **keys)
+    assert seen[:2] == [10, 11]
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_other_bytes(tmp_path):
+    runs = [train(tmp_path / str(place), method="topk 0.01", seed=seed) for place, seed in enumerate((0, 0, 1))]
+    assert runs[0].spec.weights == runs[1].spec.weights != runs[2].spec.weights
+    assert files(tmp_path / "0") == files(tmp_path / "1")
+
+
+def test_a_finished_training_is_not_repeated(tmp_path):
+    train(tmp_path)
+    seen = []
+    train(tmp_path, seen.append)
+    assert seen == []
+
+
+def test_a_folder_of_another_training_is_refused(tmp_path):
+    train(tmp_path, iterations=2)
+    with pytest.raises(InputError, match=r"training\.yaml: iterations: expected 3, got 2: use another folder"):
+        train(tmp_path, iterations=3)
+
+
+def test_the_command_trains_and_says_where(tmp_path):
+    arguments = ["train", "mlp-digits", "--method", "topk 0.01", "--workers", "2", "--iterations", "5"]
+    done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    run = read_run(tmp_path / "out")
+    assert [point.iteration for point in run.curve] == list(range(5))
+    assert run.spec.method == {"kind": "topk", "density": 0.01}
+    assert f"{run.curve[-1].metric:.4g}" in done.stdout
