@@ -110,7 +110,7 @@ SOURCES = {
     "link_utilisation": lambda: open_source(str(run_folder("topology=parameter_server"))),
     "lines": lambda: swept("workers"),
     "grouped_bars": lambda: swept("workers"),
-    "energy_kept": replayed,
+    "over_iterations": replayed,
     "gradient_distribution": distributed,
     "traffic_matrix": lambda: open_source(str(run_folder())),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.studies.papers.document import Found, PaperDocument, Part, Statement
 from simulator.studies.papers.found import value_of
+from simulator.studies.papers.trainings import time_to_quality, train_all, training_rows
 from simulator.studies.storage.files import write_text
 from simulator.studies.sweep.sweep import Progress, run_sweep
 from simulator.studies.traces.distribution import distributions
@@ -89,6 +91,30 @@ def _distribution(document: PaperDocument, number: int, folder: Path, _: int | N
     return _kept(folder / "distribution.json", distributions(folder_of(study.trace), study.method, study.iterations))
 
 
+def _training(document: PaperDocument, number: int, folder: Path, _: int | None, observe: Observe) -> pd.DataFrame:
+    import pandas as pd
+
+    began = time.monotonic()
+
+    def count(done: int, total: int) -> None:
+        if observe is not None:
+            observe(Progress(total, 0, done, seconds=time.monotonic() - began))
+
+    study: Any = document.paper.parts[number].training
+    train_all(study, document.part_document(number, "training"), folder, count)
+    return pd.DataFrame(training_rows(folder))
+
+
+def _quality(document: PaperDocument, number: int, folder: Path, _: int | None, __: Observe) -> pd.DataFrame:
+    import pandas as pd
+
+    study: Any = document.paper.parts[number].quality
+    place = document.part_document(number, "quality")
+    found = time_to_quality(study, place, folder.parent / study.trainings)
+    write_text(folder / "quality.json", json.dumps(found, indent=1, allow_nan=False) + "\n")
+    return pd.DataFrame(found["methods"])
+
+
 def _kept(path: Path, rows: list[dict[str, Any]]) -> pd.DataFrame:
     """The rows as a table; they are also written, as figures read them."""
     import pandas as pd
@@ -101,4 +127,6 @@ _STUDIES: dict[str, Callable[[PaperDocument, int, Path, int | None, Observe], pd
     "sweep": _sweep,
     "build_up": _build_up,
     "distribution": _distribution,
+    "training": _training,
+    "quality": _quality,
 }

@@ -28,13 +28,15 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from simulator.component import Spec, expected
+from simulator.errors import suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
+from simulator.studies.papers.trainings import QualityStudy, TrainingStudy
 
 PAPERS = "scenarios/papers"
 NOT_STATED = "not stated in what could be read"
-STUDIES = ("sweep", "build_up", "distribution")
+STUDIES = ("sweep", "build_up", "distribution", "training", "quality")
 """Keys of a part that say how it is carried out; a part has one of them."""
 
 
@@ -113,13 +115,16 @@ class DistributionStudy(Spec):
 
 
 class Part(Spec):
-    """One experiment of a paper; it has one of the keys `sweep`, `build_up` and `distribution`.
+    """One experiment of a paper; it has one of the keys `sweep`, `build_up`, `distribution`, `training`
+    and `quality`.
 
     - `name`: of its files.
     - `shows`: what it is about.
     - `sweep`: a sweep, as in a file of `sparsim sweep`.
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
+    - `training`: trainings with the method in the loop.
+    - `quality`: the time to a target, from the trainings of another part.
     - `figures`: that are drawn from it.
     - `states`: what the paper says about it, and what is found.
     - `quick`: keys of the part with smaller values, for a first look (`--quick`).
@@ -130,6 +135,8 @@ class Part(Spec):
     sweep: dict[str, Any] | None = None
     build_up: BuildUpStudy | None = None
     distribution: DistributionStudy | None = None
+    training: TrainingStudy | None = None
+    quality: QualityStudy | None = None
     figures: tuple[Drawing, ...] = ()
     states: tuple[Statement, ...] = Field(min_length=1)
     quick: dict[str, Any] = Field(default_factory=dict)
@@ -162,10 +169,14 @@ class Paper(Spec):
     parts: tuple[Part, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _names_differ(self) -> Self:
+    def _names_fit(self) -> Self:
         names = [part.name for part in self.parts]
         if len(set(names)) < len(names):
             raise expected("parts with different names", ", ".join(names))
+        trained = [part.name for part in self.parts if part.training is not None]
+        for part in self.parts:
+            if part.quality is not None and part.quality.trainings not in trained:
+                raise expected("the name of a part that trains", part.quality.trainings, suggest_nearest("", trained))
         return self
 
 

@@ -136,7 +136,7 @@ def _of_folder(folder: Path, place: str) -> Source:
     for name in ("results.parquet", "results.csv"):
         if (folder / name).is_file():
             return replace(_of_table(folder / name, place), folder=folder)
-    for name in ("result.json", "build_up.json", "distribution.json"):
+    for name in ("result.json", "build_up.json", "distribution.json", "quality.json"):
         if (folder / name).is_file():
             return of_document(_parse_json(_read_text(folder / name), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():
