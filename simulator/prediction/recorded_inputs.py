@@ -11,6 +11,8 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import divide_and_check
 from simulator.engine.plan.setup import Setup
 from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
+from simulator.engine.settling import Settled, settle
+from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import Overlap, ScaleMixture
 from simulator.models.small_cache import cache_small_results
@@ -30,17 +32,21 @@ class _Replay(NamedTuple):
     stamp: _Stamp
     sparsifier: Sparsifier
     buckets: tuple[Bucket, ...]
+    since: int | None
+    """The recorded iteration from which on it is priced; None: that from which on the method has settled."""
 
 
 class RecordedInputs(NamedTuple):
     """What a recorded trace gives a prediction.
 
-    Where the trace has enough workers: `selections`, the mean of every bucket, and `rows`, one per recorded iteration.
+    Where the trace has enough workers: `rows`, one per recorded iteration, `settled`, the part of them that is priced,
+    and `selections`, the mean of every bucket over that part.
     Where it has fewer: `law`, the overlap law fitted to it. `warning`: what the result says about it.
     """
 
     selections: tuple[Selection, ...] | None = None
     rows: tuple[dict[str, float], ...] = ()
+    settled: Settled | None = None
     law: Overlap | None = None
     warning: str = ""
 
@@ -81,7 +87,8 @@ def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | Non
 
 def _replay_of(scenario: Scenario, buckets: tuple[Bucket, ...]) -> _Replay:
     folder = Path(scenario.workload.gradients)
-    return _Replay(folder, _stamp(folder), scenario.sparsifier, buckets)
+    since = None if scenario.workload.settled == "auto" else scenario.workload.settled
+    return _Replay(folder, _stamp(folder), scenario.sparsifier, buckets, since)
 
 
 def _stamp(folder: Path) -> _Stamp:
@@ -98,8 +105,11 @@ def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInp
     trace = _open_trace(replay)
     if workers <= trace.spec.workers:
         steps = list(replay_trace(replay.sparsifier, replay.buckets, trace, workers))
-        selections = tuple(mean_selection([step.selection for step in one]) for one in zip(*steps, strict=True))
-        return RecordedInputs(selections, tuple(add_steps(each).row() for each in steps))
+        together = [add_steps(each) for each in steps]
+        settled = settle(together, replay.since)
+        priced = steps[-settled.iterations :]
+        selections = tuple(mean_selection([step.selection for step in one]) for one in zip(*priced, strict=True))
+        return RecordedInputs(selections, tuple(step.row() for step in together), settled)
     law = None if stated else _fitted_law(replay)[0]
     by = f", overlap law fitted to the trace ({_describe_law(law)})" if law is not None else ""
     return RecordedInputs(
@@ -123,7 +133,12 @@ def _fitted_law(replay: _Replay) -> tuple[Overlap | None]:
 def _open_trace(replay: _Replay) -> Trace:
     from simulator.traces.format.trace import Trace  # pyarrow: only where there is a trace to read
 
-    return Trace.open(replay.folder)
+    trace = Trace.open(replay.folder)
+    last = trace.spec.runs()[-1][1]
+    if (replay.since or 0) > last:
+        what = f"`settled` of at most {last}, the last recorded iteration"
+        raise InputError(Problem(str(replay.folder), what, str(replay.since)))
+    return trace
 
 
 def _describe_law(law: Overlap) -> str:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.convergence import draw_curves
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend_of, set_log_ticks, set_number_axis, set_seconds_axis
+from simulator.reporting.figures.style.axes import (
+    Which,
+    add_legend_of,
+    set_log_ticks,
+    set_number_axis,
+    set_seconds_axis,
+)
 from simulator.reporting.figures.style.colours import GREY, assign_looks
 
 if TYPE_CHECKING:
@@ -73,7 +82,7 @@ class TimeToQuality(Figure, kind="time_to_quality"):
         _draw_times(panels[0], ends)
         _draw_parts(panels[1], ends)
         looks = assign_looks(ends["method"])
-        handles = [panels[1].plot([], [], "o", color=look.colour, markersize=7)[0] for look in looks.values()]
+        handles = [panels[1].plot([], [], look.marker, color=look.colour, markersize=7)[0] for look in looks.values()]
         add_legend_of(figure, handles, list(looks))
 
 
@@ -90,7 +99,7 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, ends: pd.DataFrame) -> None:
     axes.axhline(ends["middle"].iloc[0], color=GREY, linewidth=1.2)
     axes.set_xlim(0, 1.15 * ends["time_s"].max())
     set_seconds_axis(axes, "time on this cluster", "x")
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=4)
     set_number_axis(axes, curves["quantity"].iloc[0])
     axes.set_title("grey: the target")
 
@@ -99,41 +108,48 @@ def _draw_times(axes: Axes, ends: pd.DataFrame) -> None:
     looks = assign_looks(ends["method"])
     ordered = ends.sort_values("time_s", ascending=False)
     for place, row in enumerate(ordered.itertuples()):
-        colour = looks[str(row.method)].colour
-        axes.plot([row.p5_s, row.p95_s], [place, place], color=colour, linewidth=2)
-        axes.plot(row.time_s, place, "o", color=colour, markersize=7)
+        look = looks[str(row.method)]
+        axes.plot([row.p5_s, row.p95_s], [place, place], color=look.colour, linewidth=2)
+        axes.plot(row.time_s, place, look.marker, color=look.colour, markersize=7)
     axes.set_yticks(range(len(ordered)), list(ordered["method"]))
-    if ordered["p95_s"].max() > _WIDE * ordered["p5_s"].min():
-        axes.set_xscale("log")
-    else:
-        axes.set_xlim(left=0)
-    set_seconds_axis(axes, "time to the target", "x")
-    if axes.get_xscale() == "log":
-        set_log_ticks(axes, "x")
-    else:
-        axes.locator_params(axis="x", nbins=5)
+    with _scaled(axes, "x", ordered["p5_s"].min(), ordered["p95_s"].max()):
+        set_seconds_axis(axes, "time to the target", "x")
     axes.set_title("with the 90 % interval")
 
 
 def _draw_parts(axes: Axes, ends: pd.DataFrame) -> None:
-    """Iterations over the time of one, both logarithmic, so that equal times to the target are straight lines."""
+    """Iterations over the time of one; a grey line for each of some equal times to the target."""
     looks = assign_looks(ends["method"])
-    axes.set_xscale("log")
-    axes.set_yscale("log")
     for row in ends.itertuples():
-        colour = looks[str(row.method)].colour
+        look, place = looks[str(row.method)], (row.iteration_time_s, row.iterations)
         if row.pareto:
-            axes.plot(row.iteration_time_s, row.iterations, "o", markersize=14, markerfacecolor="none", color=colour)
-        axes.plot(row.iteration_time_s, row.iterations, "o", color=colour, markersize=7)
+            axes.plot(*place, "o", markersize=15, markerfacecolor="none", color=look.colour)
+        axes.plot(*place, look.marker, color=look.colour, markersize=7)
     axes.margins(0.15)
+    with _scaled(axes, "x", ends["iteration_time_s"].min(), ends["iteration_time_s"].max()):
+        set_seconds_axis(axes, "time of an iteration", "x")
+    with _scaled(axes, "y", ends["iterations"].min(), ends["iterations"].max()):
+        set_number_axis(axes, "iterations to the target")
     low, high = axes.get_xlim()
     bottom, top = axes.get_ylim()
-    for time in sorted(ends["time_s"])[:: max(1, len(ends) // 4)]:
-        axes.plot([low, high], [time / low, time / high], color=GREY, linewidth=0.8, zorder=0)
+    times = np.linspace(low, high, 200)
+    times = times[times > 0]
+    for seconds in sorted(ends["time_s"])[:: max(1, len(ends) // 4)]:
+        axes.plot(times, seconds / times, color=GREY, linewidth=0.8, zorder=0)
     axes.set_xlim(low, high)
     axes.set_ylim(bottom, top)
-    set_seconds_axis(axes, "time of an iteration", "x")
-    set_number_axis(axes, "iterations to the target")
-    set_log_ticks(axes, "x")
-    set_log_ticks(axes, "y")
     axes.set_title("grey: equal times to the target")
+
+
+@contextmanager
+def _scaled(axes: Axes, which: Which, low: float, high: float) -> Iterator[None]:
+    """A logarithmic axis where values differ by more than a factor, else one from 0; inside, its unit is set."""
+    wide = high > _WIDE * low
+    if wide:
+        getattr(axes, f"set_{which}scale")("log")
+    yield
+    if wide:
+        set_log_ticks(axes, which)
+    else:
+        getattr(axes, f"set_{which}lim")(0)
+        axes.locator_params(axis=which, nbins=4)

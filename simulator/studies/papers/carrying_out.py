@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.studies.papers.document import Found, PaperDocument, Part, Statement
 from simulator.studies.papers.found import value_of
-from simulator.studies.papers.trainings import time_to_quality, train_all, training_rows
+from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
 from simulator.studies.storage.files import write_text
-from simulator.studies.sweep.sweep import Progress, run_sweep
+from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.distribution import distributions
 from simulator.studies.traces.trace_study import build_up, folder_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Observe = Callable[[Progress], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,8 @@ def carry_out(
 ) -> Iterator[PartResult]:
     """Carry out the parts of a paper into subfolders of `out` with their names; without `parts`, all of them.
 
-    `workers`: processes for the points of a sweep. Raises InputError for an unknown part, and where a part cannot be
-    carried out or a figure that it asks for is not in its rows.
+    `workers`: processes for the points of a sweep or for trainings. Raises InputError for an unknown part, and where a
+    part cannot be carried out or a figure that it asks for is not in its rows.
     """
     known = [part.name for part in document.paper.parts]
     for name in parts:
@@ -91,17 +88,12 @@ def _distribution(document: PaperDocument, number: int, folder: Path, _: int | N
     return _kept(folder / "distribution.json", distributions(folder_of(study.trace), study.method, study.iterations))
 
 
-def _training(document: PaperDocument, number: int, folder: Path, _: int | None, observe: Observe) -> pd.DataFrame:
+def _training(
+    document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe
+) -> pd.DataFrame:
     import pandas as pd
 
-    began = time.monotonic()
-
-    def count(done: int, total: int) -> None:
-        if observe is not None:
-            observe(Progress(total, 0, done, seconds=time.monotonic() - began))
-
-    study: Any = document.paper.parts[number].training
-    train_all(study, document.part_document(number, "training"), folder, count)
+    train_all(document.part_document(number, "training"), folder, count, observe)
     return pd.DataFrame(training_rows(folder))
 
 

@@ -32,7 +32,7 @@ from simulator.errors import suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
-from simulator.studies.papers.trainings import QualityStudy, TrainingStudy
+from simulator.studies.papers.trainings import QualityStudy
 
 PAPERS = "scenarios/papers"
 NOT_STATED = "not stated in what could be read"
@@ -123,7 +123,7 @@ class Part(Spec):
     - `sweep`: a sweep, as in a file of `sparsim sweep`.
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
-    - `training`: trainings with the method in the loop.
+    - `training`: a study of trainings, as in a file of `sparsim train`.
     - `quality`: the time to a target, from the trainings of another part.
     - `figures`: that are drawn from it.
     - `states`: what the paper says about it, and what is found.
@@ -135,7 +135,7 @@ class Part(Spec):
     sweep: dict[str, Any] | None = None
     build_up: BuildUpStudy | None = None
     distribution: DistributionStudy | None = None
-    training: TrainingStudy | None = None
+    training: dict[str, Any] | None = None
     quality: QualityStudy | None = None
     figures: tuple[Drawing, ...] = ()
     states: tuple[Statement, ...] = Field(min_length=1)

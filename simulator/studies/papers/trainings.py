@@ -1,33 +1,26 @@
-"""Parts that train: every combination of a grid into a folder of its own, and the time to a target that follows."""
+"""Parts that train with the methods in the loop, and the time to a target that follows from them."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from simulator.component import Spec
+from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
-from simulator.loading.problems import validate_document
+from simulator.record.environment import need_torch
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target
-from simulator.training.options import TrainingOptions
+from simulator.studies.sweep.sweep import Progress
+from simulator.studies.sweep.trainings import train_study
 from simulator.training.runs import TrainingRun, describe_method, read_runs
 
-Count = Callable[[int, int], None]
-
-
-class TrainingStudy(Spec):
-    """Trainings in a grid: `base` has the keys that all share, `vary` a list of values for each key that differs."""
-
-    base: dict[str, Any]
-    vary: dict[str, tuple[Any, ...]] = Field(min_length=1)
+Observe = Callable[[Progress], None] | None
+"""What is called with the progress of a part."""
 
 
 class QualityStudy(Spec):
@@ -43,36 +36,15 @@ class QualityStudy(Spec):
     scenario: dict[str, Any] | str
 
 
-def options_of(study: TrainingStudy, document: Document) -> list[TrainingOptions]:
-    """Every training of a study, the last key changing fastest. Raises InputError with every problem."""
-    made = []
-    for values in itertools.product(*study.vary.values()):
-        data = {**study.base, **dict(zip(study.vary, values, strict=True))}
-        marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("base",)}
-        made.append(validate_document(TrainingOptions.model_validate, Document(document.path, data, marks)))
-    return made
+def train_all(document: Document, folder: Path, processes: int | None, observe: Observe) -> None:
+    """Train every point of a study into subfolders 0000, 0001, ...; those that are finished are kept.
 
-
-def train_all(study: TrainingStudy, document: Document, folder: Path, count: Count | None = None) -> None:
-    """Train every combination into subfolders 0000, 0001, ...; those that are finished are kept.
-
-    `count` is called with the iterations that are done and their number in all. Raises InputError as `train` does.
+    Raises InputError for a bad study, where PyTorch is missing, and where a training fails.
     """
-    from simulator.record.environment import need_torch
-
     need_torch("reproduce")
-    from simulator.training.loop import train
-
-    every = options_of(study, document)
-    total, before = sum(options.iterations for options in every), 0
-    for number, options in enumerate(every):
-
-        def observe(done: int, before: int = before) -> None:
-            if count is not None:
-                count(before + done, total)
-
-        train(options, folder / f"{number:04d}", observe=observe)
-        before += options.iterations
+    done = train_study(document, folder, processes=processes, observe=observe)
+    for place, message in done.failed.items():
+        raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))
 
 
 def training_rows(folder: Path) -> list[dict[str, Any]]:

@@ -95,17 +95,16 @@ class MeasuredIterations:
         mine = self.study.steps(self.setting_of(scenario))
         is_dense = scenario.sparsifier.kind == Dense.kind
         level: Level = "measured" if self.same_model else "transferred"
-        if self.dense is None:
-            log, known = mine.log, [self._response(method, mine, 1, level)]
-        else:
+        known = [self._response(method, mine, 1, level)]
+        value = mine.value
+        if self.dense is not None:
             other = self.study.steps(self._setting_of_dense(mine.setting))
-            log = math.log(self.dense) + mine.log - other.log
-            known = [self._response(method, mine, 1, level), self._response(Dense.kind, other, -1, level)]
-            known = [] if is_dense else known
+            value = self.dense * math.exp(mine.log - other.log)
+            known = [] if is_dense else [*known, self._response(Dense.kind, other, -1, level)]
         if not self.same_model and not is_dense:
             half = math.log(transfer_width()[0])
             known.append(_response(_CARRIED, method, "assumed", -half, half))
-        return Iterations(math.exp(log), tuple(known))
+        return Iterations(value, tuple(known))
 
     def warnings(self, scenario: Scenario) -> list[str]:
         """What a reader should know of the iterations: whose they are, and what was carried over."""
