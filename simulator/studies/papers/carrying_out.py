@@ -93,7 +93,7 @@ def _training(
 ) -> pd.DataFrame:
     import pandas as pd
 
-    train_all(document.part_document(number, "training"), folder, count, observe)
+    train_all(document.part_document(number, "training"), folder, workers, observe)
     return pd.DataFrame(training_rows(folder))
 
 
