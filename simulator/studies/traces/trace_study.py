@@ -76,7 +76,8 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace, and
+    `independent`: the aggregated density if workers selected independently; `threshold`: that of methods which have
+    one. Raises InputError for a damaged trace, and
     for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
@@ -92,7 +93,8 @@ def build_up(
             for steps in replay_trace(method, [bucket], trace, count):
                 row = add_steps(steps).row()
                 independent = union_density(row["selected"], count)
-                rows.append({"method": label(method), "workers": count, **row, "independent": independent})
+                about = {"independent": independent, "threshold": steps[0].selection.detail.get("threshold")}
+                rows.append({"method": label(method), "workers": count, **row, **about})
     return rows
 
 
