@@ -12,8 +12,8 @@ from simulator.cli.root import main, print_document
 
 @main.command(
     examples="""
-    sparsim quality small-tasks --target 'loss 0.4'
-    sparsim quality small-tasks --target 'loss 0.4' --scenario quickstart --workers 8 --price 2.5
+    sparsim quality mlp-digits --target 'accuracy 0.8'
+    sparsim quality mlp-digits --target 'accuracy 0.8' --scenario quickstart --workers 8 --batch 32 --price 2.5
 """
 )
 @click.argument("trainings")
