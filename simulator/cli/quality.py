@@ -47,8 +47,8 @@ def quality(
 ) -> None:
     """Answer whether a method is faster to the same quality.
 
-    TRAININGS is a folder that `sparsim train` wrote, or a table of steps. The answer has the iterations to the target
-    of every setting, over seeds, and a law between settings that was chosen by leaving settings out.
+    TRAININGS is a folder that `sparsim train` wrote, or a table of iterations. The answer has the iterations to the
+    target of every setting, over seeds, and a law between settings that was chosen by leaving settings out.
 
     With a scenario, iterations are multiplied with the predicted time of one: time and cost to the target of every
     method, and whether it pays.

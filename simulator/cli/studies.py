@@ -143,7 +143,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     "--iterations-to-target",
     metavar="PLACE",
     help="YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
-    "trainings or a table of steps. Methods are then ranked by the time of the whole training.",
+    "trainings or a table of iterations. Methods are then ranked by the time of the whole training.",
 )
 @click.option("--target", metavar="'QUANTITY VALUE'", help="What the trainings are to reach, such as 'loss 0.4'.")
 @TASK

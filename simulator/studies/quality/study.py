@@ -93,7 +93,7 @@ class Study:
 
 
 def read_study(place: str, target: Target) -> Study:
-    """Read trainings, or a table of steps, and fit what lies between them. Raises InputError with every problem."""
+    """Read trainings, or a table of iterations, and fit what lies between. Raises InputError with every problem."""
     groups = by_setting(read_observations(place, target))
     noise = noise_of(groups, place)
     typical = {setting: typical_steps(items, noise) for setting, items in groups.items()}

@@ -21,7 +21,7 @@ Method = tuple[str, str, bool, float]
 @cache
 def transfer_width() -> tuple[float, int]:
     """The factor within which ratios of iterations carry over to another task in nine of ten cases, and on how many
-    pairs that rests; 1000 where nothing was measured. Tasks are those of the tables of steps in the package.
+    pairs that rests; 1000 where nothing was measured. Tasks are those of the tables of iterations in the package.
 
     For each method and two tasks: ln of its iterations over those of dense on the one task, less that on the other. The
     width is e to Student's quantile of the root of their mean square.
