@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.component import build
 from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace, replayed_unions
+from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
@@ -75,7 +76,8 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace, and
+    `independent`: the aggregated density if workers selected independently. `priced`: whether the iteration is in the
+    settled part, of which a mean over iterations is taken. Raises InputError for a damaged trace, and
     for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
@@ -88,10 +90,11 @@ def build_up(
     for wanted in methods:
         method = build(Sparsifier, wanted)
         for count in counts:
-            for steps in replay_trace(method, [bucket], trace, count):
-                row = add_steps(steps).row()
-                independent = union_density(row["selected"], count)
-                rows.append({"method": label(method), "workers": count, **row, "independent": independent})
+            steps = [add_steps(each) for each in replay_trace(method, [bucket], trace, count)]
+            first = settle(steps).first
+            for row in (step.row() for step in steps):
+                about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
+                rows.append({**about, **row, "independent": union_density(row["selected"], count)})
     return rows
 
 
