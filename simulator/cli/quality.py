@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET
+from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET, TASK, TRAINED_BATCH, TRAINED_WORKERS
 from simulator.cli.root import main, print_document
 
 
@@ -20,11 +20,9 @@ from simulator.cli.root import main, print_document
 @click.option("--target", required=True, metavar="'QUANTITY VALUE'", help="For example 'accuracy 0.95' or 'loss 0.4'.")
 @click.option("--scenario", type=SCENARIO, help="Whose cluster and model: adds time and cost to the target.")
 @SET
-@click.option("--task", default="", help="The task of the trainings, where there are several.")
-@click.option(
-    "--workers", type=click.IntRange(1), help="At how many workers iterations are looked up.  [default: the scenario's]"
-)
-@click.option("--batch", type=click.IntRange(1), help="At which batch of a worker.  [default: the one that was run]")
+@TASK
+@TRAINED_WORKERS
+@TRAINED_BATCH
 @click.option(
     "--dense-iterations", type=click.FloatRange(1, 1e15), help="Iterations that dense needs on the scenario's model."
 )

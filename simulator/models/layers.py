@@ -149,6 +149,11 @@ class Workload(Spec):
         changes = {"batch_size": batch_size, "input_time": self.input_time * more}
         return self._times(more, 1.0, more).model_copy(update=changes)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether the layers have times of their own."""
+        return any(layer.forward or layer.backward for layer in self.layers)
+
     def at_pace(self, factor: float) -> Self:
         """The same model on a GPU that takes `factor` times as long, with the same host."""
         return self._times(factor, 1.0)
@@ -156,17 +161,22 @@ class Workload(Spec):
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
 
-        Raises an expected-error if the layers have no times, or if the update alone takes longer.
+        Layers without times get shares in proportion to their elements, a third of it forward: of a matrix product,
+        the backward pass has twice the operations (Kaplan et al. 2020, 2001.08361, section 2.1). Raises an
+        expected-error if the update alone takes longer.
         """
         if self.compute_time is None:
             return self
         queued = self.queued()
         total = queued.forward_time + queued.backward_time
-        if total <= 0:
-            raise expected("a workload with times to rescale", "forward and backward all 0")
         if self.compute_time <= update_time:
             hint = "compute_time is the whole iteration of one GPU: forward, backward and update"
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
+        if total <= 0:
+            each = (self.compute_time - update_time) / (3 * sum(layer.numel for layer in self.layers))
+            times = [{"forward": each * layer.numel, "backward": 2 * each * layer.numel} for layer in self.layers]
+            timed = [layer.model_copy(update=item) for layer, item in zip(self.layers, times, strict=True)]
+            return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
         return self._times(factor, factor)
 

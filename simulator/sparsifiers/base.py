@@ -177,6 +177,10 @@ class Sparsifier(Component, family="sparsifier"):
         """Whether elements are selected from all gradients together, so that there can be only one bucket."""
         return False
 
+    def parts_used(self, workers: int) -> int:
+        """Equal parts of the vector from each of which elements are selected by themselves."""
+        return 1
+
 
 class Selective(Sparsifier):
     """Base of methods that select a share of the elements.

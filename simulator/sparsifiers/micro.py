@@ -29,6 +29,10 @@ class Exclusive(Selective):
         """True for `granularity: model`."""
         return self.granularity == "model"
 
+    def parts_used(self, workers: int) -> int:
+        """A part for each worker."""
+        return workers
+
     def wanted(self, numel: int) -> int:
         """k: the target, rounded down as in the released code, at least 1."""
         return max(1, int(self.density * numel))

@@ -453,7 +453,7 @@ def test_trace_commands(small, tmp_path):
     invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
     assert "4 workers, 2 iterations" in invoke("trace", "check", made)
     out = tmp_path / "build-up"
-    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.02}", "--out", str(out))
+    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
     assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}
     assert (out / "build_up.png").stat().st_size > 5000
     arrays = {

@@ -64,6 +64,11 @@ def _other_device(sizes: Sizes) -> Iterator[SizedWarning]:
     elif times:
         on = f"on another {workload.device}" if workload.device and gpu.device else "on a device that is not stated"
         text = f"the layer times were measured {on}; give the `compute_time` of one of these GPUs in the workload"
+    elif profile and not workload.has_times:
+        text = (
+            f"the layers of {workload.name} have no times: each takes a share of `compute_time` in proportion to its "
+            "elements; record the layers on this GPU (`sparsim record layers`)"
+        )
     elif profile:
         text = (
             f"the proportions of the layer times are those of {workload.device}, and this GPU is {gpu.device}; record "

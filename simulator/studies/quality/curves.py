@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from simulator.studies.quality.settings import Setting, setting_of, tuning_of
+from simulator.studies.quality.settings import Setting, Tuning, setting_of, tuning_of
 from simulator.studies.quality.targets import measured_points, smooth
 from simulator.training.runs import TrainingRun, read_runs
 
@@ -21,9 +21,9 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[dict[str, 
     `middle`: median over seeds; `low` and `high`: lowest and highest, which with few seeds is all that there is to say.
     Only iterations that all seeds have are part of it. Raises InputError for a quantity that was not measured.
     """
-    groups: dict[tuple[Setting, tuple[float, float]], list[dict[int, float]]] = {}
+    groups: dict[tuple[Setting, Tuning], list[dict[int, float]]] = {}
     for run in runs:
-        key = setting_of(run), tuning_of(run.spec)
+        key = setting_of(run.spec), tuning_of(run.spec)
         groups.setdefault(key, []).append(dict(smooth(measured_points(run, quantity))))
     made = []
     for (setting, tuning), curves in sorted(groups.items()):

@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.scenario.scenario import Scenario
 from simulator.studies.quality.curves import curves_in
-from simulator.studies.quality.iterations import find_place, measured_iterations
+from simulator.studies.quality.iterations import find_iterations, find_place
 from simulator.studies.quality.settings import Recipe
 from simulator.studies.quality.study import Study, describe_setting, leave_out
 from simulator.studies.quality.time_to_target import time_to_target
@@ -34,7 +34,7 @@ def describe_quality(
     if scenario is None:
         return document
     place = find_place(study, scenario, task, workers, batch_size)
-    made = time_to_target(scenario, measured_iterations(study, scenario, place, dense_iterations), price)
+    made = time_to_target(scenario, find_iterations(study, scenario, place, dense_iterations), price)
     curves = [
         curve
         for curve in curves_in(study.place, study.target.quantity)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
-from simulator.component import build
+from simulator.component import discover
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import Row, read_rows, write_rows
+from simulator.loading.documents import Document
 from simulator.loading.finding import find_shipped
+from simulator.loading.problems import problems_of
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.targets import Target, reach
@@ -23,8 +24,12 @@ from simulator.training.runs import TrainingRun, TrainingSpec, read_runs
 HOME = "configs/trainings"
 _COLUMNS = (
     *("task", "elements", "method", "error_feedback", "workers", "batch_size", "learning_rate", "momentum"),
-    *("local_steps", "precision", "seed", "target", "steps", "iterations"),
+    *("outer_learning_rate", "outer_momentum", "local_steps", "precision", "seed", "target", "steps", "iterations"),
 )
+_OBSERVED = ("target", "steps", "iterations")
+"""The columns that are not keys of a training."""
+Tuning = tuple[float, float, float, float]
+"""Learning rate and momentum, and those of the outer optimiser where there are local steps."""
 _NOT_LEARNT = ("kind", "density", "implementation")
 """What a method's parameters are besides the recipe: whose code carries it out changes no weight."""
 
@@ -64,60 +69,61 @@ class Setting:
     def method(self) -> str:
         """The method with its density: `topk 0.01`."""
         kind, _, rest = self.recipe.name.partition(" ")
-        return " ".join(part for part in (kind, "" if self.density == 1 else f"{self.density:.4g}", rest) if part)
+        density = f"{self.density:.4g}" if self.has_density else ""
+        return " ".join(part for part in (kind, density, rest) if part)
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the method has a density."""
+        return "density" in discover(Sparsifier)[self.recipe.kind].model_fields
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the method that are not its defaults, with its density."""
-        return dict(json.loads(self.recipe.parameters)) | ({} if self.density == 1 else {"density": self.density})
+        return dict(json.loads(self.recipe.parameters)) | ({"density": self.density} if self.has_density else {})
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One training: the iterations that it took to the target, None where it did not reach it within `iterations`.
 
-    `tuning`: its learning rate and momentum.
+    `tuning`: its learning rates and momenta.
     """
 
     setting: Setting
-    tuning: tuple[float, float]
+    tuning: Tuning
     seed: int
     steps: float | None
     iterations: int
     at_once: bool = False
 
 
-def recipe_of(spec: TrainingSpec, where: str) -> tuple[Recipe, float]:
-    """The recipe of a training, and its density. Raises InputError for a method that there is not."""
-    try:
-        member = build(Sparsifier, dict(spec.method))
-    except (PydanticCustomError, ValidationError) as error:
-        text = error.message() if isinstance(error, PydanticCustomError) else error.errors()[0]["msg"]
-        raise InputError(Problem(f"{where}: method", "", text)) from None
-    kept = error_feedback_matters(member)
-    return (
-        Recipe(
-            *(spec.task, spec.elements, member.kind, changed_parameters(member)),
-            *(spec.error_feedback or not kept, spec.local_steps, spec.precision),
-        ),
-        float(getattr(member, "density", 1.0)),
+def recipe_of(spec: TrainingSpec) -> Recipe:
+    """The recipe of a training; parameters of its task make it another task."""
+    member = spec.sparsifier
+    task = " ".join([spec.task, *(f"{key}={value}" for key, value in sorted(spec.parameters.items()))])
+    # Dense sends everything, so that error feedback has nothing to keep.
+    fed_back = spec.error_feedback or member.kind == Dense.kind
+    return Recipe(
+        task, spec.elements, member.kind, changed_parameters(member), fed_back, spec.local_steps, spec.precision
     )
 
 
-def tuning_of(spec: TrainingSpec) -> tuple[float, float]:
-    """Learning rate and momentum of a training."""
-    return spec.learning_rate, spec.momentum
+def setting_of(spec: TrainingSpec) -> Setting:
+    """The setting of a training."""
+    density = float(getattr(spec.sparsifier, "density", 1.0))
+    return Setting(recipe_of(spec), density, spec.workers, spec.batch_size)
+
+
+def tuning_of(spec: TrainingSpec) -> Tuning:
+    """Learning rate and momentum of a training, inner and outer."""
+    return spec.learning_rate, spec.momentum, spec.outer_learning_rate, spec.outer_momentum
 
 
 def changed_parameters(member: Sparsifier) -> str:
     """The parameters of a method that are not its defaults and change what is learnt, as JSON."""
     given = member.model_dump(mode="json", exclude_defaults=True)
     return json.dumps({key: given[key] for key in sorted(given) if key not in _NOT_LEARNT})
-
-
-def error_feedback_matters(member: Sparsifier) -> bool:
-    """Whether a training without error feedback is another one; dense sends everything, so that nothing is kept."""
-    return member.kind != Dense.kind
 
 
 def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
@@ -136,20 +142,14 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
     return tuple(_at_best_tuning(found))
 
 
-def setting_of(run: TrainingRun) -> Setting:
-    """The setting of a training. Raises InputError for a method that there is not."""
-    recipe, density = recipe_of(run.spec, str(run.folder))
-    return Setting(recipe, density, run.spec.workers, run.spec.batch_size)
-
-
 def _observed(run: TrainingRun, target: Target) -> Observation:
-    made = reach(run, target)
-    return Observation(setting_of(run), tuning_of(run.spec), run.spec.seed, made.steps, made.iterations, made.at_once)
+    made, spec = reach(run, target), run.spec
+    return Observation(setting_of(spec), tuning_of(spec), spec.seed, made.steps, made.iterations, made.at_once)
 
 
 def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
     """The observations of each setting at the learning rate and momentum with the fewest iterations in the middle."""
-    groups: dict[Setting, dict[tuple[float, float], list[Observation]]] = {}
+    groups: dict[Setting, dict[Tuning, list[Observation]]] = {}
     for item in found:
         groups.setdefault(item.setting, {}).setdefault(item.tuning, []).append(item)
     for setting in sorted(groups):
@@ -197,25 +197,18 @@ def read_table(path: Path, target: Target | None = None) -> list[Observation]:
 def _observation_of(row: Row) -> Observation | None:
     """An observation from a row of a table; None where a cell is wrong, with its problem."""
     steps = row.convert("steps", lambda text: float(text) if text else -1.0, "iterations, or nothing", _is_steps)
-    data: dict[str, Any] = {name: row.cells[name] for name in _COLUMNS[:11] if name != "method"}
-    method = row.convert("method", json.loads, "a method as JSON", lambda value: isinstance(value, Mapping))
     iterations = row.convert("iterations", int, "a whole number above 0", lambda value: value > 0)
+    method = row.convert("method", json.loads, "a method as JSON", lambda value: isinstance(value, dict))
     if steps is None or method is None or iterations is None:
         return None
+    # The name of a metric and its direction matter for curves only.
+    data = {name: row.cells[name] for name in _COLUMNS if name not in _OBSERVED} | {"metric": "-", "better": "higher"}
     try:
-        # A metric's name and direction matter for curves only.
-        given = {**data, "method": method, "iterations": iterations, "metric": "-", "better": "higher"}
-        spec = TrainingSpec.model_validate(given)
-        recipe, density = recipe_of(spec, row.where)
+        spec = TrainingSpec.model_validate({**data, "method": method, "iterations": iterations})
     except ValidationError as error:
-        for item in error.errors():
-            row.note(".".join(map(str, item["loc"])), "a valid value", format_value(item["input"]))
+        row.problems.extend(problems_of(error, Document(row.where, data, {})))
         return None
-    except InputError as error:
-        row.problems.extend(error.problems)
-        return None
-    setting = Setting(recipe, density, spec.workers, spec.batch_size)
-    return Observation(setting, tuning_of(spec), spec.seed, None if steps < 0 else steps, iterations)
+    return Observation(setting_of(spec), tuning_of(spec), spec.seed, None if steps < 0 else steps, iterations)
 
 
 def _is_steps(value: float) -> bool:

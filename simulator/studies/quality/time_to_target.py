@@ -18,9 +18,8 @@ from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import Iterations, MeasuredIterations
-from simulator.studies.quality.transfer import transfer_width
 from simulator.studies.variants.names import method_name
-from simulator.units import count_of, join_words
+from simulator.units import join_words
 
 HOUR = 3600.0
 
@@ -72,7 +71,7 @@ def time_to_target(scenario: Scenario, measured: MeasuredIterations, price: floa
         "methods": rows,
         "refused": refused,
         "answer": _answer(found, dense),
-        "warnings": list(_warnings(scenario, measured)),
+        "warnings": measured.warnings(scenario),
     }
 
 
@@ -144,28 +143,3 @@ def _answer(found: Sequence[_Candidate], dense: _Candidate) -> str:
     )
     alike = [item.method for item in others[1:] if judge(item.spread, best.spread).word in ("undecided", "alike")]
     return text + (f" It cannot be told apart from {join_words(alike)}." if alike else "")
-
-
-def _warnings(scenario: Scenario, measured: MeasuredIterations) -> Iterator[str]:
-    """What a reader should know of the iterations: whose they are, and what was carried over."""
-    place, study = measured.place, measured.study
-    elements = next(recipe.elements for recipe in study.laws if recipe.task == place.task)
-    if measured.same_model:
-        return
-    width, pairs = transfer_width()
-    own = f"{scenario.workload.name or 'the model of the scenario'} ({scenario.workload.numel:,} elements)"
-    yield (
-        f"The iterations are those of a small task, {place.task} ({elements:,} elements), and not of {own}. Only their "
-        f"ratio to those of dense is carried over; it counts as right within a factor of {width:.2f} in nine of ten "
-        f"cases, as {count_of(pairs, 'pair')} of small tasks differ. Train your own model to know."
-    )
-    if measured.dense is None:
-        yield (
-            "Times and costs to the target are those of the small task's iterations on this cluster: compare them with "
-            "each other, or state with --dense-iterations how many iterations dense needs on your model."
-        )
-    if place.workers != scenario.cluster.workers:
-        yield (
-            f"The ratios of iterations are those of {count_of(place.workers, 'worker')}, the scenario has "
-            f"{scenario.cluster.workers}."
-        )
