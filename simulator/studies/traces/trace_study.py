@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,8 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently. Raises InputError for a damaged trace, and
-    for more workers than it recorded.
+    `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all. Raises
+    InputError for a damaged trace, and for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
@@ -89,9 +90,10 @@ def build_up(
         method = build(Sparsifier, wanted)
         for count in counts:
             for steps in replay_trace(method, [bucket], trace, count):
-                row = add_steps(steps).row()
-                independent = union_density(row["selected"], count)
-                rows.append({"method": label(method), "workers": count, **row, "independent": independent})
+                step = add_steps(steps)
+                row = step.row()
+                alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
+                rows.append({"method": label(method), "workers": count, **row, "independent": alone})
     return rows
 
 
@@ -145,7 +147,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 def _state_law(law: Overlap) -> dict[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
-        return {"overlap_mixture": {"spread": law.spread, "core": law.core}}
+        return {"overlap_mixture": asdict(law)}
     return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
