@@ -80,7 +80,7 @@ def plan_of(scenario: Scenario) -> Plan:
 
 def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
     """The same, with the plans of other jobs."""
-    with as_input_error(scenario):
+    with as_input_error(f"scenario '{scenario.name}'"):
         setup, other_jobs = job_setup(scenario)
         plan, other_plans = plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
         return with_loading(plan, scenario), other_plans
