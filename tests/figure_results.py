@@ -8,12 +8,16 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
+from made_trainings import DENSE, TOPK, write_study
 from places import ROOT
 
 from simulator.loading.documents import parse_document
 from simulator.prediction.run import run
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.scenario.reading import load
+from simulator.studies.quality.quality import describe_quality
+from simulator.studies.quality.study import read_study
+from simulator.studies.quality.targets import Target
 from simulator.studies.storage.run_files import store
 from simulator.studies.sweep.sweep import sweep
 from simulator.studies.traces.trace_study import build_up
@@ -91,6 +95,19 @@ def timed() -> Source:
     return open_sources(["gpus/v100", str(path)])
 
 
+@cache
+def trained() -> Path:
+    """A folder with trainings of three methods."""
+    return write_study(Path(mkdtemp()), [DENSE, TOPK, {"kind": "randomk", "density": 0.1}])
+
+
+@cache
+def to_quality() -> Source:
+    """Times to a loss of 0.5 of these methods on the small cluster."""
+    study = read_study(str(trained()), Target("loss", 0.5))
+    return of_document(describe_quality(study, scenario()), "quality")
+
+
 SOURCES = {
     "iteration_breakdown": lambda: open_sources([str(run_folder()), str(run_folder("sparsifier=dense"))]),
     "scaling_efficiency": lambda: swept("workers"),
@@ -102,5 +119,7 @@ SOURCES = {
     "cost_curves": timed,
     "link_utilisation": lambda: open_source(str(run_folder("topology=parameter_server"))),
     "traffic_matrix": lambda: open_source(str(run_folder())),
+    "convergence": lambda: open_source(str(trained())),
+    "time_to_quality": to_quality,
 }
 """What each kind of figure is drawn from in the tests."""

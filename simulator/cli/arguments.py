@@ -62,6 +62,15 @@ SET = click.option(
     help="Set a dotted key of the scenario; may be repeated.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
+TRAINED_WORKERS = click.option(
+    "--workers",
+    type=click.IntRange(1),
+    help="At how many workers iterations are looked up in the trainings.  [default: the scenario's]",
+)
+TRAINED_BATCH = click.option(
+    "--batch", type=click.IntRange(1), help="At which batch of a worker.  [default: the one that was run]"
+)
 OUT_FOLDER = click.option("--out", required=True, type=FOLDER, help="Folder to write.")
 
 

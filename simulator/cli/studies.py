@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, KEY_VALUE, OUT_FOLDER, SCENARIO, SET, SWEEP
+from simulator.cli.arguments import (
+    AS_JSON,
+    FILE,
+    KEY_VALUE,
+    OUT_FOLDER,
+    SCENARIO,
+    SET,
+    SWEEP,
+    TASK,
+    TRAINED_BATCH,
+    TRAINED_WORKERS,
+)
 from simulator.cli.root import main, make_console, print_document, print_json
 
 _LISTED = 20
@@ -122,18 +134,33 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
     sparsim advise quickstart --iterations-to-target iterations.yaml
+    sparsim advise quickstart --iterations-to-target small-tasks --target 'loss 0.4' --workers 8
 """
 )
 @click.argument("scenario", type=SCENARIO)
 @SET
 @click.option(
     "--iterations-to-target",
-    metavar="FILE",
-    help="YAML file with the iterations that your training needs with each method; methods are then ranked by the "
-    "time of the whole training.",
+    metavar="PLACE",
+    help="YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
+    "trainings or a table of steps. Methods are then ranked by the time of the whole training.",
 )
+@click.option("--target", metavar="'QUANTITY VALUE'", help="What the trainings are to reach, such as 'loss 0.4'.")
+@TASK
+@TRAINED_WORKERS
+@TRAINED_BATCH
 @AS_JSON
-def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str | None, as_json: bool) -> None:
+def advise(
+    scenario: str,
+    *,
+    overrides: tuple[str, ...],
+    iterations_to_target: str | None,
+    target: str | None,
+    task: str,
+    workers: int | None,
+    batch: int | None,
+    as_json: bool,
+) -> None:
     """Recommend a method for a workload and a cluster.
 
     Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why. Where
@@ -144,7 +171,18 @@ def advise(scenario: str, overrides: tuple[str, ...], iterations_to_target: str 
     from simulator.studies.advice.targets import read_iterations
 
     loaded = load(scenario, overrides)
-    targets = read_iterations(iterations_to_target) if iterations_to_target else None
+    targets: Any
+    if target is None:
+        targets = read_iterations(iterations_to_target) if iterations_to_target else None
+    elif iterations_to_target is None:
+        raise click.UsageError("expected --iterations-to-target with the trainings of --target")
+    else:
+        from simulator.studies.quality.iterations import find_iterations, find_place
+        from simulator.studies.quality.study import read_study
+        from simulator.studies.quality.targets import parse_target
+
+        trained = read_study(iterations_to_target, parse_target(target))
+        targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
     document = study(loaded, targets)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()

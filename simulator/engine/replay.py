@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
-from simulator.models.gradients import Block, Mask, State, Values
+from simulator.models.gradients import Block, Cut, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace  # brings pyarrow, which a scenario without a trace does not need
+
+_CHUNK = 2**16
+"""Elements whose squares are added up at once, few enough for the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +69,47 @@ class Step:
         }
 
 
-def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[Step]:
-    """Run `sparsifier` over the iterations of one bucket, in order.
+class Replay:
+    """A method at work on the gradients of one bucket; `advance` takes one iteration.
 
-    Without error feedback the residual is emptied before every iteration, so that u is the gradient.
+    Its state (residual, momentum, thresholds, borders) lives through all iterations, whatever their numbers are, and so
+    does the record of what no worker has sent. Warm-ups and rotations follow the numbers. Without error feedback the
+    residual is emptied before every iteration, so that u is the gradient.
     """
-    state: State = {}
-    untouched: Mask | None = None
-    for block in blocks:
-        if untouched is None:
-            state, untouched = sparsifier.start(block), np.ones(block.values.shape[1], dtype=bool)
-        if not error_feedback:
-            state = {**state, "residual": np.zeros_like(block.values)}
-        state, step = _advance(sparsifier, state, block, untouched)
-        yield step
+
+    def __init__(self, sparsifier: Sparsifier, error_feedback: bool = True) -> None:
+        self.sparsifier = sparsifier
+        self.error_feedback = error_feedback
+        self._state: State | None = None
+        self._untouched: Mask = np.zeros(0, dtype=bool)
+
+    def advance(self, block: Block, residual: Values | None = None) -> Step:
+        """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
+        if self._state is None:
+            self._state = self.sparsifier.start(block)
+            self._untouched = np.ones(block.values.shape[1], dtype=bool)
+        if not self.error_feedback:
+            self._state["residual"] = np.zeros_like(block.values)
+        elif residual is not None:
+            self._state["residual"] = residual.copy()
+        method = self.sparsifier.at(block.iteration)
+        self._state, selection, u, choice = method.select(self._state, block)
+        for row in choice.sent:
+            self._untouched &= row == 0
+        return Step(
+            iteration=block.iteration,
+            selection=selection,
+            energy=_energy(u, block),
+            lost=_energy(u, block, choice.sent),
+            residual=_energy(self._state["residual"], block) / block.workers,
+            never_sent=float(block.weight[self._untouched].sum()),
+            numel=float(block.numel),
+        )
+
+
+def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[Step]:
+    """Run `sparsifier` over the iterations of one bucket, in order."""
+    return map(Replay(sparsifier, error_feedback).advance, blocks)
 
 
 def replay_trace(
@@ -91,16 +121,29 @@ def replay_trace(
 ) -> Iterator[list[Step]]:
     """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
 
-    Every block of consecutive iterations starts from the residuals recorded with it, or from zero where there are none.
-    Recorded residuals are those of the method of the recorded training, and so only a guess for any other method.
+    The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
+    were recorded at the start of a run of iterations, they take the place of the method's own; where none were, its own
+    is kept. Recorded residuals are those of the method of the recorded training, and so only a guess for any other.
+
     Raises InputError where the trace is a sample that does not resolve the method's density or parts.
     """
     check_resolution(sparsifier, trace, workers)
-    for number, (first, _) in enumerate(trace.spec.runs()):
-        left = trace.residuals(number, workers) if error_feedback else None
-        steps = replay_buckets(sparsifier, buckets, trace.blocks(workers, block=number), left, error_feedback)
-        for place, each in enumerate(steps):
-            yield [replace(step, iteration=first + place) for step in each]
+    replays = [Replay(sparsifier.at_density(bucket.density), error_feedback) for bucket in buckets]
+    cuts: list[Cut] = []
+    for block, residual in blocks_with_residuals(trace, workers):
+        cuts = cuts or [block.cut(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
+        yield [
+            each.advance(cut.of(block), None if residual is None else cut.values(residual))
+            for each, cut in zip(replays, cuts, strict=True)
+        ]
+
+
+def blocks_with_residuals(trace: Trace, workers: int | Sequence[int]) -> Iterator[tuple[Block, Values | None]]:
+    """The iterations of a trace, each with the residuals (n, m) that were recorded before it; None where none were."""
+    starts = {first: number for number, (first, _) in enumerate(trace.spec.runs())}
+    for block in trace.blocks(workers):
+        number = starts.get(block.iteration)
+        yield block, None if number is None else trace.residuals(number, workers)
 
 
 def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequence[int]) -> None:
@@ -123,68 +166,16 @@ def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequen
         raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))
 
 
-def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:
-    """Share of the elements that 1, 2, 4, ... recorded workers aggregate: mean over iterations and disjoint groups."""
-    recorded = trace.spec.workers
-    unions: dict[int, float] = {}
-    for count in (2**i for i in range(recorded.bit_length())):
-        groups = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
-        steps = [add_steps(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
-        unions[count] = float(np.mean([step.selection.aggregated / step.numel for step in steps]))
-    return unions
-
-
-def replay_buckets(
-    sparsifier: Sparsifier,
-    buckets: Sequence[Bucket],
-    blocks: Iterable[Block],
-    residual: Values | None = None,
-    error_feedback: bool = True,
-) -> Iterator[list[Step]]:
-    """Run `sparsifier` bucket by bucket over whole-model blocks, starting from `residual` (n, m) of the whole model."""
-    states: list[State] = []
-    untouched: list[Mask] = []
-    for block in blocks:
-        parts = [block.part(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
-        if not states:
-            states = [sparsifier.start(part) for part in parts]
-            if residual is not None:
-                before = replace(block, values=residual)
-                for state, bucket in zip(states, buckets, strict=True):
-                    state["residual"] = before.part(bucket.layers, bucket.offset, bucket.pieces).values
-            untouched = [np.ones(part.values.shape[1], dtype=bool) for part in parts]
-        steps = []
-        for place, part in enumerate(parts):
-            if not error_feedback:
-                states[place] = {**states[place], "residual": np.zeros_like(part.values)}
-            states[place], step = _advance(sparsifier, states[place], part, untouched[place])
-            steps.append(step)
-        yield steps
-
-
-def _advance(sparsifier: Sparsifier, state: State, block: Block, untouched: Mask) -> tuple[State, Step]:
-    state, selection, u, choice = sparsifier.at(block.iteration).select(state, block)
-    untouched &= ~(choice.sent != 0).any(axis=0)
-    weight = block.weight
-    step = Step(
-        iteration=block.iteration,
-        selection=selection,
-        energy=_energy(u, block),
-        lost=_energy(u, block, choice.sent),
-        residual=_energy(state["residual"], block) / block.workers,
-        never_sent=float(weight[untouched].sum()),
-        numel=float(block.numel),
-    )
-    return state, step
-
-
 def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
-    """Weighted sum of squares of `values` less `sent`, row by row, to need no second array of that size."""
-    total = 0.0
+    """Weighted sum of squares of `values` less `sent`, in float64; piece by piece, which needs no second array."""
+    sums = []
     for worker, row in enumerate(values):
-        rest = row if sent is None else row - sent[worker]
-        total += float(np.dot(rest, rest) if not block.sampled else np.dot(np.square(rest, dtype=float), block.weight))
-    return total
+        for start in range(0, len(row), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            rest = row[part] if sent is None else row[part] - sent[worker, part]
+            squares = np.square(rest, dtype=float)
+            sums.append(float((squares * block.weight[part] if block.sampled else squares).sum()))
+    return math.fsum(sums)
 
 
 def add_steps(steps: Sequence[Step]) -> Step:

@@ -14,14 +14,13 @@ from simulator.fabrics.nvswitch import OneNode
 from simulator.fabrics.transport import PRIORS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
+from simulator.models.widths import DEVIATION, NORMAL_95
 
 WIDTHS = "configs/network_widths.yaml"
 FAST_TCP = "tcp, NIC faster than a stream"
 """TCP over a NIC that carries more than one connection was seen to move."""
 ANY = "any"
 """Links of a kind that no network stands for, or that is not stated."""
-_NORMAL_95 = 1.6449
-_DEVIATION = math.sqrt(math.pi / 2)
 _LARGE = 2.0**20
 _UNKNOWN = 10.0
 
@@ -125,7 +124,7 @@ class _Law:
         """Standard deviation of the logarithm on what was left out of the fit, if it is stated."""
         stated = getattr(self.fitted, part)
         if stated is None and self.mape is not None:
-            return _DEVIATION * self.mape
+            return DEVIATION * self.mape
         return None if stated is None else float(stated)
 
 
@@ -141,7 +140,7 @@ def _part(part: Part, law: _Law) -> tuple[float, Level, str]:
     if not law.is_fitted(part) or law.fitted is None:
         return described, level, words
     own, fits = law.error(part), _left_out(law, "fitted")
-    square = (_NORMAL_95 * own) ** 2 if own is not None else math.log(getattr(fits, part)) ** 2
+    square = (NORMAL_95 * own) ** 2 if own is not None else math.log(getattr(fits, part)) ** 2
     told = ["error of its fit" if own is not None else f"fits of {_networks(fits)}"]
     if law.doublings > 0:
         farther = _left_out(law, "farther")

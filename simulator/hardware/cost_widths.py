@@ -6,6 +6,7 @@ from functools import cache
 from statistics import median
 from typing import Literal, NamedTuple
 
+from simulator.hardware.compute_widths import same_device
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, TransportKind
 from simulator.models.widths import nine_in_ten
 
@@ -83,11 +84,14 @@ class CostWidth(NamedTuple):
     source: str
 
 
-def constant_width(runtime: Runtime, name: str, transport: TransportKind | None = None) -> CostWidth:
-    """How far the cost `name` of a runtime may be off over a transport; None: the one for which it was fitted.
+def constant_width(
+    runtime: Runtime, name: str, transport: TransportKind | None = None, device: str | None = None
+) -> CostWidth:
+    """How far the cost `name` of a runtime may be off over a transport and on a GPU; by default those of its fit.
 
     The runtime's own `widths` come first; a cost without one differs as `width_between_setups` says. Over another
-    transport the width is at least that of the runtime there. A factor says nothing of a cost of 0 (width 1): what
+    transport the width is at least that of the runtime there, and on another device (`fitted_on`) at least what costs
+    differ by between set-ups. A factor says nothing of a cost of 0 (width 1): what
     other set-ups show of such a cost is in `largest_known`. Raises KeyError for what is no cost of a runtime, and for
     `compute_slowdown`, whose width is added (`simulator.hardware.slowdown.spread_between_models`).
     """
@@ -102,8 +106,15 @@ def constant_width(runtime: Runtime, name: str, transport: TransportKind | None 
     else:
         source = f"{runtime.name}, fitted to {rows} rows" if rows else f"{runtime.name}, as stated there"
     width = width_between_setups(name) if own is None else own
+    elsewhere = []
     if runtime.is_prior_over(transport):
-        return CostWidth(max(width, runtime.width_over(transport)), "assumed", f"{source}; over another transport")
+        width = max(width, runtime.width_over(transport))
+        elsewhere.append("over another transport")
+    if runtime.fitted_on is not None and device is not None and not same_device(runtime.fitted_on.device, device):
+        width = max(width, width_between_setups(name))
+        elsewhere.append(f"on machines with {runtime.fitted_on.device}")
+    if elsewhere:
+        return CostWidth(width, "assumed", "; ".join([source, *elsewhere]))
     return CostWidth(width, "measured" if rows and own is not None else "assumed", source)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from simulator.models.sampling import draw_uniformly
 __all__ = [
     "Block",
     "Choice",
+    "Cut",
     "Mask",
     "State",
     "Values",
@@ -39,7 +41,7 @@ class Block:
     `values` (n, m): float32, of n workers at the m coordinates that are held. For each coordinate (m,): `piece` is the
     number of its tensor in the bucket, `coordinate` its position in the flat vector of d elements (increasing), and
     `weight` the elements that it stands for (1 if the trace holds all elements). `numels`: elements of each tensor, d
-    in all. `iteration` counts from 0 within the replay. `shapes`: of the tensors, if known (PowerSGD needs matrices).
+    in all. `iteration`: its number in the training. `shapes`: of the tensors, if known (PowerSGD needs matrices).
     """
 
     values: Values
@@ -77,8 +79,8 @@ class Block:
         place = self.coordinate[unit]
         return np.stack([draw_uniformly(seed, self.iteration, worker, place) for worker in range(self.workers)])
 
-    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
-        """The block of a bucket: some tensors of the whole model in the bucket's order, or a slice of them.
+    def cut(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Cut:
+        """Where a bucket lies among the coordinates: some tensors of the whole model in the bucket's order, or a slice.
 
         `offset` is the first element of the first tensor that is in it.
         """
@@ -87,24 +89,28 @@ class Block:
         bases = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         columns, pieces, places, base = [], [], [], 0
         for number, (layer, numel) in enumerate(zip(layers, numels, strict=True)):
-            held = np.arange(starts[layer], ends[layer])
-            local = self.coordinate[held] - bases[layer] - (0 if number else offset)
-            inside = (local >= 0) & (local < numel)
-            columns.append(held[inside])
-            pieces.append(np.full(int(inside.sum()), number))
-            places.append(base + local[inside])
+            first = bases[layer] + (0 if number else offset)
+            tensor = self.coordinate[starts[layer] : ends[layer]]
+            a, b = (int(starts[layer] + np.searchsorted(tensor, edge)) for edge in (first, first + numel))
+            columns.append((a, b))
+            pieces.append(np.full(b - a, number))
+            places.append(base + self.coordinate[a:b] - first)
             base += numel
-        column = np.concatenate(columns)
-        shapes = tuple(self.shapes[layer] for layer in layers) if self.shapes and not offset else ()
-        return Block(
-            values=self.values[:, column],
+        follow = all(b == a for (_, b), (a, _) in pairwise(columns))
+        column = slice(columns[0][0], columns[-1][1]) if follow else np.concatenate([np.arange(*c) for c in columns])
+        keys = Block(
+            values=self.values[:0, column],
             piece=np.concatenate(pieces),
             coordinate=np.concatenate(places),
             weight=self.weight[column],
             numels=numels,
-            iteration=self.iteration,
-            shapes=shapes,
+            shapes=tuple(self.shapes[layer] for layer in layers) if self.shapes and not offset else (),
         )
+        return Cut(column, keys)
+
+    def part(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Block:
+        """The block of a bucket, as `cut` takes it."""
+        return self.cut(layers, offset, numels).of(self)
 
     def units(self, granularity: str) -> list[tuple[slice, int]]:
         """The units of the selection: slices of the m coordinates, each with its number of elements.
@@ -116,6 +122,25 @@ class Block:
         ends = np.searchsorted(self.piece, np.arange(len(self.numels)), side="right").tolist()
         starts = [0, *ends[:-1]]
         return [(slice(a, b), n) for a, b, n in zip(starts, ends, self.numels, strict=True) if b > a]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A bucket's coordinates among those of the whole model: `columns` of its values, and `keys` without values.
+
+    It is the same in every iteration. Tensors that follow each other are a slice, whose values are not copied.
+    """
+
+    columns: slice | Ints
+    keys: Block
+
+    def values(self, whole: Values) -> Values:
+        """The bucket's values (n, m) of those of the whole model."""
+        return whole[:, self.columns]
+
+    def of(self, whole: Block) -> Block:
+        """The bucket's part of a block of the whole model."""
+        return replace(self.keys, values=self.values(whole.values), iteration=whole.iteration)
 
 
 @dataclass(slots=True)
@@ -184,20 +209,21 @@ def without_noise(counts: Floats, variance: float) -> Floats:
     return np.asarray(mean + kept * (counts - mean))
 
 
-def top(u: Values, block: Block, granularity: str, density: float) -> Mask:
-    """The k = max(1, round(density n)) largest magnitudes of each unit of n elements, for each worker (n, m).
+def top(u: Values, block: Block, granularity: str, wanted: Callable[[int], int]) -> Mask:
+    """The k = wanted(n) largest magnitudes of each unit of n elements, for each worker (n, m).
 
     Of a sampled unit: coordinates that stand for k elements, on average where they do not add up to k.
     """
     chosen = np.zeros(u.shape, dtype=bool)
     for unit, n in block.units(granularity):
-        chosen[:, unit] = top_of(u[:, unit], block, unit, max(1, round(density * n)))
+        chosen[:, unit] = top_of(u[:, unit], block, unit, wanted(n))
     return chosen
 
 
 def top_of(u: Values, block: Block, unit: slice, k: int, workers: slice = slice(None)) -> Mask:
     """The coordinates of the k elements of largest magnitude in one unit, for each of `workers`: u is (workers, m)."""
-    magnitudes, weight = np.abs(u), block.weight_of(unit)
+    weight = block.weight_of(unit)
     if weight is None:
-        return largest(magnitudes, k)
-    return largest_elements(magnitudes, weight, k, block.draws(unit)[workers])
+        # One worker after the other, to need no second array of that size.
+        return np.stack([largest(np.abs(values)[None], k)[0] for values in u])
+    return largest_elements(np.abs(u), weight, k, block.draws(unit)[workers])

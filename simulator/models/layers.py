@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,6 +17,10 @@ from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
+
+
+Since = Literal["auto"] | Annotated[int, Field(ge=0, lt=2**31)]
+"""The recorded iteration from which on a replay is priced: stated, or found from the replay."""
 
 
 class Layer(Spec):
@@ -53,7 +57,8 @@ class Workload(Spec):
 
     `compute_time`: the measured iteration of one GPU (forward, backward, update), if it is known; the times of the
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
-    folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
+    folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it. `settled`: the
+    recorded iteration from which on the replay is priced; `auto`: that from which on the method has settled.
 
     `optimiser`: how its weights are updated: a kind, such as `adamw`, or a mapping. On one GPU by itself the host calls
     it while the backward pass runs, but only after the exchange where there is one (seconds per call: the runtime's
@@ -89,6 +94,7 @@ class Workload(Spec):
     compute_slowdown: Ratio | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
     gradients: str = ""
+    settled: Since = "auto"
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"
     layers: Annotated[

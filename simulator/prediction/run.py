@@ -58,7 +58,7 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
-    inputs = collect_inputs(scenario, plan, figures.breakdown) if intervals else []
+    inputs = collect_inputs(scenario, plan, figures.breakdown, made.recorded) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())
     document = result_document(scenario, made, inputs, spread)

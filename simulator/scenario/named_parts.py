@@ -25,7 +25,7 @@ from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
-from simulator.models.layers import MAX_BATCH, Layer, Workload
+from simulator.models.layers import MAX_BATCH, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
@@ -108,6 +108,8 @@ class WorkloadSource(Spec):
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
     - `compute_width`: factor by which forward and backward may be off here; none: judged by where they were measured.
+    - `settled`: of a recorded trace, the iteration from which on its replay is priced; `auto`: that from which on the
+      method has settled; 0: all of them.
     """
 
     trace: str
@@ -118,6 +120,7 @@ class WorkloadSource(Spec):
     compute_slowdown: Ratio | None = None
     precision: PrecisionField | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
+    settled: Since | None = None
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -131,7 +134,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
-        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width")
+        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
         return workload.model_copy(update=changes)
     if isinstance(value, dict) and isinstance(value.get("layers"), str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -45,6 +45,11 @@ __all__ = [
 ]
 
 
+_ROUND: Mapping[str, Callable[[float], int]] = {"nearest": round, "down": math.floor, "up": math.ceil}
+_LARGEST = 1e18
+"""Magnitudes that methods are given are below it, so that norms and sums over workers fit into float32."""
+
+
 class Sparsifier(Component, family="sparsifier"):
     """Base of all sparsifiers and compressors.
 
@@ -69,6 +74,9 @@ class Sparsifier(Component, family="sparsifier"):
 
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
+
+    exclusive: ClassVar[bool] = False
+    """Whether workers select in disjoint parts of the gradient, so that nothing builds up."""
 
     whole_only: ClassVar[str] = ""
     """Why it cannot be replayed on a sample of coordinates; empty where it can."""
@@ -103,7 +111,8 @@ class Sparsifier(Component, family="sparsifier"):
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The values to select from: the residual plus the gradients of this iteration, (n, m)."""
-        total: Values = state["residual"] + block.values
+        with np.errstate(over="ignore"):  # `select` refuses what is too large
+            total: Values = state["residual"] + block.values
         return total
 
     def at(self, iteration: int) -> Self:
@@ -135,15 +144,22 @@ class Sparsifier(Component, family="sparsifier"):
         """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
 
         The arrays of the given state may be overwritten. Raises InputError on a sample of coordinates where the method
-        needs all of them, and SparsimError if `choose` returns arrays of a wrong shape or values that are not finite.
+        needs all of them, and if gradients or residuals are too large to compute with; SparsimError if `choose` returns
+        arrays of a wrong shape or values that are not finite.
         """
         if self.whole_only and block.sampled:
             hint = f"{self.whole_only}; record whole gradients to replay it"
             raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
         state = dict(state)
         u = self.accumulate(state, block)
+        if not all(row.min(initial=0.0) > -_LARGEST and row.max(initial=0.0) < _LARGEST for row in u):
+            where, what = f"sparsifier {self.kind}, iteration {block.iteration}", f"values within {_LARGEST:g}"
+            raise InputError(
+                Problem(where, f"{what} of gradients and residuals", "larger ones", "did the training diverge?")
+            )
         choice = self.choose(u, block, state)
-        if choice.chosen.shape != u.shape or choice.sent.shape != u.shape or not np.isfinite(choice.sent).all():
+        finite = choice.sent.shape == u.shape and all(np.isfinite(row).all() for row in choice.sent)
+        if choice.chosen.shape != u.shape or not finite:
             raise SparsimError(f"sparsifier {self.kind}: choose must return finite arrays of shape {u.shape}")
         self.after(state, u, choice)
         return state, counted(choice, block, self.target(block.numel)), u, choice
@@ -195,9 +211,14 @@ class LocalSelection(Selective):
     """Base of methods whose workers each select about density * n elements of every unit of n elements.
 
     `granularity`: the unit is each tensor, the whole bucket, or the whole model.
+
+    - `rounding`: how k = density * n is rounded to a whole number, at least 1: to the `nearest` one (the default, by
+      which small tensors keep their density on average), `down` as in the released code of Top-k, GaussianK and RedSync
+      (hclhkbu/GaussianK-SGD; kljp/exdyna), or `up` as in that of DGC (synxlin/deep-gradient-compression).
     """
 
     granularity: Literal["layer", "bucket", "model"] = "layer"
+    rounding: Literal["nearest", "down", "up"] = "nearest"
 
     def needs_whole_model(self) -> bool:
         """True for `granularity: model`."""
@@ -212,16 +233,16 @@ class LocalSelection(Selective):
         return tuple(float(n) for n in self.units(bucket))
 
     def counts(self, bucket: Bucket) -> Floats:
-        """k of each unit: max(1, round(density * n))."""
+        """k of each unit."""
         return np.array([self.wanted(n) for n in self.units(bucket)], dtype=float)
 
-    def wanted(self, n: int) -> int:
-        """k of a unit of n elements: max(1, round(density * n))."""
-        return max(1, round(self.density * n))
+    def wanted(self, numel: int) -> int:
+        """k of a unit of `numel` elements: density * numel, rounded by `rounding`, at least 1."""
+        return max(1, _ROUND[self.rounding](self.density * numel))
 
     def top(self, u: Values, block: Block) -> Mask:
         """The k largest magnitudes of each unit and worker (n, m); of equal ones the first."""
-        return top(u, block, self.granularity, self.density)
+        return top(u, block, self.granularity, self.wanted)
 
     def top_counts(self, block: Block) -> Floats:
         """Elements that `top` selects of each worker, (n,)."""

@@ -123,8 +123,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         momentum = state["momentum"]
         momentum *= np.float32(self.momentum)
         momentum += block.values
-        total: Values = state["residual"] + momentum
-        return total
+        return super().accumulate(state, dataclasses.replace(block, values=momentum))
 
     def after(self, state: State, u: Values, choice: Choice) -> None:
         """Clear what was sent from the velocity and, with masking, from the momentum."""

@@ -13,15 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from simulator.errors import InputError, Problem
+from simulator.models.layers import Layer
 from simulator.prediction.refusals import as_input_error
+from simulator.record.gradients import make_spec
 from simulator.record.streams import GradientStream, Recording
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
 from simulator.training.gradients import Workers
 from simulator.training.options import TrainingOptions
-from simulator.training.recording import begin_trace
 from simulator.training.runs import (
+    TRAINING_FILE,
     CurvePoint,
     TrainingRun,
     TrainingSpec,
@@ -55,20 +58,23 @@ def train(
     of the gradients is written as a trace, before the exchange; such a training is not continued after an interruption.
 
     Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
-    if this one is recorded.
+    if it is to be recorded.
     """
     folder = Path(out)
-    if finished_run(folder, options) and record is None:
+    if record is not None and (folder / TRAINING_FILE).is_file():
+        hint = "a recording starts with the training: remove it, or use another folder"
+        raise InputError(Problem(str(folder), "an empty folder", "a training", hint))
+    if finished_run(folder, options):
         return read_run(folder)
     with _reproducible(threads):
         task = load_task(options, device)
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
+        write_spec(folder, spec)
         if record is not None:
-            loop.stream = begin_trace(record, folder, options, loop.workers)
+            loop.stream = _begin_trace(record, options, task, loop.workers)
         else:
             loop.resume(read_checkpoint(folder))
-        write_spec(folder, spec)
         if observe is not None:
             observe(len(loop.points))
         stopped = ""
@@ -168,6 +174,21 @@ class _Loop:
     def digest(self) -> str:
         """SHA-256 of the weights, in the order of the model's parameters."""
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
+
+
+def _begin_trace(record: Recording, options: TrainingOptions, task: Task, workers: Workers) -> GradientStream:
+    """An empty trace of this training."""
+    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+    about = {
+        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+        "batch_size": task.batch_size,
+        "workers": options.workers,
+        "data_licence": task.licence,
+        "source": f"recorded by `sparsim train`: {options.model_dump_json(exclude_defaults=True)}",
+    }
+    spec = make_spec(str(workers.weights.device), about)
+    return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
 
 
 def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:

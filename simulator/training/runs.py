@@ -24,9 +24,13 @@ TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
 class TrainingSpec(TrainingOptions):
     """What was trained: training.yaml of a training's folder.
 
-    `metric`: name of what is measured on held-out samples, and `better` its direction. `elements`: trainable parameters
-    of the model. `weights`: SHA-256 of the final weights, empty until the training has ended. `stopped`: why it ended
-    before its last iteration.
+    - `format`: of the folder, 1.
+    - `batch_size`, `learning_rate`: those of the options, or what the task takes where they give none.
+    - `metric`, `better`: what is measured on held-out samples, and which direction is better.
+    - `elements`: trainable parameters of the model.
+    - `versions`, `source`: of the software, and how the training was made.
+    - `weights`: SHA-256 of the final weights, empty until the training has ended.
+    - `stopped`: why it ended before its last iteration.
     """
 
     format: Literal[1] = 1

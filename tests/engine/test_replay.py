@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -164,19 +165,134 @@ def test_energy_kept_by_top_k_is_above_its_lower_bound_and_random_k_is_at_its_ow
 
 
 def test_density_warms_up_as_scheduled(trace):
-    method = {"kind": "topk", "density": 0.02, "warmup": [0.5, 0.1], "warmup_length": 2}
-    selected = [row["selected"] for row in rows(trace, method, 2)][:6]
-    assert selected == pytest.approx([0.5] * 2 + [0.1] * 2 + [0.02] * 2, rel=0.1)
+    """By the numbers of the recorded iterations, which begin with 5."""
+    method = {"kind": "topk", "density": 0.02, "warmup": [0.9, 0.5, 0.1], "warmup_length": 3}
+    selected = {row["iteration"]: row["selected"] for row in rows(trace, method, 2)}
+    assert [selected[5], selected[6], selected[8], selected[9], selected[12]] == pytest.approx(
+        [0.5, 0.1, 0.1, 0.02, 0.02], rel=0.1
+    )
+
+
+def written(folder, blocks, **fields):
+    """A trace of these blocks, as they are numbered."""
+    workers, numels = len(blocks[0].values), blocks[0].numels
+    spec = TraceSpec(format=1, workers=workers, iterations=(0,), **fields)
+    layers = tuple(Layer(name=f"l{i}", numel=n) for i, n in enumerate(numels))
+    with TraceWriter(folder, spec, layers, dtype="float32") as out:
+        for block in blocks:
+            out.append(block)
+    return Trace.open(folder)
+
+
+def drawn(numbers, d=400, workers=3):
+    """Blocks of normal gradients; the values are those of the place in the recording, not of the number."""
+    values = np.random.default_rng(5).standard_normal((len(numbers), workers, d)).astype(np.float32)
+    piece = np.repeat([0, 1], [d // 4, d - d // 4])
+    return [
+        Block(each, piece, np.arange(d), np.ones(d), (d // 4, d - d // 4), number)
+        for number, each in zip(numbers, values, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["topk", "micro", "exdyna", "dgc", "sage", "sidco", "oktopk"])
+def test_state_lives_across_a_gap_of_the_recording_as_across_none(kind, tmp_path):
+    """Thresholds, borders, momentum and residuals: a gap changes the numbers of the iterations and nothing else."""
+    numbers = [3, 4, 5, 6, 40, 41, 42, 43]
+    trace = written(tmp_path / "t", drawn(numbers))
+    assert len(trace.spec.runs()) == 2
+    method = build(Sparsifier, {"kind": kind, "density": 0.05})
+    bucket = Bucket(0, trace.numels, 0, (0, 1))
+    found = [step for (step,) in replay_trace(method, [bucket], trace, 3)]
+    assert [step.iteration for step in found] == numbers
+    whole = list(replay(method, drawn(numbers)))
+    assert [step.row() for step in found] == [step.row() for step in whole]
+    alone = list(replay(method, drawn(numbers)[4:]))
+    assert found[4].residual != alone[0].residual
+
+
+def test_recorded_residuals_replace_the_residual_and_nothing_else(tmp_path):
+    """At the start of a run; MiCRO's threshold goes on."""
+    numbers, method = [0, 1, 7, 8], build(Sparsifier, {"kind": "micro", "density": 0.05})
+    blocks = drawn(numbers)
+    spec = TraceSpec(format=1, workers=3, iterations=(0,))
+    layers = tuple(Layer(name=f"l{i}", numel=n) for i, n in enumerate(blocks[0].numels))
+    left = np.full_like(blocks[0].values, 0.5)
+    with TraceWriter(tmp_path / "t", spec, layers, dtype="float32") as out:
+        for block in blocks:
+            out.append(block)
+        out.residuals(0, np.zeros_like(left))
+        out.residuals(1, left)
+    trace = Trace.open(tmp_path / "t")
+    found = [step for (step,) in replay_trace(method, [Bucket(0, trace.numels, 0, (0, 1))], trace, 3)]
+    thresholds = [step.selection.detail["threshold"] for step in found]
+    assert all(0.99 < b / a < 1.01 and a != b for a, b in pairwise(thresholds))
+    assert found[2].energy == pytest.approx(float(np.square(blocks[2].values.astype(float) + 0.5).sum()), rel=1e-6)
+
+
+def test_a_layer_is_replayed_at_its_own_density(tmp_path):
+    trace = written(tmp_path / "t", drawn([0, 1]))
+    buckets = [Bucket(0, (100,), 0, (0,), density=0.2), Bucket(1, (300,), 0, (1,))]
+    steps = next(replay_trace(build(Sparsifier, {"kind": "topk", "density": 0.01}), buckets, trace, 3))
+    assert [step.selection.selected.tolist() for step in steps] == [[20] * 3, [3] * 3]
 
 
 def test_run_uses_the_replay_and_reports_it_by_iteration():
     prediction = run(load("replay_topk"))
     series = prediction.document["density_over_iterations"]
     assert len(series) == 32
-    expected = np.mean([row["aggregated"] for row in series])
+    replay = prediction.document["replay"]
+    assert (replay["settled"], replay["from_iteration"], replay["iterations"]) == (False, 204, 16)
+    expected = np.mean([row["aggregated"] for row in series[-16:]])
     assert prediction.document["density"]["aggregated"] == pytest.approx(expected, rel=1e-9)
     alone = run(load("replay_topk", ("cluster.nodes=1",)))
     assert alone.document["density_over_iterations"] == []
+    assert "replay" not in alone.document
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """Sixty iterations of a training on three workers, whose gradients do not change in size."""
+    layers = [Layer(name=f"{i}.weight", numel=n, forward=1e-3, backward=1e-3) for i, n in enumerate((500, 1500))]
+    folder = tmp_path_factory.mktemp("moving") / "t"
+    with TraceWriter(folder, TraceSpec(format=1, workers=3, iterations=(0,), model="m", batch_size=8), layers) as out:
+        for block in drawn(range(60), d=2000):
+            out.append(block)
+    return folder
+
+
+def outcome(folder, settled, kind="exdyna"):
+    changes = ("cluster.nodes=3", f"workload={{trace: {folder}, settled: {settled}}}")
+    return run(load("replay_topk", (*changes, f"sparsifier={{kind: {kind}, density: 0.01}}")))
+
+
+def test_the_settled_part_of_a_replay_is_priced_or_the_one_that_is_stated(moving):
+    found = {settled: outcome(moving, settled).document for settled in ("auto", 0, 40)}
+    for settled, document in found.items():
+        replay, rows = document["replay"], document["density_over_iterations"]
+        assert len(rows) == 60
+        priced = [row["aggregated"] for row in rows if row["iteration"] >= replay["from_iteration"]]
+        assert replay["iterations"] == len(priced)
+        assert settled in ("auto", replay["from_iteration"])
+        assert document["density"]["aggregated"] == pytest.approx(np.mean(priced), rel=1e-9)
+    assert 5 <= found["auto"]["replay"]["from_iteration"] <= 30
+    assert found[0]["density"]["aggregated"] != found["auto"]["density"]["aggregated"]
+    with pytest.raises(InputError, match=r"expected `settled` of at most 59, the last recorded iteration, got 60"):
+        outcome(moving, 60)
+
+
+def test_a_method_that_has_not_settled_is_warned_of_with_its_size(moving):
+    early = outcome(moving, 45)
+    (text,) = [text for text in early.document["warnings"] if "has not settled" in text]
+    assert "exdyna has not settled in the recorded iterations: 15 iterations are too few to tell" in text
+    (size,) = [item for item in early.document["warning_sizes"] if "has not settled" in item["text"]]
+    assert 0 < size["less_s"] < size["more_s"]
+    (known,) = [item for item in early.inputs if item.what == "mean of the replay"]
+    assert (known.level, known.in_range) == ("assumed", False)
+    steady = outcome(moving, "auto", "topk")
+    assert not any("has not settled" in text for text in steady.document["warnings"])
+    (known,) = [item for item in steady.inputs if item.what == "mean of the replay"]
+    assert known.level == "measured"
+    assert 1 < known.width < 1.05
 
 
 def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_trace):

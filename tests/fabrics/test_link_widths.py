@@ -10,6 +10,7 @@ from simulator.calibration.network_options import base_fabric
 from simulator.component import build
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.link_widths import link_width, link_width_inside, shipped_widths
+from simulator.models.widths import NORMAL_95
 
 FIT = {"nodes": 8, "gpus_per_node": 4, "bandwidth": "1 GB/s", "latency": "30 us", "version": "2.21"}
 NETWORKS = sorted(path.stem for path in (ROOT / "configs" / "networks").glob("*.yaml"))
@@ -25,14 +26,14 @@ def fitted(transport="tcp", **more):
 
 def test_the_error_of_the_fit_is_the_width_where_it_was_fitted():
     found = link_width(fitted(rate="10 %", start_up="20 %"), 8)
-    assert found.rate == pytest.approx(math.exp(1.6449 * 0.1))
-    assert found.start_up == pytest.approx(math.exp(1.6449 * 0.2))
+    assert found.rate == pytest.approx(math.exp(NORMAL_95 * 0.1))
+    assert found.start_up == pytest.approx(math.exp(NORMAL_95 * 0.2))
     assert found.level == "measured"
 
 
 def test_a_mean_error_stands_for_both_parts():
     found = link_width(network(transport="tcp", fitted_for=FIT, held_out_mape="8 %"), 8)
-    assert found.rate == found.start_up == pytest.approx(math.exp(1.6449 * math.sqrt(math.pi / 2) * 0.08))
+    assert found.rate == found.start_up == pytest.approx(math.exp(NORMAL_95 * math.sqrt(math.pi / 2) * 0.08))
 
 
 def test_without_an_error_of_its_own_it_has_that_of_other_networks():

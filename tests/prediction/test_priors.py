@@ -165,3 +165,16 @@ def test_costs_that_were_fitted_on_other_machines_are_off_by_as_much_as_between_
     width = [next(item.width for item in made.inputs if "negotiation" in item.id) for made in (here, there)]
     assert width == [1.1, width_between_setups("negotiation")]
     assert width[1] > 2
+
+
+def test_a_transport_that_is_a_prior_widens_the_interval_and_one_node_has_none():
+    def width(made):
+        low, high = made.document["iteration_time_interval_s"]
+        return high - low
+
+    stated, prior = predicted({"kind": "tcp"}, {}, "ring"), predicted({"kind": "tcp", "prior_width": 30}, {}, "ring")
+    assert width(prior) > width(stated)
+    alone = predicted({"kind": "rdma"}, NEGOTIATING, "ring", nodes=1)
+    assert not [item for item in alone.inputs if item.what in ("link law", "cost of software")]
+    assert not texts(alone, "transport")
+    assert not texts(alone, "fitted over")

@@ -30,6 +30,14 @@ class Measurement:
     argument: str = ""
 
 
+def seconds_at_ends(seconds: float, width: float) -> tuple[float, float]:
+    """By how much a time is shorter and longer where what it is proportional to is divided and multiplied by a width.
+
+    t (1 - 1/w) and t (w - 1), in seconds.
+    """
+    return seconds * (1 - 1 / width), seconds * (width - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class UncertainInput:
     """One figure that a prediction rests on, and by what it may be wrong.
@@ -59,6 +67,11 @@ class UncertainInput:
     def key(self) -> tuple[str, str]:
         """Equal for an input that two predictions share."""
         return self.what, self.id
+
+    @property
+    def response_key(self) -> tuple[str, str]:
+        """Equal for inputs that are wrong the same way, and so have one response together."""
+        return ("shared", self.shared) if self.shared else self.key
 
     def as_row(self) -> dict[str, Any]:
         """The input as an entry of the result document."""

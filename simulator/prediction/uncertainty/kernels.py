@@ -13,7 +13,7 @@ from simulator.hardware.precision import widths_of
 from simulator.models.curve_widths import curve_width
 from simulator.models.curves import Curve
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import scale_curve, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -49,8 +49,7 @@ def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
         "measured",
         width,
         curve is not None and curve.in_range((use.smallest, use.largest)),
-        use.seconds * (1 - 1 / width),
-        use.seconds * (width - 1),
+        *seconds_at_ends(use.seconds, width),
         _scaled(kernel, width),
         # A kernel that does the same as another has its curve, and its error.
         shared=f"{gpu.name}/{kernel if kernel in gpu.kernels else KERNELS[kernel].same_as}",
@@ -78,8 +77,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
         LEVELS[level],
         width,
         False,
-        use.on_gpu * (1 - 1 / width),
-        use.on_gpu * (width - 1),
+        *seconds_at_ends(use.on_gpu, width),
         _scaled(kernel, width),
         shared=f"kernels that were not timed on {gpu.name}",
         source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",

@@ -9,8 +9,9 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
+from simulator.models.curve_widths import UNSTATED_ERROR
 from simulator.models.widths import width_of_mape
-from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import AnySpec, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -26,15 +27,14 @@ def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float
     if cluster.workers == 1:
         return
     for name, (measured, inside) in plan.prices.curves.items():
-        width = width_of_mape(measured.held_out_mape or 0.0)
+        width = width_of_mape(UNSTATED_ERROR if measured.held_out_mape is None else measured.held_out_mape)
         yield UncertainInput(
             "collective",
             f"{network.name}/{name}",
             "measured",
             width,
             inside,
-            exposed * (1 - 1 / width),
-            exposed * (width - 1),
+            *seconds_at_ends(exposed, width),
             _scaled_curve(measured.id, width),
             source="held-out error of the curve",
             held_out_mape=measured.held_out_mape,
@@ -74,7 +74,7 @@ def _of_rate(plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[
     here = inside if place == INSIDE else ~inside
     mine, others = (float(busy[part].max(initial=0.0)) for part in (here, ~here))
     if not max(mine, others):
-        return 1 - 1 / width, width - 1
+        return seconds_at_ends(1.0, width)
     ends = [max(others, mine * _slower(plan, scenario, place, factor)) for factor in (1 / width, 1.0, width)]
     return 1 - ends[0] / ends[1], ends[2] / ends[1] - 1
 

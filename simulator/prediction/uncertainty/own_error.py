@@ -11,7 +11,7 @@ from typing import Any
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.inputs import UncertainInput, seconds_at_ends
 from simulator.prediction.uncertainty.tails import NORMAL, Tails
 from simulator.scenario.scenario import Scenario
 
@@ -94,8 +94,7 @@ def inputs_of_parts(width: float, scenario: Scenario, breakdown: Mapping[str, fl
                 "transferred",
                 width,
                 True,
-                seconds * (1 - 1 / width),
-                seconds * (width - 1),
+                *seconds_at_ends(seconds, width),
                 source="measured iterations, each set-up predicted from the others",
                 held_out_mape=mape_of_width(width),
             )

@@ -14,6 +14,7 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.scenario import Scenario
 
 _MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
+"""Links from which on one simulation takes about a second: in any case, and where messages are followed."""
 _SMALL = 1e-3
 """Inputs that change the iteration by no more than this share are not looked at more closely."""
 _LEAST = 0.05
@@ -67,19 +68,15 @@ def group_shared(inputs: Iterable[UncertainInput]) -> list[tuple[UncertainInput,
     """Inputs that are wrong the same way together, in order of first appearance."""
     groups: dict[tuple[str, str], list[UncertainInput]] = defaultdict(list)
     for item in inputs:
-        groups[("shared", item.shared) if item.shared else item.key].append(item)
+        groups[item.response_key].append(item)
     return [tuple(group) for group in groups.values()]
-
-
-def _key(group: tuple[UncertainInput, ...]) -> tuple[str, str]:
-    return ("shared", group[0].shared) if group[0].shared else group[0].key
 
 
 def _first_order(group: tuple[UncertainInput, ...], time: float) -> Response:
     less, more = (math.fsum(getattr(item, name) for item in group) for name in ("less", "more"))
     if not time:
-        return Response(_key(group), group, 0.0, 0.0)
-    return Response(_key(group), group, math.log(max(_LEAST, 1 - less / time)), math.log(1 + more / time))
+        return Response(group[0].response_key, group, 0.0, 0.0)
+    return Response(group[0].response_key, group, math.log(max(_LEAST, 1 - less / time)), math.log(1 + more / time))
 
 
 def _changed(scenario: Scenario, group: tuple[UncertainInput, ...], end: float, base: float, time: float) -> float:

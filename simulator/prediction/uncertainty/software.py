@@ -8,13 +8,13 @@ from dataclasses import replace
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device
-from simulator.hardware.cost_widths import FACTOR_COSTS, CostWidth, constant_width, largest_known, width_between_setups
+from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.hardware.slowdown import spread_between_models
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
+from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 
@@ -45,10 +45,7 @@ def software_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
 def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> UncertainInput:
     """A cost that the runtime states, with its width over this transport."""
     runtime, over = scenario.cluster.runtime, scenario.cluster.network.transport_kind
-    known = constant_width(runtime, name, over)
-    if runtime.fitted_on is not None and not same_device(runtime.fitted_on.device, scenario.cluster.gpu.device):
-        source = f"{known.source}, on machines with {runtime.fitted_on.device}"
-        known = CostWidth(max(known.width, width_between_setups(name)), "assumed", source)
+    known = constant_width(runtime, name, over, scenario.cluster.gpu.device)
     width = known.width
     less, more = _first_order(name, width, scenario, plan, breakdown)
 
@@ -109,7 +106,7 @@ def _first_order(
     """
     seconds = _seconds(name, plan, breakdown)
     if RUNTIME_COSTS[name].unit != "B/s":
-        return seconds * (1 - 1 / width), seconds * (width - 1)
+        return seconds_at_ends(seconds, width)
     network, rate = scenario.cluster.network, float(getattr(plan.runtime, name))
     nic = network.carried(scenario.cluster.nodes)
     now, slow, fast = (min(nic, rate * factor) for factor in (1.0, 1 / width, width))

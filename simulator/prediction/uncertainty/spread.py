@@ -68,10 +68,6 @@ class Ratio:
         slower = self.tails.beyond(self.log / half) / 2
         return 1 - slower if self.log > 0 else slower
 
-    def without(self, response: Response) -> Ratio:
-        """The same with one response known."""
-        return Ratio(self.log, tuple(item for item in self.responses if item is not response), self.tails)
-
     @property
     def half_widths(self) -> tuple[float, float]:
         """How far below and above the logarithm is at the ends of all inputs."""

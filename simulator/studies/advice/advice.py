@@ -30,6 +30,7 @@ from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
+from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
 from simulator.studies.variants.changes import without_replay
 
 TRIED_DENSER = 4
@@ -38,7 +39,7 @@ TRIED_DENSER = 4
 
 def advise(
     scenario: Scenario,
-    iterations_to_target: Mapping[str, float] | None = None,
+    iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
 ) -> dict[str, Any]:
@@ -49,18 +50,20 @@ def advise(
     answer are described in `advice_keys`.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
-    training needs to reach its target; the ranking is then by time to target. `grid` are the combinations to choose
-    from; grids of up to `exhaustive` combinations are tried completely. Raises InputError where the parts cannot work
-    together, or for an unknown method.
+    training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
+    The ranking is then by time to target. `grid` are the combinations to choose from; grids of up to `exhaustive`
+    combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
-    targets = check_methods(iterations_to_target or {})
+    measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
+    given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
+    targets = measured or (GivenIterations(given) if given else None)
     bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
     grid = candidates(bare, density) if grid is None else grid
     document: dict[str, Any] = {"scenario": scenario.name, "digest": scenario.digest, "versions": versions()}
-    document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(targets)}
+    document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(given)}
     if scenario.cluster.workers == 1:
         return document | _advise_one_worker(bare)
     found = search(bare, grid, exhaustive)
@@ -81,13 +84,14 @@ def advise(
         "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
         "sensitivity": _speed_up_sensitivity(bare, dense, others[0]) if dense and others and not plan.live else None,
         "looked_at": _summarise_search(grid, found),
-        "notes": _notes(density, own_density, note, targets),
+        "iterations_to_target": given or _iterations_by_method(rows),
+        "notes": [*_notes(density, own_density, note, targets), *(measured.warnings(bare) if measured else ())],
     }
 
 
 def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     """The answer for one worker, which exchanges nothing."""
-    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document, {})}
+    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document)}
     row |= {"best_of_method": True, "speed_up_over_dense": 1.0, "speed_up_over_dense_interval": [1.0, 1.0]}
     row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
@@ -120,7 +124,7 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
             changes: dict[str, Any] = {"density": other} if own is None else {"sparsifier": {**own, "density": other}}
             candidate = replace(item.candidate, **changes)
             try:
-                rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).document, {}))
+                rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).document))
             except InputError:
                 continue
         if rows:
@@ -164,7 +168,12 @@ def _summarise_search(grid: Grid, found: Found) -> dict[str, Any]:
     }
 
 
-def _notes(density: float, own: float | None, note: str, targets: Mapping[str, float]) -> list[str]:
+def _iterations_by_method(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    known = (row for row in rows if row["iterations_to_target"] is not None)
+    return {row["method"]: row["iterations_to_target"] for row in known}
+
+
+def _notes(density: float, own: float | None, note: str, targets: IterationsOf | None) -> list[str]:
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
         f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
@@ -172,7 +181,7 @@ def _notes(density: float, own: float | None, note: str, targets: Mapping[str, f
     ]
     if targets:
         made.append(
-            "Time to target is the iterations that you gave times the predicted iteration time; methods without "
+            "Time to target is the iterations to the target times the predicted iteration time; methods without "
             "iterations come last."
         )
     else:

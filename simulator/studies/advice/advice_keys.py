@@ -10,7 +10,7 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "versions": ResultKey("", "versions of sparsim, Python and the libraries"),
     "workers": ResultKey("1", "GPUs in all"),
     "density": ResultKey("1", "density at which sparsifiers are ranked"),
-    "iterations_to_target": ResultKey("1", "iterations to the target that were given, by method"),
+    "iterations_to_target": ResultKey("1", "iterations to the target by method: given, or from trainings"),
     "answer": ResultKey("", "what to use and how sure that is, with the unmeasured kernels that it rests on"),
     "details": ResultKey("", "what else there is to say about it, in sentences"),
     "recommended": ResultKey("", "keys of the scenario to change, and their values"),
@@ -37,7 +37,8 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "ranking[].throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
     "ranking[].breakdown_s": ResultKey("s", "terms of the iteration"),
     "ranking[].sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration"),
-    "ranking[].iterations_to_target": ResultKey("1", "iterations to the target that were given"),
+    "ranking[].iterations_to_target": ResultKey("1", "iterations to the target: given, or from trainings"),
+    "ranking[].iterations_to_target_interval": ResultKey("1", "their 90 % interval; no width where they were given"),
     "ranking[].time_to_target_s": ResultKey("s", "those iterations times the time of one"),
     "ranking[].speed_up_over_dense": ResultKey(
         "1", "how many times faster than dense at its best, to the target where iterations were given"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,11 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
+from simulator.studies.quality.iterations import Iterations, IterationsOf
 from simulator.studies.variants.names import method_name, schedule_name, topology_name
 
+TO_TARGET = "time_to_target_s"
+"""The key of a row by which it is ranked where iterations to the target are known."""
 LISTED = 20
 """Combinations in the ranking, besides the best of every method."""
 CLOSE = 10
@@ -24,24 +27,31 @@ CLOSE = 10
 
 @dataclass(slots=True)
 class Ranked:
-    """A row of the ranking, with the spread of its time to first order and, where it was simulated, `exact`."""
+    """A row of the ranking, with the spread of its time to first order and, where it was simulated, `exact`.
+
+    `iterations`: how many it needs to the target; None where that is not known.
+    """
 
     row: dict[str, Any]
     rough: Spread
     exact: Spread | None = None
+    iterations: Iterations | None = None
 
     def time(self, key: str) -> float:
         """What it is ranked by: a key of its row, in seconds."""
         return float(self.row[key])
 
+    def spread(self, key: str, exact: bool) -> Spread:
+        """The spread of what it is ranked by: with the error of the iterations, for the time to the target."""
+        spread = self.exact if exact and self.exact is not None else self.rough
+        return self.iterations.spread(spread) if key == TO_TARGET and self.iterations is not None else spread
+
     def over(self, other: Ranked, key: str) -> Ratio | None:
         """How many times faster it is than another, by a key of their rows; None where that is not known of both."""
         if self.row[key] is None or other.row[key] is None:
             return None
-        if self.exact is None or other.exact is None:
-            ratio = compare_spreads(self.rough, other.rough)
-        else:
-            ratio = compare_spreads(self.exact, other.exact)
+        exact = self.exact is not None and other.exact is not None
+        ratio = compare_spreads(*(item.spread(key, exact) for item in (self, other)))
         times = self.time(key), other.time(key)
         return replace(ratio, log=math.log(times[1] / times[0])) if all(times) else ratio
 
@@ -74,7 +84,7 @@ class Ranking:
         return [item for item in self.known if item.row["best_of_method"] and item.row["method"] != DENSE]
 
 
-def ranking(scenario: Scenario, found: Found, targets: Mapping[str, float]) -> Ranking:
+def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
 
     Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
@@ -90,8 +100,10 @@ def ranking(scenario: Scenario, found: Found, targets: Mapping[str, float]) -> R
         if varies or item.kernels & noisy:
             prediction = run(item.candidate.of(scenario))
             document, spread = prediction.document, prediction.spread
-        made.append((Ranked(ranked_row(scenario, item.candidate, document, targets), spread), item))
-    key = "time_to_target_s" if targets else "iteration_time_s"
+        iterations = None if targets is None else targets.of(item.candidate.of(scenario))
+        row = ranked_row(scenario, item.candidate, document, iterations)
+        made.append((Ranked(row, spread, iterations=iterations), item))
+    key = TO_TARGET if targets else "iteration_time_s"
     made.sort(key=lambda pair: (pair[0].row[key] is None, pair[0].row[key] or 0.0, pair[0].row["iteration_time_s"]))
     seen: set[str] = set()
     for place, (ranked, _) in enumerate(made):
@@ -129,17 +141,15 @@ def _against_dense(item: Ranked, dense: Ranked | None, key: str) -> dict[str, An
 
 
 def ranked_row(
-    scenario: Scenario, candidate: Candidate, document: dict[str, Any], targets: Mapping[str, float]
+    scenario: Scenario, candidate: Candidate, document: dict[str, Any], iterations: Iterations | None = None
 ) -> dict[str, Any]:
-    """One combination with its times; `targets` are iterations to the target by method."""
+    """One combination with its times; `iterations`: those to the target, where they are known."""
     changed = candidate.of(scenario)
-    method, kind = method_name(changed), changed.sparsifier.kind
-    iterations = targets.get(method, targets.get(kind))
     time = document["iteration_time_s"]
     return {
         "overrides": candidate.overrides,
-        "method": method,
-        "sparsifier": kind,
+        "method": method_name(changed),
+        "sparsifier": changed.sparsifier.kind,
         "density": density_of(changed),
         "schedule": schedule_name(changed),
         "topology": topology_name(changed),
@@ -148,8 +158,9 @@ def ranked_row(
         "throughput_samples_per_s": document["throughput_samples_per_s"],
         "breakdown_s": document["breakdown_s"],
         "sent_bytes_per_worker": document["traffic"]["sent_bytes_per_worker"],
-        "iterations_to_target": iterations,
-        "time_to_target_s": None if iterations is None else iterations * time,
+        "iterations_to_target": iterations and iterations.value,
+        "iterations_to_target_interval": iterations and iterations.interval,
+        TO_TARGET: iterations and iterations.value * time,
     }
 
 

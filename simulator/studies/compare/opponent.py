@@ -139,7 +139,7 @@ def _try_schedules(
     tried, refused = list[_Candidate](), list[InputError]()
     for words, scheduler in schedules:
         try:
-            tried.append(_Candidate(words, run(with_value(scenario, "scheduler", scheduler))))
+            tried.append(_Candidate(words, run(with_value(scenario, "scheduler", scheduler), intervals=False)))
         except InputError as error:
             refused.append(error)
         if tried and tried[0].is_slow and len(tried) + len(refused) >= 2:

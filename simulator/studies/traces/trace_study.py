@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import add_steps, replay_trace, replayed_unions
+from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import union_density
+from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
+from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
-from simulator.traces.overlap_fit import fit_concentration, fit_mixture
+from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 
 BINS = 41
 WIDTH = 5.0
@@ -39,24 +40,25 @@ def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
     trace = Trace.open(Path(folder))
     method = build(Sparsifier, {"kind": "topk", "density": density})
     layers: list[dict[str, Any]] = []
-    for number, run in enumerate(trace.spec.runs()):
-        u, block = _last_u(trace, number, method)
+    for u, block in _last_u(trace, method):
         for place, layer in enumerate(trace.layers):
             held = block.piece == place
             values = u[:, held].astype(float).ravel()
             weight = np.tile(block.weight[held], len(u)) if block.sampled else None
-            about = {"iteration": run[1], "layer": layer.name, "numel": layer.numel}
+            about = {"iteration": block.iteration, "layer": layer.name, "numel": layer.numel}
             layers.append({**about, **_distribution(values, weight)})
     return {**trace.spec.model_dump(mode="json"), "density": density, "layers": layers}
 
 
-def _last_u(trace: Trace, run: int, method: Any) -> tuple[Values, Block]:
-    """u of every worker at the last iteration of a run, with its block."""
-    residual = trace.residuals(run)
-    state: dict[str, Any] | None = None if residual is None else {"residual": residual}
-    for block in trace.blocks(block=run):
-        state, _, u, _ = method.select(state or method.start(block), block)
-    return u, block
+def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
+    """u of every worker at the last iteration of each recorded run, with its block."""
+    ends, state = {last for _, last in trace.spec.runs()}, None
+    for block, residual in blocks_with_residuals(trace, trace.spec.workers):
+        state = state or method.start(block)
+        state |= {} if residual is None else {"residual": residual}
+        state, _, u, _ = method.select(state, block)
+        if block.iteration in ends:
+            yield u, block
 
 
 def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
@@ -114,35 +116,48 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 
     Unions are those that the trace measured on all coordinates, if it did at this density, and otherwise those of a
     replay on the sampled coordinates; both are means over iterations. A scenario takes one of `overlap_concentration`
-    and `overlap_mixture`. `rows`: per number of workers the union, the value and signed error of each law, and whether
-    the row was used in the fit.
+    and `overlap_mixture`. `default` is the one that a prediction takes beyond the workers of a trace. `rows`: per
+    number of workers the union, the value and signed error of each law, and whether the row was used in the fit.
     """
     trace = Trace.open(Path(folder))
     measured = trace.union_points(granularity, True, density)
     if measured:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
+        errors = {n: trace.union_error(granularity, True, density, n) for n in counts}
     else:
         method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
-        points = replayed_unions(method, [_one_bucket(trace)], trace)
+        observed, _ = replay_by_workers(method, [_one_bucket(trace)], trace, since=0)
+        points = {item.workers: item.union for item in observed}
+        errors = {item.workers: item.error for item in observed}
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
+    default = fit_law(known, errors)
     rows = []
     for n, value in points.items():
         laws = {
             "beta_binomial": union_density(points[1], n, concentration),
             "mixture": union_density(points[1], n, mixture),
+            "default": union_density(points[1], n, default),
         }
-        errors = {f"{name}_error": law / value - 1 for name, law in laws.items()}
-        rows.append({"workers": n, "union": value, **laws, **errors, "used_in_fit": n <= fitted_on})
+        misses = {f"{name}_error": law / value - 1 for name, law in laws.items()}
+        rows.append({"workers": n, "union": value, **laws, **misses, "used_in_fit": n <= fitted_on})
     return {
         "source": "union.csv" if measured else "replay",
         "density": density,
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,
         "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
+        "default": _state_law(default),
         "rows": rows,
     }
+
+
+def _state_law(law: Overlap) -> dict[str, Any]:
+    """The law as the key of a scenario, with its value."""
+    if isinstance(law, ScaleMixture):
+        return {"overlap_mixture": {"spread": law.spread, "core": law.core}}
+    return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
 DEFAULT_METHODS: tuple[dict[str, Any], ...] = (

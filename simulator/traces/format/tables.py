@@ -48,16 +48,21 @@ class Table:
         return [self.group, "layer", "coordinate", *(["weight"] if self.group == "iteration" else [])]
 
     def groups(
-        self, workers: Sequence[int], wanted: range | None = None, rows: range | None = None
+        self,
+        workers: Sequence[int],
+        wanted: range | None = None,
+        rows: range | None = None,
+        with_keys: bool = False,
     ) -> Iterator[tuple[int, int, pa.Table]]:
         """Number, first row (from 1) and rows of each group in `wanted` (default: all).
 
         `rows`: the rows of the file, from 0, that hold the wanted groups; others are not read. Groups may span row
-        groups of the file.
+        groups of the file. `with_keys`: with the columns that identify a row, besides the values of `workers`.
 
         Raises InputError where the file is damaged.
         """
-        columns = [*self.names, *(f"w{worker}" for worker in workers)]
+        keys = self.names if with_keys else [self.group]
+        columns = [*keys, *(f"w{worker}" for worker in workers)]
         pending: list[pa.Table] = []
         number, row = None, 1
         try:
@@ -78,8 +83,9 @@ class Table:
                 cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
                 for start, end in pairwise(cuts) if len(numbers) else ():
                     if pending and numbers[start] != number:
+                        count = sum(len(part) for part in pending)
                         yield from self._emit(number, row, pending, wanted)
-                        row, pending = row + sum(len(part) for part in pending), []
+                        row, pending = row + count, []
                     number = int(numbers[start])
                     pending.append(table.slice(start, end - start))
             yield from self._emit(number, row, pending, wanted)
@@ -102,7 +108,7 @@ class Table:
         self, number: int | None, row: int, parts: list[pa.Table], wanted: range | None
     ) -> Iterator[tuple[int, int, pa.Table]]:
         if number is not None and (wanted is None or number in wanted):
-            yield number, row, pa.concat_tables(parts)
+            yield number, row, _taken(parts)
 
     def _row_groups(self, file: pq.ParquetFile, rows: range | None) -> tuple[list[int], int]:
         """The row groups that hold `rows` (default: all), and the first one's first row, from 1.
@@ -126,7 +132,7 @@ class Table:
             if not self._columns(problems):
                 return None
             found, last = [], -1
-            for number, row, rows in self.groups(range(self.workers)):
+            for number, row, rows in self.groups(range(self.workers), with_keys=True):
                 if number <= last:
                     what = f"rows sorted by {self.group}"
                     problems.append(Problem(f"{self._at(row)}, column {self.group}", what, f"{number} after {last}"))
@@ -248,6 +254,13 @@ class Table:
             got = f"layer {layer[at]}, coordinate {coordinate[at]}"
             got += "" if weight is None else f", weight {weight[at]:g}"
             problems.append(Problem(self._at(first + at), what, got))
+
+
+def _taken(parts: list[pa.Table]) -> pa.Table:
+    """The parts as one table, and the list empty: who reads group by group decides how long a group is in memory."""
+    table = pa.concat_tables(parts)
+    parts.clear()
+    return table
 
 
 def _not_float32(column: pa.ChunkedArray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,13 +150,13 @@ class Trace:
 
         `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
         `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
-        `Block.iteration` counts from 0.
+        `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
         spans = self.spec.runs() if block is None else (self._run(block),)
         table = Table(self.folder / FILES[2], "iteration", self.spec.workers)
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
-        count = 0
+        coordinate = self.keys.coordinate + offsets[self.keys.layer]
         wanted = range(spans[0][0], spans[-1][1] + 1)
         places = [place for place, iteration in enumerate(self.spec.iterations) if iteration in wanted]
         m = len(self.keys.layer)
@@ -167,13 +168,13 @@ class Trace:
             whole = Block(
                 values=_values(rows, chosen, self.spec.gradient_scale, table.path),
                 piece=self.keys.layer,
-                coordinate=self.keys.coordinate + offsets[self.keys.layer],
+                coordinate=coordinate,
                 weight=self.keys.weight,
                 numels=self.numels,
-                iteration=count,
+                iteration=iteration,
                 shapes=self.shapes,
             )
-            count += 1
+            del rows  # what was read is not kept while the values are worked on
             if whole_model:
                 yield whole
             else:
@@ -227,6 +228,17 @@ class Trace:
                 points.setdefault(item.iteration, {})[item.workers] = item.union_density
         return points
 
+    def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
+        """Relative standard error of the mean over iterations of measured unions of `workers`."""
+        key = granularity, error_feedback, density, workers
+        found = [
+            (item.union_density, item.se)
+            for item in self.unions
+            if (item.granularity, item.error_feedback, item.density, item.workers) == key
+        ]
+        total = math.fsum(union for union, _ in found)
+        return math.hypot(*(error for _, error in found)) / total if total else 0.0
+
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers
         chosen = tuple(range(n) if workers is None else range(workers) if isinstance(workers, int) else workers)
@@ -243,9 +255,11 @@ class Trace:
 
 
 def _values(rows: pa.Table, workers: tuple[int, ...], scale: float, path: Path) -> Values:
-    values: Values = np.stack([rows[f"w{worker}"].to_numpy().astype(np.float32) for worker in workers])
+    values: Values = np.empty((len(workers), len(rows)), dtype=np.float32)
     with np.errstate(over="ignore"):
-        values = values / np.float32(scale)
+        for row, worker in zip(values, workers, strict=True):
+            row[:] = rows[f"w{worker}"].to_numpy()
+        values /= np.float32(scale)
     if scale < 1 and not np.isfinite(values).all():
         raise InputError(
             Problem(str(path), "values that float32 holds when divided by the scale", f"{scale:g} below them")

@@ -9,7 +9,20 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from figure_results import ROOT, TIMED, base, replayed, run_folder, scenario, swept, timed, validation
+from figure_results import (
+    ROOT,
+    TIMED,
+    base,
+    replayed,
+    run_folder,
+    scenario,
+    swept,
+    timed,
+    to_quality,
+    trained,
+    validation,
+)
+from made_trainings import DENSE, write_study
 
 import simulator
 from simulator.errors import InputError
@@ -537,3 +550,35 @@ def test_a_point_without_the_key_that_varies_is_called_that():
         "no partition",
         "partition 100 kB",
     ]
+
+
+def test_convergence_is_the_median_over_seeds_with_the_lowest_and_the_highest():
+    data = figure_of("convergence").data(open_source(str(trained())))
+    assert set(data["quantity"]) == {"loss", "accuracy"}
+    assert set(data["method"]) == {"dense", "topk 0.01", "randomk 0.1"}
+    assert (data["seeds"] == 3).all()
+    assert (data["low"] <= data["middle"]).all()
+    assert (data["middle"] <= data["high"]).all()
+    late = data[(data["quantity"] == "loss") & (data["iteration"] == 378)].set_index("method")["middle"]
+    assert late["dense"] < late["topk 0.01"] < late["randomk 0.1"]
+
+
+def test_convergence_asks_which_trainings_where_there_are_several(tmp_path):
+    folder = write_study(tmp_path, [DENSE], seeds=1, workers=(2, 4))
+    with pytest.raises(InputError, match=r"trainings of one workers, got 2, 4: choose with --set workers=4"):
+        figure_of("convergence").data(open_source(str(folder)))
+    data = figure_of("convergence", {"workers": 2}).data(open_source(str(folder)))
+    assert set(data["method"]) == {"dense"}
+
+
+def test_time_to_quality_is_iterations_times_their_time():
+    data = figure_of("time_to_quality").data(to_quality())
+    assert data["time_s"].tolist() == pytest.approx((data["iterations"] * data["iteration_time_s"]).tolist())
+    ends = data[data["row"] == "target"].set_index("method")
+    assert (ends["p5_s"] < ends["time_s"]).all()
+    assert (ends["time_s"] < ends["p95_s"]).all()
+    # The curve passes the target where the method is said to reach it.
+    for method, end in ends.iterrows():
+        curve = data[(data["row"] == "curve") & (data["method"] == method)]
+        passed = curve[curve["middle"] <= 0.5]["iterations"].min()
+        assert passed == pytest.approx(end["iterations"], rel=0.1)

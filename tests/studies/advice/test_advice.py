@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from made_trainings import write_study
 from rich.console import Console
 from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 
@@ -21,6 +22,9 @@ from simulator.studies.advice.advice import advise
 from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
+from simulator.studies.quality.iterations import find_iterations, find_place
+from simulator.studies.quality.study import read_study
+from simulator.studies.quality.targets import Target
 from simulator.units import show_time
 
 FEW_CANDIDATES = replace(SMALL, methods=SMALL.methods[:3], left_out=("needy: parameters of their own",))
@@ -106,6 +110,28 @@ def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("topk 0.01: 2000\ndense: 1500\n")
     assert read_iterations(str(file)) == {"topk 0.01": 2000.0, "dense": 1500.0}
+
+
+def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
+    """What cannot be told apart by time and iterations together is said so; iterations that are given are exact."""
+    methods = [{"kind": "dense"}, {"kind": "topk", "density": 0.01}, {"kind": "randomk", "density": 0.05}]
+    trained = read_study(str(write_study(tmp_path, methods)), Target("loss", 0.6))
+    spec = scenario(bandwidth=1e7)
+    measured = find_iterations(trained, spec, find_place(trained, spec))
+    grid = Grid((Candidate(), *(Candidate(each) for each in (methods[0], methods[2]))), (None,), (None,))
+    made = advise(spec, measured, grid)
+    row = next(each for each in made["ranking"] if each["method"] == "topk 0.01")
+    low, high = row["iterations_to_target_interval"]
+    assert low < row["iterations_to_target"] < high
+    assert set(made["iterations_to_target"]) == {"dense", "topk 0.01", "randomk 0.05"}
+    given = advise(spec, made["iterations_to_target"], grid)
+    exact = next(each for each in given["ranking"] if each["method"] == "topk 0.01")
+    assert exact["time_to_target_s"] == pytest.approx(row["time_to_target_s"])
+    assert exact["iterations_to_target_interval"] == [row["iterations_to_target"]] * 2
+    widths = [each["speed_up_over_dense_interval"] for each in (exact, row)]
+    assert widths[1][1] / widths[1][0] > 1.1 * widths[0][1] / widths[0][0]
+    assert any("small task, made" in note for note in made["notes"])
+    assert "cannot be told apart" in " ".join([made["answer"], *made["details"]])
 
 
 def test_wrong_iterations_are_said_so(tmp_path):

@@ -17,6 +17,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
+from simulator.training.runs import TRAINING_FILE, read_runs
 
 KINDS = {
     "run": "a run (`sparsim run --out DIR` or `--json`)",
@@ -25,6 +26,8 @@ KINDS = {
     "build_up": "a build-up study (`sparsim trace build-up --out DIR` or `--json`)",
     "trace": "a gradient trace (a folder with trace.yaml)",
     "gpu": "a GPU with its cost curves (`gpus/NAME` or a YAML file with `kernels`)",
+    "trainings": "a folder of trainings (`sparsim train`)",
+    "quality": "times to quality (`sparsim quality TRAININGS --scenario SCENARIO --json`)",
     "timings": "a table of kernel timings (`sparsim record kernels --out FILE`)",
 }
 """The kinds of source and where each comes from."""
@@ -34,9 +37,9 @@ KINDS = {
 class Source:
     """Results as they were read.
 
-    `place` is what the user typed; `document` holds the JSON of a run, a validation or a build-up study, or a GPU;
-    `table` the points of a sweep that did not fail, or timings; `folder` is their folder, if they are in one; `others`
-    are further sources.
+    `place` is what the user typed; `document` holds the JSON of a run, a validation, a build-up study or times to
+    quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or timings; `folder` is their
+    folder, if they are in one; `others` are further sources.
     """
 
     place: str
@@ -92,11 +95,16 @@ def open_source(place: str) -> Source:
 
 
 def of_document(document: Any, place: str, folder: Path | None = None) -> Source:
-    """Results as a JSON document: a run, a validation or a build-up study. Raises InputError for anything else."""
+    """Results as a JSON document: of a run, a validation, a build-up study or `sparsim quality`.
+
+    Raises InputError for anything else.
+    """
     if isinstance(document, dict) and "breakdown_s" in document:
         return Source(place, "run", document, folder=folder)
     if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
         return Source(place, "validation", document, folder=folder)
+    if isinstance(document, dict) and {"methods", "target", "curves"} <= document.keys():
+        return Source(place, "quality", document, folder=folder)
     rows = document.get("rows") if isinstance(document, dict) else document
     if isinstance(rows, list) and rows and all(isinstance(row, dict) and "build_up" in row for row in rows):
         return Source(place, "build_up", rows, folder=folder)
@@ -130,6 +138,8 @@ def _of_folder(folder: Path, place: str) -> Source:
             return of_document(_parse_json(_read_text(folder / name), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():
         return Source(place, "trace", folder=folder)
+    if next(folder.rglob(TRAINING_FILE), None) is not None:
+        return Source(place, "trainings", read_runs(folder), folder=folder)
     if (folder / "points.jsonl").is_file():
         raise _unknown_source(place, "a sweep that is not finished", "the same `sparsim sweep` command finishes it")
     raise _unknown_source(place, "a folder without results")

@@ -1,0 +1,99 @@
+"""Loss and metric of trainings over iterations, method by method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pandas as pd
+
+from simulator.errors import format_value
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.data.rows import FEW
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis
+from simulator.reporting.figures.style.colours import assign_looks
+from simulator.studies.quality.curves import method_curves
+from simulator.studies.quality.targets import LOSS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+_SHARED = ("task", "workers", "batch_size")
+"""What all lines of a figure have in common."""
+
+
+class Convergence(Figure, kind="convergence"):
+    """The loss, and the metric on held-out samples, over iterations: median over seeds, smoothed; shaded: all seeds.
+
+    `task`, `workers`, `batch_size`: which trainings, where the folder has several.
+    """
+
+    title: ClassVar[str] = "Convergence"
+    question: ClassVar[str] = "How many more iterations does a method need to the same loss?"
+    takes: ClassVar[tuple[str, ...]] = ("trainings",)
+    width: ClassVar[float] = 9.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density",
+        "quantity": "loss, or the name of the metric on held-out samples",
+        "iteration": "iterations that were carried out",
+        "middle": "median over seeds of the smoothed curves",
+        "low": "lowest of the seeds",
+        "high": "highest of the seeds",
+        "seeds": "number of seeds",
+    }
+
+    task: str = ""
+    workers: int = 0
+    batch_size: int = 0
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per method, quantity and iteration."""
+        runs, wanted = source.document, {"task": self.task, "workers": self.workers, "batch_size": self.batch_size}
+        kept = [run for run in runs if all(not v or getattr(run.spec, k) == v for k, v in wanted.items())]
+        for name in _SHARED:
+            values = sorted({getattr(run.spec, name) for run in kept or runs})
+            if len(values) > 1 or not kept:
+                got = ", ".join(map(str, values))
+                hint = f"choose with --set {name}={format_value(values[-1]).strip(chr(39))}"
+                raise self.refusal(source, f"trainings of one {name}", got, hint)
+        metric = kept[0].spec.metric
+        curves = [curve for quantity in dict.fromkeys((LOSS, metric)) for curve in method_curves(kept, quantity)]
+        return pd.DataFrame([row for curve in curves for row in _rows(curve, curves)], columns=list(self.columns))
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """A panel for the loss on a logarithmic axis, and one for the metric where there is one."""
+        quantities = list(dict.fromkeys(data["quantity"]))
+        panels = figure.subplots(1, len(quantities), squeeze=False)[0]
+        for axes, quantity in zip(panels, quantities, strict=True):
+            mine = data[data["quantity"] == quantity]
+            draw_curves(axes, mine, "iteration")
+            set_number_axis(axes, "iterations", "x")
+            axes.set_xlim(left=0)
+            if quantity == LOSS and mine["middle"].min() > 0:
+                axes.set_yscale("log")
+            set_number_axis(axes, quantity)
+            if axes.get_yscale() == "log":
+                set_log_ticks(axes, "y")
+        add_legend(figure, panels[0])
+
+
+def draw_curves(axes: Axes, data: pd.DataFrame, over: str) -> None:
+    """A line for each method, with the band of its seeds where few lines share the panel."""
+    few = data["method"].nunique() <= FEW
+    for method, look in assign_looks(data["method"]).items():
+        mine = data[data["method"] == method]
+        axes.plot(mine[over], mine["middle"], color=look.colour, linestyle=look.stroke, linewidth=1.6, label=method)
+        if few:
+            axes.fill_between(mine[over], mine["low"], mine["high"], color=look.colour, alpha=0.15, linewidth=0)
+
+
+def _rows(curve: dict[str, Any], curves: list[dict[str, Any]]) -> list[list[Any]]:
+    """The points of a curve; its method with the learning rate where it was trained at several."""
+    same = {each["learning_rate"] for each in curves if each["method"] == curve["method"]}
+    method = curve["method"] + (f" at {curve['learning_rate']:g}" if len(same) > 1 else "")
+    parts = (curve[name] for name in ("iteration", "middle", "low", "high"))
+    return [
+        [method, curve["quantity"], iteration, *values, curve["seeds"]]
+        for iteration, *values in zip(*parts, strict=True)
+    ]

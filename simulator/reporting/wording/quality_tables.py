@@ -1,0 +1,110 @@
+"""Time to quality as tables, for the terminal and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.values import format_value
+from simulator.units import show_time
+
+_METHODS = (
+    Column("method", "method"),
+    Column("steps", "iterations", "count"),
+    Column("steps_interval", "90 % interval", "figure"),
+    Column("steps_over_dense", "over dense", "number"),
+    Column("iteration_time_s", "an iteration", "time"),
+    Column("time_to_target_s", "to target", "time"),
+    Column("time_interval", "90 % interval", "figure"),
+    Column("cost", "cost", "number"),
+    Column("speed_up", "against dense", "figure"),
+    Column("probability", "pays", "probability"),
+    Column("pareto", "front", "yes"),
+)
+_SETTINGS = (
+    Column("method", "method"),
+    Column("task", "task"),
+    Column("workers", "workers", "count"),
+    Column("batch_size", "batch", "count"),
+    Column("steps", "iterations", "count"),
+    Column("steps_interval", "90 % interval", "figure"),
+    Column("seeds", "seeds that reached it", "figure"),
+)
+_LAWS = (
+    Column("method", "method"),
+    Column("task", "task"),
+    Column("form", "iterations, B = workers x batch"),
+    Column("factors", "factors", "figure"),
+    Column("density", "density", "figure"),
+    Column("workers", "workers", "figure"),
+    Column("batch_size", "batch", "figure"),
+    Column("left_out", "settings left out", "figure"),
+)
+FRONT = (
+    "Over dense: iterations over those of dense. Against dense: how many times faster to the target, with the 90 % "
+    "interval. Pays: probability that it is faster. Front: no other method needs fewer iterations and less time for "
+    "each, so that it may be the fastest one on another network."
+)
+
+
+def quality_tables(document: Mapping[str, Any]) -> Iterator[Table]:
+    """The methods on the scenario's cluster, where there is one, else what every setting took; then the laws."""
+    if "methods" in document:
+        columns = [item for item in _METHODS if item.key != "cost" or document["methods"][0]["cost"] is not None]
+        rows = [_method(row) for row in document["methods"]]
+        yield Table.of(f"Time to {document['target']}", columns, rows, note=FRONT)
+    else:
+        rows = [_setting(row) for row in document["settings"]]
+        yield Table.of(f"Iterations to {document['target']}", _SETTINGS, rows)
+    if document["laws"]:
+        note = "Settings left out: the middle factor between measured and predicted, and how many intervals hold."
+        yield Table.of("Laws, inside of what was run", _LAWS, [_law(row) for row in document["laws"]], note=note)
+
+
+def as_markdown(tables: Iterator[Table]) -> str:
+    """Tables as Markdown, each with its title and its note."""
+    parts = []
+    for table in tables:
+        rows = [[column.label for column in table.columns], ["---"] * len(table.columns)]
+        rows += [
+            [format_value(column.kind, value, "-") for column, value in zip(table.columns, row, strict=True)]
+            for row in table.rows
+        ]
+        lines = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+        parts.append("\n\n".join(part for part in (f"**{table.title}**", lines, table.note) if part))
+    return "\n\n".join(parts)
+
+
+def _method(row: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = row["speed_up_interval"]
+    judged = row["verdict"] is not None
+    return {
+        **row,
+        "steps_interval": _whole(row["steps_interval"]),
+        "time_interval": " to ".join(map(show_time, row["time_to_target_interval_s"])),
+        "speed_up": f"{row['speed_up_over_dense']:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),
+    }
+
+
+def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
+    interval = _whole(row["steps_interval"]) if row["steps"] else f"not within {row['iterations']}"
+    return {**row, "steps_interval": interval, "seeds": f"{row['reached']} of {row['trained']}"}
+
+
+def _law(row: Mapping[str, Any]) -> dict[str, Any]:
+    left, ranges = row["left_out"], row["range"]
+    factors = ", ".join(f"{name} {value:.3g}" for name, value in row["factors"].items())
+    errors = "none"
+    if left["settings"]:
+        errors = f"{left['settings']}: x {left['median_factor']:.3f}, {left['inside']} hold"
+    return {**row, "factors": factors, **{name: _range(ends) for name, ends in ranges.items()}, "left_out": errors}
+
+
+def _whole(interval: Sequence[float]) -> str:
+    return " to ".join(f"{end:,.0f}" for end in interval)
+
+
+def _range(ends: Sequence[float]) -> str:
+    low, high = ends
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

@@ -1,0 +1,202 @@
+"""Iterations to the target of any scenario's method, given or from trainings, with what they may be off by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
+from simulator.prediction.uncertainty.responses import Response
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.quality.settings import Recipe, Setting, changed_parameters
+from simulator.studies.quality.study import Steps, Study, recipe_of_dense
+from simulator.studies.quality.transfer import transfer_width
+from simulator.studies.variants.names import method_name
+from simulator.units import count_of
+
+WHAT = "iterations to the target"
+_CARRIED = "iterations carried over"
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """How many iterations a method needs to the target, and how far that may be off; none where it is given exactly."""
+
+    value: float
+    responses: tuple[Response, ...] = ()
+
+    def spread(self, iteration: Spread) -> Spread:
+        """The time to the target: both errors together, which are independent of each other."""
+        responses = (*iteration.responses, *self.responses)
+        return replace(iteration, time=self.value * iteration.time, responses=responses)
+
+    @property
+    def interval(self) -> list[float]:
+        """Between what the iterations lie in nine of ten cases."""
+        return list(Spread(self.value, self.responses).interval())
+
+
+class IterationsOf(Protocol):
+    """What says how many iterations a scenario's method needs."""
+
+    def of(self, scenario: Scenario) -> Iterations | None:
+        """None where that is not known."""
+
+
+class Place(NamedTuple):
+    """Where in the trainings a scenario is looked up: the task, the workers and the batch of a worker."""
+
+    task: str
+    workers: int
+    batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenIterations:
+    """Iterations that somebody stated, by method (`topk`, or `topk 0.01` for one density)."""
+
+    by_method: Mapping[str, float]
+
+    def of(self, scenario: Scenario) -> Iterations | None:
+        """Those of the method at its density, else those of its kind."""
+        value = self.by_method.get(method_name(scenario), self.by_method.get(scenario.sparsifier.kind))
+        return None if value is None else Iterations(value)
+
+
+@dataclass(frozen=True)
+class MeasuredIterations:
+    """Iterations from trainings, looked up at one place of their range.
+
+    Where the scenario's own model was not trained, only the ratio of a method's iterations to dense's is carried over,
+    with the width that this has between small tasks. `dense`: iterations that dense needs on the scenario's model; the
+    small task's, where nobody knows.
+    """
+
+    study: Study
+    place: Place
+    same_model: bool
+    dense: float | None = None
+
+    def of(self, scenario: Scenario) -> Iterations | None:
+        """The iterations of the scenario's method; None where they are not known."""
+        try:
+            return self.find(scenario)
+        except InputError:
+            return None
+
+    def find(self, scenario: Scenario) -> Iterations:
+        """The same. Raises InputError that says why they are not known."""
+        method = method_name(scenario)
+        mine = self.study.steps(self.setting_of(scenario))
+        is_dense = scenario.sparsifier.kind == Dense.kind
+        level: Level = "measured" if self.same_model else "transferred"
+        known = [self._response(method, mine, 1, level)]
+        value = mine.value
+        if self.dense is not None:
+            other = self.study.steps(self._setting_of_dense(mine.setting))
+            value = self.dense * math.exp(mine.log - other.log)
+            known = [] if is_dense else [*known, self._response(Dense.kind, other, -1, level)]
+        if not self.same_model and not is_dense:
+            half = math.log(transfer_width()[0])
+            known.append(_response(_CARRIED, method, "assumed", -half, half))
+        return Iterations(value, tuple(known))
+
+    def warnings(self, scenario: Scenario) -> list[str]:
+        """What a reader should know of the iterations: whose they are, and what was carried over."""
+        if self.same_model:
+            return []
+        place, workload, (width, pairs) = self.place, scenario.workload, transfer_width()
+        elements = next(recipe.elements for recipe in self.study.laws if recipe.task == place.task)
+        own = f"{workload.name or 'the model of the scenario'} ({workload.numel:,} elements)"
+        made = [
+            f"The iterations are those of a small task, {place.task} ({elements:,} elements), and not of {own}. Only "
+            f"their ratio to those of dense is carried over; it counts as right within a factor of {width:.2f} in nine "
+            f"of ten cases, as {count_of(pairs, 'pair')} of small tasks differ. Train your own model to know."
+        ]
+        if self.dense is None:
+            made.append(
+                "Times to the target are those of the small task's iterations on this cluster: compare them with each "
+                "other, or state how many iterations dense needs on your model (`sparsim quality --dense-iterations`)."
+            )
+        if place.workers != scenario.cluster.workers:
+            made.append(
+                f"The ratios of iterations are those of {count_of(place.workers, 'worker')}; the scenario has "
+                f"{scenario.cluster.workers}."
+            )
+        return made
+
+    def setting_of(self, scenario: Scenario) -> Setting:
+        """Where in the trainings the scenario's method is looked up. Raises InputError where it was not trained."""
+        member, place = scenario.sparsifier, self.place
+        wanted = (place.task, member.kind, changed_parameters(member), True, 1, "fp32")
+        for recipe in self.study.laws:
+            if (recipe.task, *_how(recipe)) == wanted:
+                return Setting(recipe, float(getattr(member, "density", 1.0)), place.workers, place.batch_size)
+        known = sorted({recipe.name for recipe in self.study.laws if recipe.task == place.task})
+        where = f"trainings of {place.task} in {self.study.place}"
+        what = f"one with {method_name(scenario)}" + (f" and {wanted[2]}" if wanted[2] != "{}" else "")
+        raise InputError(Problem(where, what, "none", suggest_nearest(member.kind, known)))
+
+    def _setting_of_dense(self, setting: Setting) -> Setting:
+        return replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0)
+
+    def _response(self, method: str, steps: Steps, sign: int, level: Level) -> Response:
+        ends = sign * (steps.low - steps.log), sign * (steps.high - steps.log)
+        return _response(WHAT, method, level, *ends)
+
+
+def _how(recipe: Recipe) -> tuple[str, str, bool, int, str]:
+    return recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, recipe.precision
+
+
+def _response(what: str, method: str, level: Level, low: float, high: float) -> Response:
+    """The effect of one error of iterations on the logarithm of the time to the target."""
+    more = max(abs(low), abs(high))
+    command = f'sparsim train YOUR_MODEL.py --method "{method}"'
+    measurement = Measurement(f"the iterations of {method} on your own model", command, 60.0)
+    source = "trainings of small tasks" if what == _CARRIED else "seeds of trainings"
+    item = UncertainInput(
+        what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement
+    )
+    return Response(item.key, (item,), low, high)
+
+
+def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 0, batch_size: int = 0) -> Place:
+    """Where to look: the given values, else the scenario's workers, and the only task and batch that were trained.
+
+    Raises InputError where a value has to be chosen.
+    """
+    tasks = study.tasks
+    if task not in tasks and (task or len(tasks) > 1):
+        raise InputError(
+            Problem("--task", f"one of {', '.join(tasks)}", task or "none", "the folder has several tasks")
+        )
+    task = task or tasks[0]
+    dense = [each for each in study.groups if each.recipe.task == task and each.recipe.kind == Dense.kind]
+    if not dense:
+        what = f"trainings of {task} with dense, which every method is compared with"
+        raise InputError(Problem(study.place, what, "none"))
+    batches = sorted({each.batch_size for each in dense})
+    own = scenario.workload.batch_size
+    batch_size = batch_size or (batches[0] if len(batches) == 1 else own)
+    if not batches[0] <= batch_size <= batches[-1]:
+        what = f"a batch from {batches[0]} to {batches[-1]}, the range that was run"
+        raise InputError(Problem("--batch", what, str(batch_size), "choose one with --batch"))
+    counts = sorted({each.workers for each in dense})
+    workers = workers or scenario.cluster.workers
+    if not counts[0] <= workers <= counts[-1]:
+        what = f"workers from {counts[0]} to {counts[-1]}, the range that was run"
+        hint = "train with as many, or choose with --workers at how many the ratio to dense is taken"
+        raise InputError(Problem("workers", what, str(workers), hint))
+    return Place(task, workers, batch_size)
+
+
+def find_iterations(study: Study, scenario: Scenario, place: Place, dense: float | None = None) -> MeasuredIterations:
+    """Iterations for a scenario from trainings at one place of their range; `dense` as in `MeasuredIterations`."""
+    elements = {recipe.elements for recipe in study.laws if recipe.task == place.task}
+    return MeasuredIterations(study, place, elements == {scenario.workload.numel}, dense)

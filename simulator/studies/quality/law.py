@@ -1,0 +1,277 @@
+"""The law of iterations to a target over density, workers and batch, chosen by leaving whole settings out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from scipy.special import stdtrit
+
+from simulator.models.curves import Floats, map_each
+from simulator.studies.quality.settings import Setting
+
+LEAST_SETTINGS = 5
+"""Settings below which no law is fitted."""
+_STEPS = 32
+"""Values of a factor of a law that are tried."""
+_SPARE = 2
+"""Settings that a law has beyond its factors, at the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the terms, B = workers x batch.
+
+    `batch`: b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
+    steps = S (1 + b / B)). `delay`: with error feedback the compression adds a term of lower order, which grows as one
+    over the share that is sent (Stich et al., arXiv:1809.07599, 2018; Karimireddy et al., arXiv:1901.09847, 2019).
+    `power` (p) and `workers` (w): plain powers, for what that does not describe.
+    """
+
+    batch: bool = False
+    delay: bool = False
+    power: bool = False
+    workers: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Numbers to fit, S included."""
+        return 1 + self.batch + self.delay + self.power + self.workers
+
+    def __str__(self) -> str:
+        sums = [text for used, text in ((self.batch, "b / B"), (self.delay, "c (1 / density - 1)")) if used]
+        made = f"S (1 + {' + '.join(sums)})" if sums else "S"
+        powers = ((self.workers, "workers^w"), (self.power, "density^-p"))
+        return " ".join([made, *(text for used, text in powers if used)])
+
+
+FORMS = tuple(
+    Form(batch, delay, power, workers)
+    for batch, (delay, power), workers in product(
+        (False, True), ((False, False), (True, False), (False, True)), (False, True)
+    )
+)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Settings with the logarithms of their typical iterations; `own`: those whose errors count."""
+
+    settings: tuple[Setting, ...]
+    logs: tuple[float, ...]
+    own: tuple[bool, ...]
+
+    def without(self, place: int) -> Points:
+        """All but one."""
+        kept = [each for each in range(len(self.logs)) if each != place]
+        parts = zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True)
+        settings, logs, own = parts
+        rest = Points(settings, logs, own)
+        # What was computed once for all settings is used again: a law is fitted without each of them.
+        rest.__dict__["nodes"] = self.nodes
+        rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
+        return rest
+
+    def axis(self, name: str) -> list[float]:
+        """The values of an axis: density, workers, batch_size, or the global batch."""
+        return [_value(setting, name) for setting in self.settings]
+
+    def values(self, name: str) -> int:
+        """How many different values an axis has."""
+        return len(set(self.axis(name)))
+
+    @cached_property
+    def nodes(self) -> dict[tuple[bool, bool], list[tuple[float, float]]]:
+        """The pairs (b, c) that are tried, by whether a form has each."""
+        batches, least = self.axis("batch"), 1 / min(self.axis("density")) - 1
+        b = _geometric(min(batches) / 8, 8 * max(batches))
+        c = _geometric(0.01 / least, 30 / least) if least > 0 else [0.0]
+        return {
+            (batch, delay): list(product(b if batch else [0.0], c if delay else [0.0]))
+            for batch, delay in product((False, True), repeat=2)
+        }
+
+    @cached_property
+    def sums(self) -> dict[tuple[bool, bool], Floats]:
+        """ln(1 + b / B + c (1 / density - 1)) for each pair that is tried and each setting (pairs, settings)."""
+        batch, delay = (np.array(values) for values in (self.axis("batch"), self.axis("density")))
+        made = {}
+        for key, pairs in self.nodes.items():
+            b, c = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
+            made[key] = map_each(math.log, 1 + b / batch + c * (1 / delay - 1))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """A fitted law: its form and its factors, and what settings that were left out showed of it.
+
+    `deviation`: root of the mean squared ln(measured / predicted) of own settings, each left out; the mean is over the
+    freedom, since the form was chosen by the same settings. `freedom`: their number less the parameters. `range`:
+    lowest and highest value of each axis, outside of which it says nothing.
+    """
+
+    form: Form
+    scale: float
+    factors: Mapping[str, float]
+    deviation: float
+    freedom: int
+    range: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def log(self, setting: Setting) -> float:
+        """ln of the typical iterations of a setting."""
+        b, c, w, p = (self.factors.get(name, 0.0) for name in "bcwp")
+        sums = 1 + b / (setting.workers * setting.batch_size) + c * (1 / setting.density - 1)
+        return self.scale + math.log(sums) + w * math.log(setting.workers) - p * math.log(setting.density)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the 90 % interval of that logarithm, by Student's quantile."""
+        return self.deviation * -float(stdtrit(self.freedom, 0.05))
+
+    def outside(self, setting: Setting) -> str:
+        """The axis on which a setting lies outside of what was run, with the range; empty where it is inside."""
+        for name, (low, high) in self.range.items():
+            value = _value(setting, name)
+            if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9):
+                return f"{name} from {low:g} to {high:g}, got {value:g}"
+        return ""
+
+
+def range_of(settings: Sequence[Setting]) -> dict[str, tuple[float, float]]:
+    """Lowest and highest value of each axis."""
+    values = {name: [_value(item, name) for item in settings] for name in ("density", "workers", "batch_size")}
+    return {name: (min(each), max(each)) for name, each in values.items()}
+
+
+def fit_law(points: Points) -> Law | None:
+    """The simplest law that predicts settings left out as well as the best one does; None for too few settings.
+
+    A law with more parameters is taken where its mean squared error on settings left out is smaller by more than one
+    standard error of the difference (Breiman et al., Classification and Regression Trees, 1984: the rule of one
+    standard error), so that it does not follow noise.
+    """
+    if sum(points.own) < LEAST_SETTINGS:
+        return None
+    tried = {form: errors for form in FORMS if (errors := left_out_errors(form, points)) is not None}
+    means = {form: _mean_square(errors) for form, errors in tried.items()}
+    best = min(tried, key=lambda form: (means[form], form.parameters))
+    enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
+    form = min(enough, key=lambda form: (form.parameters, means[form]))
+    scale, factors = _fit(form, points)
+    own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
+    freedom = len(own) - form.parameters
+    deviation = math.sqrt(means[form] * len(own) / freedom)
+    return Law(form, scale, factors, deviation, freedom, range_of(own))
+
+
+def left_out_errors(form: Form, points: Points) -> list[float] | None:
+    """ln(measured / predicted) of each own setting, predicted from the others; None where the form cannot be fitted.
+
+    For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
+    Technometrics 16, 1974); b and c are chosen anew without each point.
+    """
+    base = _base(form, points)
+    if base is None:
+        return None
+    residuals = _residuals(form, points, base)
+    leverage = (base * base).sum(axis=1)
+    if (leverage > 1 - 1e-6).any():
+        return None
+    left_out = residuals / (1 - leverage)
+    remaining = (residuals * residuals).sum(axis=1)[:, None] - residuals * left_out
+    chosen = np.argmin(remaining, axis=0).tolist()
+    return [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
+
+
+def _fit(form: Form, points: Points) -> tuple[float, dict[str, float]]:
+    """ln S and the other factors by least squares of the logarithms."""
+    base = _base(form, points)
+    assert base is not None  # noqa: S101 - such a form was not chosen
+    residuals = _residuals(form, points, base)
+    node = int(np.argmin((residuals * residuals).sum(axis=1)))
+    b, c = points.nodes[form.batch, form.delay][node]
+    sums = points.sums[form.batch, form.delay][node].tolist()
+    left = [log - shift for log, shift in zip(points.logs, sums, strict=True)]
+    columns, names = _columns(form, points)
+    slopes = _slopes(columns, left)
+    factors = {"b": b, "c": c, **dict(zip(names, slopes[1:], strict=True))}
+    return slopes[0], {name: value for name, value in factors.items() if value}
+
+
+def _columns(form: Form, points: Points) -> tuple[list[list[float]], list[str]]:
+    """The columns of the linear part and the names of their factors; the first one is that of ln S."""
+    columns, names = [[1.0] * len(points.logs)], []
+    if form.workers:
+        columns.append([math.log(value) for value in points.axis("workers")])
+        names.append("w")
+    if form.power:
+        columns.append([-math.log(value) for value in points.axis("density")])
+        names.append("p")
+    return columns, names
+
+
+def _base(form: Form, points: Points) -> Floats | None:
+    """An orthonormal base of the linear part (settings, columns); None where an axis does not vary enough."""
+    needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
+    if any(used and points.values(name) < 2 for name, used in needed.items()):
+        return None
+    if sum(points.own) < form.parameters + _SPARE:
+        return None
+    base: list[list[float]] = []
+    for column in _columns(form, points)[0]:
+        rest = list(column)
+        for known in base:
+            share = math.fsum(a * b for a, b in zip(known, rest, strict=True))
+            rest = [b - share * a for a, b in zip(known, rest, strict=True)]
+        length = math.sqrt(math.fsum(value * value for value in rest))
+        if length < 1e-6:
+            return None
+        base.append([value / length for value in rest])
+    return np.array(base).T
+
+
+def _residuals(form: Form, points: Points, base: Floats) -> Floats:
+    """What the linear part leaves of the logarithms, for each pair (b, c) that is tried (pairs, settings)."""
+    left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
+    for column in base.T:
+        left = left - (left * column).sum(axis=1)[:, None] * column
+    return left
+
+
+def _slopes(columns: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
+    """Least squares by the normal equations, for at most three columns."""
+    rows = [
+        [math.fsum(a * b for a, b in zip(one, other, strict=True)) for other in (*columns, values)] for one in columns
+    ]
+    for place, row in enumerate(rows):
+        for other in rows:
+            if other is not row:
+                factor = other[place] / row[place]
+                other[:] = [value - factor * mine for value, mine in zip(other, row, strict=True)]
+    return [row[-1] / row[place] for place, row in enumerate(rows)]
+
+
+def _is_worse(errors: Sequence[float], best: Sequence[float]) -> bool:
+    """Whether squared errors are larger than the best ones by more than a standard error of the difference."""
+    more = [a * a - b * b for a, b in zip(errors, best, strict=True)]
+    mean = math.fsum(more) / len(more)
+    spread = math.fsum((value - mean) ** 2 for value in more) / max(1, len(more) - 1)
+    return mean > math.sqrt(spread / len(more))
+
+
+def _mean_square(errors: Sequence[float]) -> float:
+    return math.fsum(value * value for value in errors) / len(errors)
+
+
+def _value(setting: Setting, name: str) -> float:
+    return float(setting.workers * setting.batch_size if name == "batch" else getattr(setting, name))
+
+
+def _geometric(low: float, high: float) -> list[float]:
+    ratio = math.log(high / low) / (_STEPS - 1)
+    return [low * math.exp(ratio * step) for step in range(_STEPS)]

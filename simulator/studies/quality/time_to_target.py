@@ -1,0 +1,145 @@
+"""Time and cost to a target on a scenario's cluster: iterations from trainings times the predicted iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.component import build
+from simulator.errors import InputError
+from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.responses import is_heavy
+from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.uncertainty.verdict import judge
+from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.compare.opponent import best_dense, same_dense
+from simulator.studies.compare.verdict_words import describe_verdict
+from simulator.studies.quality.iterations import Iterations, MeasuredIterations
+from simulator.studies.variants.names import method_name
+from simulator.units import join_words
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A method that was trained, with its prediction on the scenario's cluster, and its time to the target."""
+
+    prediction: Prediction
+    iterations: Iterations
+    spread: Spread
+
+    @property
+    def method(self) -> str:
+        return method_name(self.prediction.scenario)
+
+    @property
+    def time(self) -> float:
+        return self.prediction.spread.time
+
+
+def time_to_target(scenario: Scenario, measured: MeasuredIterations, price: float | None = None) -> dict[str, Any]:
+    """Every method that was trained, by its time to the target, each judged against dense at its best.
+
+    `price`: of one GPU for an hour. The keys are described in `quality_keys`. Raises InputError where dense cannot run,
+    or has not reached the target.
+    """
+    own = run(scenario, intervals=False)
+    opponent = same_dense(scenario) if is_heavy(own.plan) else best_dense(scenario)
+    dense = _candidate(opponent.scenario, measured)
+    found, refused = [dense], list[dict[str, Any]]()
+    for changed in _variants(scenario, measured):
+        try:
+            found.append(_candidate(changed, measured))
+        except InputError as error:
+            refused.append({"method": method_name(changed), "reason": str(error.problems[0])})
+    found.sort(key=lambda item: item.spread.time)
+    rows = [_row(item, dense, scenario.cluster.workers, price) for item in found]
+    for row in rows:
+        row["pareto"] = not any(_dominates(other, row) for other in rows)
+    place = measured.place
+    return {
+        "scenario": scenario.name,
+        "digest": scenario.digest,
+        "workers": scenario.cluster.workers,
+        "looked_up": {"task": place.task, "workers": place.workers, "batch_size": place.batch_size},
+        "same_model": measured.same_model,
+        "opponent": opponent.words,
+        "methods": rows,
+        "refused": refused,
+        "answer": _answer(found, dense),
+        "warnings": measured.warnings(scenario),
+    }
+
+
+def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scenario]:
+    """The scenario with every method and density that was trained with error feedback, and its own method."""
+    seen = set[str]()
+    settings = [each for each in measured.study.groups if each.recipe.task == measured.place.task]
+    members = [
+        build(Sparsifier, {"kind": each.recipe.kind, **each.parameters})
+        for each in settings
+        if each.recipe.error_feedback and each.recipe.local_steps == 1 and each.recipe.precision == "fp32"
+    ]
+    for member in [*members, scenario.sparsifier]:
+        changed = scenario.model_copy(update={"sparsifier": member, "measured": None, "versus": None})
+        name = member.model_dump_json() + member.kind
+        if member.kind != Dense.kind and name not in seen:
+            yield changed
+        seen.add(name)
+
+
+def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _Candidate:
+    iterations = measured.find(scenario)
+    prediction = with_responses(run(scenario))
+    return _Candidate(prediction, iterations, iterations.spread(prediction.spread))
+
+
+def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None) -> dict[str, Any]:
+    verdict = None if item is dense else judge(item.spread, dense.spread)
+    ends = item.spread.interval()
+    per_second = None if price is None else price * workers / HOUR
+    row: dict[str, Any] = {
+        "method": item.method,
+        "steps": item.iterations.value,
+        "steps_interval": item.iterations.interval,
+        "steps_over_dense": item.iterations.value / dense.iterations.value,
+        "iteration_time_s": item.time,
+        "iteration_time_interval_s": item.prediction.document["iteration_time_interval_s"],
+        "time_to_target_s": item.spread.time,
+        "time_to_target_interval_s": list(ends),
+        "cost": None if per_second is None else per_second * item.spread.time,
+        "cost_interval": None if per_second is None else [per_second * end for end in ends],
+        "speed_up_over_dense": dense.spread.time / item.spread.time,
+    }
+    if verdict is None:
+        return row | {"speed_up_interval": [1.0, 1.0], "probability": None, "verdict": None, "answer": ""}
+    made = verdict.as_keys()
+    return row | {
+        "speed_up_interval": made["speed_up_interval"],
+        "probability": made["probability"],
+        "verdict": made["verdict"],
+        "answer": describe_verdict(verdict),
+    }
+
+
+def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether another method needs no more iterations and no more time for one, and less of either."""
+    pairs = [(other[key], row[key]) for key in ("steps", "iteration_time_s")]
+    return all(one <= mine for one, mine in pairs) and any(one < mine for one, mine in pairs)
+
+
+def _answer(found: Sequence[_Candidate], dense: _Candidate) -> str:
+    """Which method reaches the target first, how sure that is, and which ones cannot be told apart from it."""
+    others = [item for item in found if item is not dense]
+    if not others:
+        return "Only dense can be compared."
+    best = others[0]
+    text = (
+        f"{best.method} against dense, by the time to the target: {describe_verdict(judge(best.spread, dense.spread))}"
+    )
+    alike = [item.method for item in others[1:] if judge(item.spread, best.spread).word in ("undecided", "alike")]
+    return text + (f" It cannot be told apart from {join_words(alike)}." if alike else "")

@@ -1,0 +1,63 @@
+"""Trainings and tables of steps as observations."""
+
+import pytest
+from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
+
+from simulator.errors import InputError
+from simulator.studies.quality.settings import read_observations, write_table
+from simulator.studies.quality.targets import Target
+
+LOSS = Target("loss", 0.5)
+
+
+def test_a_table_of_steps_says_the_same_as_the_folder(tmp_path):
+    methods = [DENSE, TOPK, RANDOMK, {"kind": "topk", "density": 0.1, "granularity": "model"}]
+    folder = write_study(tmp_path / "study", methods, seeds=2)
+    made = read_observations(str(folder), LOSS)
+    assert len(made) == 8
+    assert {item.setting.method for item in made} == {
+        "dense", "topk 0.01", "randomk 0.01", "topk 0.1 granularity=model"
+    }  # fmt: skip
+    assert all(item.steps is None for item in made if item.setting.recipe.kind == "randomk")
+    assert write_table(tmp_path / "steps.csv", made, LOSS) == 8
+    again = read_observations(str(tmp_path / "steps.csv"), LOSS)
+    assert [(item.setting, item.seed, item.tuning, item.iterations) for item in again] == [
+        (item.setting, item.seed, item.tuning, item.iterations) for item in made
+    ]
+    assert [item.steps and round(item.steps, 2) for item in made] == [item.steps for item in again]
+
+
+def test_every_setting_counts_with_its_best_learning_rate(tmp_path):
+    write_training(tmp_path / "fast", TOPK, workers=8, seed=1)
+    write_training(tmp_path / "slow", DENSE | {}, seed=1)
+    write_training(tmp_path / "best", TOPK, workers=8, seed=1, learning_rate=0.4)
+    curve = (tmp_path / "slow" / "curve.csv").read_text()
+    found = {item.tuning[0]: item for item in read_observations(str(tmp_path), LOSS)}
+    assert set(found) == {0.1}  # equally fast: the smaller one
+    (tmp_path / "fast" / "curve.csv").write_text(curve.replace(",,", ",,").split("\n", 1)[0] + "\n" + _flat(400))
+    found = {item.setting.recipe.kind: item for item in read_observations(str(tmp_path), LOSS)}
+    assert found["topk"].tuning[:2] == (0.4, 0.9)
+
+
+def _flat(iterations):
+    return "".join(f"{i},2.0,,0.01,0.03,0.5,1.0\n" for i in range(iterations))
+
+
+def test_damaged_tables_are_named_by_line(tmp_path):
+    folder = write_study(tmp_path / "study", [DENSE, TOPK], seeds=1)
+    path = tmp_path / "steps.csv"
+    write_table(path, read_observations(str(folder), LOSS), LOSS)
+    text = path.read_text()
+    path.write_text(text.replace("398", "many", 1).replace('""topk""', '""topkk""'))
+    with pytest.raises(InputError) as error:
+        read_observations(str(path), LOSS)
+    assert "steps.csv:2: iterations" in str(error.value)
+    assert "did you mean 'topk'" in str(error.value)
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
+        read_observations(str(path), Target("loss", 0.1))
+
+
+def test_an_empty_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"a folder with trainings, each with training\.yaml"):
+        read_observations(str(tmp_path), LOSS)

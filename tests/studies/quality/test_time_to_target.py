@@ -1,0 +1,182 @@
+"""Iterations from trainings times the predicted time of one: intervals, verdicts, and what is carried over."""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+from figure_results import SCENARIO
+from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
+
+from simulator.cli import main
+from simulator.errors import InputError
+from simulator.scenario.reading import load
+from simulator.studies.quality.iterations import Place, find_iterations, find_place
+from simulator.studies.quality.quality import describe_quality
+from simulator.studies.quality.quality_keys import QUALITY_KEYS
+from simulator.studies.quality.study import read_study
+from simulator.studies.quality.targets import Target
+from simulator.studies.quality.transfer import transfer_width
+
+LOSS = Target("loss", 0.5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("quality")
+    write_study(made / "study", [DENSE, TOPK, RANDOMK])
+    (made / "small.yaml").write_text(SCENARIO)
+    return made
+
+
+@pytest.fixture(scope="module")
+def study(folder):
+    return read_study(str(folder / "study"), LOSS)
+
+
+def scenario(folder, *overrides):
+    return load(str(folder / "small.yaml"), overrides)
+
+
+@pytest.fixture(scope="module")
+def document(folder, study):
+    return describe_quality(study, scenario(folder), price=3.0)
+
+
+def rows(document):
+    return {row["method"]: row for row in document["methods"]}
+
+
+def test_time_is_iterations_times_the_time_of_one(document):
+    for row in document["methods"]:
+        assert row["time_to_target_s"] == pytest.approx(row["steps"] * row["iteration_time_s"])
+        assert row["cost"] == pytest.approx(row["time_to_target_s"] / 3600 * 4 * 3.0)
+        low, high = row["time_to_target_interval_s"]
+        assert low < row["time_to_target_s"] < high
+    dense, topk = (rows(document)[name] for name in ("dense", "topk 0.01"))
+    assert topk["steps_over_dense"] == pytest.approx(topk["steps"] / dense["steps"])
+    assert topk["speed_up_over_dense"] == pytest.approx(dense["time_to_target_s"] / topk["time_to_target_s"])
+
+
+def test_what_was_not_reached_is_listed_and_not_dropped(document):
+    (left_out,) = document["refused"]
+    assert left_out["method"] == "randomk 0.01"
+    assert "not within" in left_out["reason"]
+    assert any("3 of 3 trainings of randomk 0.01" in note for note in document["notes"])
+
+
+def test_bandwidth_changes_no_iterations(folder, study, document):
+    fast = describe_quality(study, scenario(folder, "cluster.network.bandwidth=20 Gbit/s"), price=3.0)
+    for name, row in rows(document).items():
+        assert rows(fast)[name]["steps"] == row["steps"]
+    assert rows(fast)["dense"]["iteration_time_s"] < rows(document)["dense"]["iteration_time_s"]
+    assert fast["curves"] == document["curves"]
+
+
+def test_iterations_of_another_model_are_less_sure(folder, study, document):
+    """The scenario has 500,000 elements, the trainings 1,000 of another task."""
+    other = rows(document)["topk 0.01"]
+    assert not document["same_model"]
+    assert any("small task, made (1,000 elements), and not of" in text for text in document["warnings"])
+    own = scenario(folder, "workload.layers.0.numel=600", "workload.layers.1.numel=400")
+    same = describe_quality(study, own)
+    assert same["same_model"]
+    assert not same["warnings"]
+    mine = rows(same)["topk 0.01"]
+    spread = [math.log(row["steps_interval"][1] / row["steps_interval"][0]) for row in (mine, other)]
+    width = 2 * math.log(transfer_width()[0])
+    assert spread[1] == pytest.approx(math.hypot(spread[0], width), rel=0.1)
+
+
+def test_own_iterations_of_dense_are_exact(folder, study):
+    made = rows(describe_quality(study, scenario(folder), dense_iterations=1e5))
+    assert made["dense"]["steps"] == 1e5
+    assert made["dense"]["steps_interval"] == [1e5, 1e5]
+    typical = study.typical
+    logs = {setting.method: known.log for setting, known in typical.items()}
+    assert made["topk 0.01"]["steps"] == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))
+
+
+@pytest.mark.parametrize(("bandwidth", "word"), [("1 Mbit/s", "yes"), ("1000 Gbit/s", "no")])
+def test_verdicts_follow_the_network(folder, study, bandwidth, word):
+    own = ("workload.layers.0.numel=600", "workload.layers.1.numel=400")
+    made = rows(describe_quality(study, scenario(folder, f"cluster.network.bandwidth={bandwidth}", *own)))["topk 0.01"]
+    assert made["verdict"] in (word, "undecided")
+    assert (made["probability"] > 0.5) == (word == "yes")
+
+
+def test_the_front_has_the_methods_that_no_other_one_beats(document):
+    for row in document["methods"]:
+        beaten = any(
+            other["steps"] <= row["steps"] and other["iteration_time_s"] < row["iteration_time_s"]
+            for other in document["methods"]
+        )
+        assert row["pareto"] == (not beaten)
+
+
+def test_workers_and_tasks_outside_of_what_was_run_are_refused(folder, study, tmp_path):
+    with pytest.raises(InputError, match="workers from 4 to 4, the range that was run, got 8"):
+        find_place(study, scenario(folder, "cluster.nodes=8"))
+    assert find_place(study, scenario(folder, "cluster.nodes=8"), workers=4) == Place("made", 4, 8)
+    with pytest.raises(InputError, match="a batch from 8 to 8, the range that was run, got 64"):
+        find_place(study, scenario(folder), batch_size=64)
+    with pytest.raises(InputError, match="one of made, got other"):
+        find_place(study, scenario(folder), task="other")
+    for seed in (0, 1):
+        write_training(tmp_path / str(seed), TOPK, seed=seed)
+    with pytest.raises(InputError, match="trainings of made with dense"):
+        find_place(read_study(str(tmp_path), LOSS), scenario(folder))
+
+
+def test_methods_that_were_not_trained_are_not_known(folder, study):
+    measured = find_iterations(study, scenario(folder), Place("made", 4, 8))
+    assert measured.of(scenario(folder, "sparsifier={kind: dgc, density: 0.01}")) is None
+    with pytest.raises(InputError, match=r"one with topk 0\.01 and"):
+        measured.find(scenario(folder, "sparsifier.granularity=model"))
+    with pytest.raises(InputError, match=r"a setting that was run: topk 0\.01 with 4 workers and batch 8"):
+        measured.find(scenario(folder, "sparsifier.density=0.02"))
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(main, ["quality", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
+    for number, density in enumerate((0.1, 0.05, 0.02, 0.005)):
+        for seed in (0, 1):
+            write_training(tmp_path / f"{number}-{seed}", {"kind": "topk", "density": density}, seed=seed)
+    for seed in (0, 1):
+        write_training(tmp_path / f"d-{seed}", DENSE, seed=seed)
+        write_training(tmp_path / f"t-{seed}", TOPK, seed=seed)
+    made = json.loads(invoke(tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json"))
+    lists = {key.partition("[]")[0] for key in QUALITY_KEYS if "[]." in key}
+    found = {key for key in made if key not in lists}
+    for key in lists:
+        for row in made[key]:
+            found |= {f"{key}[].{name}" for name in row if name != "left_out"}
+            found |= {f"{key}[].left_out.{name}" for name in row.get("left_out", ())}
+    assert found == set(QUALITY_KEYS)
+
+
+def test_the_command_prints_tables_and_markdown(folder):
+    arguments = (folder / "study", "--target", "loss 0.5")
+    text = invoke(*arguments)
+    assert "Iterations to loss 0.5" in text
+    assert "not within 398" in text
+    text = invoke(*arguments, "--scenario", folder / "small.yaml", "--markdown", "--price", "2")
+    heading, line = text.splitlines()[2:4]
+    assert heading.startswith("| method | iterations | 90 % interval |")
+    assert set(line) == set("| -")
+    assert "the opponent" in invoke(*arguments, "--scenario", folder / "small.yaml").lower()
+
+
+def test_a_table_of_steps_stands_for_the_folder(folder, tmp_path):
+    table = tmp_path / "steps.csv"
+    arguments = ("--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json")
+    one = json.loads(invoke(folder / "study", *arguments, "--table", table))
+    other = json.loads(invoke(table, *arguments))
+    assert other["curves"] == []
+    for row, again in zip(one["methods"], other["methods"], strict=True):
+        assert again["steps"] == pytest.approx(row["steps"], rel=1e-3)
