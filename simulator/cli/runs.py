@@ -104,6 +104,7 @@ def schema(out: Path) -> None:
     """
     from simulator.scenario.catalogue import schemas
     from simulator.studies.storage.files import write_text
+    from simulator.studies.sweep.trainings import study_schema
 
-    for name, document in schemas().items():
+    for name, document in (schemas() | {"trainings": study_schema()}).items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -50,13 +50,21 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
 def trace_check(folder: str) -> None:
     """Check every file of a trace.
 
-    Each problem is reported with its file, row and column.
+    Each problem is reported with its file, row and column. Of a sample of coordinates, also what it resolves.
     """
     from simulator.studies.traces.trace_study import folder_of
     from simulator.traces.format.trace import Trace
 
-    spec = Trace.open(folder_of(folder)).spec
+    trace = Trace.open(folder_of(folder))
+    spec, held, floor = trace.spec, len(trace.keys.layer), trace.floor()
     click.echo(f"{folder}: {spec.workers} workers, {len(spec.iterations)} iterations, no problems")
+    if floor:
+        click.echo(
+            f"a sample of {held} of {sum(trace.numels)} coordinates, which resolves densities from {floor:g} of the "
+            f"whole model, {trace.floor('layer'):g} layer by layer, and {trace.pieces()} equal pieces"
+        )
+    if not any(layer.forward or layer.backward for layer in trace.layers):
+        click.echo("layers.csv has no times: a scenario has to give the workload's compute_time")
 
 
 @trace.command(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulator.cli.arguments import OUT_FOLDER
+from simulator.cli.arguments import FOLDER, OUT_FOLDER
 from simulator.cli.record import DEVICE
 from simulator.cli.root import main
+from simulator.cli.studies import INTERRUPTED
+from simulator.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from simulator.training.options import TrainingOptions
 
 
 @main.command(
     examples="""
     sparsim train mlp-digits --method 'topk 0.01' --workers 4 --iterations 100 --out results/mlp
+    sparsim train convergence --out results/convergence
+    sparsim train resnet14-digits --workers 16 --record traces/mine --coordinates 2150 --out results/mine
     sparsim train my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
 """
 )
@@ -28,6 +37,11 @@ from simulator.cli.root import main
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set another key; may be repeated.")
 @click.option("--checkpoint-every", type=click.IntRange(1), default=100, show_default=True, help="In iterations.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Processor threads to use.")
+@click.option("--processes", type=click.IntRange(1), help="Trainings of a study at once.  [default: one per core]")
+@click.option("--record", type=FOLDER, help="Folder of a trace to write the gradients to, before the exchange.")
+@click.option("--coordinates", type=click.IntRange(1), help="Coordinates of the model to record.  [default: all]")
+@click.option("--pieces", type=click.IntRange(1), default=1024, show_default=True, help="Equal parts that are held.")
+@click.option("--pilot", type=click.IntRange(1), default=20, show_default=True, help="Iterations to look at before.")
 @DEVICE
 def train(
     *,
@@ -37,25 +51,72 @@ def train(
     device: str,
     threads: int,
     checkpoint_every: int,
+    processes: int | None,
+    record: Path | None,
+    coordinates: int | None,
+    pieces: int,
+    pilot: int,
     **given: Any,
 ) -> None:
     """Train with the method in the loop.
 
-    Several workers are trained synchronously in this process; what the method sends of their gradients changes the
-    weights. TASK is a built-in task (mlp-digits, resnet14-digits, lstm-text, transformer-text) or a Python file.
-    Writes training.yaml and curve.csv. After an interruption the same command continues.
+    Several workers are trained synchronously on this machine; what the method sends of their gradients changes the
+    weights. TASK is a built-in task (mlp-digits, resnet14-digits, lstm-text, transformer-text), a Python file, or a
+    study: a YAML file or the name of a shipped one, such as convergence. Writes training.yaml and curve.csv; a study
+    writes a folder with them for each of its trainings. After an interruption the same command continues.
+    Exit code 1: some trainings of a study failed.
     """
+    from simulator.loading.finding import find_file
     from simulator.record.environment import device_of, need_torch
-    from simulator.reporting.terminal.progress import show_count
     from simulator.training.options import read_options
 
     need_torch("train")
+    from simulator.record.streams import Recording
+    from simulator.traces.sampling import Sampling
+
     keys = {name: value for name, value in given.items() if value is not None}
-    options = read_options({"task": task, **keys}, overrides)
+    place = device_of(device)
+    study = None if task.endswith(".py") else find_file(task, None, "scenarios/trainings")
+    try:
+        if study is not None:
+            if record is not None:
+                raise InputError(Problem("--record", "one training", f"the study {study}"))
+            stated = [f"{name}={value}" for name, value in keys.items()]
+            _train_study(study, out, (*stated, *overrides), processes, place)
+        else:
+            settings = {"device": place, "threads": threads, "checkpoint_every": checkpoint_every}
+            options = read_options({"task": task, **keys}, overrides)
+            sampling = None if coordinates is None else Sampling(coordinates, pieces, pilot, options.seed)
+            recording = None if record is None else Recording(record, sampling)
+            _train_task(options, out, {**settings, "record": recording})
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; the same command continues in {out}", err=True)
+        click.get_current_context().exit(INTERRUPTED)
+
+
+def _train_task(options: TrainingOptions, out: Path, settings: dict[str, Any]) -> None:
+    """One training, and its last figures."""
+    from simulator.reporting.terminal.progress import show_count
     from simulator.training.loop import train as run
 
-    place = device_of(device)
     with show_count("iterations", options.iterations) as observe:
-        made = run(options, out, device=place, threads=threads, checkpoint_every=checkpoint_every, observe=observe)
+        made = run(options, out, observe=observe, **settings)
     last = made.curve[-1]
-    click.echo(f"{out}: {len(made.curve)} iterations, loss {last.loss:.4g}, {made.spec.metric} {last.metric:.4g}")
+    metric = "" if math.isnan(last.metric) else f", {made.spec.metric} {last.metric:.4g}"
+    click.echo(f"{out}: {len(made.curve)} iterations, loss {last.loss:.4g}{metric}")
+    if made.spec.stopped:
+        click.echo(f"stopped at {made.spec.stopped}", err=True)
+
+
+def _train_study(study: Path, out: Path, overrides: Sequence[str], processes: int | None, device: str) -> None:
+    """All trainings of a study; those that failed are listed."""
+    from simulator.reporting.terminal.progress import show_progress
+    from simulator.studies.sweep.trainings import train_study
+
+    with show_progress("trainings") as observe:
+        done = train_study(study, out, overrides=overrides, processes=processes, device=device, observe=observe)
+    click.echo(f"{done.trainings} trainings: {done.reused} reused, {len(done.failed)} failed; {out}")
+    for folder, message in done.failed.items():
+        click.echo(f"{folder}: {message}", err=True)
+    if done.failed:
+        click.get_current_context().exit(1)

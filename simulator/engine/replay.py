@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Cut, Mask, State, Values
 from simulator.sparsifiers.base import Sparsifier
@@ -123,7 +124,10 @@ def replay_trace(
     The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
     were recorded at the start of a run of iterations, they take the place of the method's own; where none were, its own
     is kept. Recorded residuals are those of the method of the recorded training, and so only a guess for any other.
+
+    Raises InputError where the trace is a sample that does not resolve the method's density or parts.
     """
+    check_resolution(sparsifier, trace, workers)
     replays = [Replay(sparsifier.at_density(bucket.density), error_feedback) for bucket in buckets]
     cuts: list[Cut] = []
     for block, residual in blocks_with_residuals(trace, workers):
@@ -142,15 +146,24 @@ def blocks_with_residuals(trace: Trace, workers: int | Sequence[int]) -> Iterato
         yield block, None if number is None else trace.residuals(number, workers)
 
 
-def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:
-    """Share of the elements that 1, 2, 4, ... recorded workers aggregate: mean over iterations and disjoint groups."""
-    recorded = trace.spec.workers
-    unions: dict[int, float] = {}
-    for count in (2**i for i in range(recorded.bit_length())):
-        groups = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
-        steps = [add_steps(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
-        unions[count] = float(np.mean([step.selection.aggregated / step.numel for step in steps]))
-    return unions
+def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequence[int]) -> None:
+    """Raise an InputError where a sampled trace does not resolve what the method selects.
+
+    A method without a density of its own is not checked. The smallest density that it has during a warm-up, or later,
+    counts.
+    """
+    density = getattr(sparsifier, "density", None)
+    if density is None:
+        return
+    granularity = getattr(sparsifier, "granularity", "model")
+    where, floor = f"{trace.folder}: sparsifier {sparsifier.kind}", trace.floor(granularity)
+    hint = "the trace is a sample of coordinates, of which `sparsim trace check` says what it resolves"
+    if min((density, *getattr(sparsifier, "warmup", ()))) < floor:
+        by = f"a density of at least {floor:g} by {'layer' if granularity == 'layer' else 'model'}"
+        raise InputError(Problem(where, by, f"{density:g}", hint))
+    parts = sparsifier.parts_used(workers if isinstance(workers, int) else len(workers))
+    if parts > 1 and parts > trace.pieces():
+        raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))
 
 
 def _energy(values: Values, block: Block, sent: Values | None = None) -> float:

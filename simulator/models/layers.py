@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,6 +17,10 @@ from simulator.models.rows import Rows
 from simulator.units import Ratio, Seconds
 
 MAX_BATCH = 10**9
+
+
+Since = Literal["auto"] | Annotated[int, Field(ge=0, lt=2**31)]
+"""The recorded iteration from which on a replay is priced: stated, or found from the replay."""
 
 
 class Layer(Spec):
@@ -53,7 +57,8 @@ class Workload(Spec):
 
     `compute_time`: the measured iteration of one GPU (forward, backward, update), if it is known; the times of the
     layers are then only proportions. `input_time`: seconds for which an iteration waits for its data. `gradients`: the
-    folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it.
+    folder of a recorded gradient trace of this model, if there is one; methods are then replayed on it. `settled`: the
+    recorded iteration from which on the replay is priced; `auto`: that from which on the method has settled.
 
     `optimiser`: how its weights are updated: a kind, such as `adamw`, or a mapping. On one GPU by itself the host calls
     it while the backward pass runs, but only after the exchange where there is one (seconds per call: the runtime's
@@ -89,6 +94,7 @@ class Workload(Spec):
     compute_slowdown: Ratio | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
     gradients: str = ""
+    settled: Since = "auto"
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"
     layers: Annotated[
@@ -143,6 +149,11 @@ class Workload(Spec):
         changes = {"batch_size": batch_size, "input_time": self.input_time * more}
         return self._times(more, 1.0, more).model_copy(update=changes)
 
+    @property
+    def has_times(self) -> bool:
+        """Whether the layers have times of their own."""
+        return any(layer.forward or layer.backward for layer in self.layers)
+
     def at_pace(self, factor: float) -> Self:
         """The same model on a GPU that takes `factor` times as long, with the same host."""
         return self._times(factor, 1.0)
@@ -150,17 +161,22 @@ class Workload(Spec):
     def stretched(self, update_time: float) -> Self:
         """The workload whose forward, backward and update sum to `compute_time`, if that is known.
 
-        Raises an expected-error if the layers have no times, or if the update alone takes longer.
+        Layers without times get shares in proportion to their elements, a third of it forward: of a matrix product,
+        the backward pass has twice the operations (Kaplan et al. 2020, 2001.08361, section 2.1). Raises an
+        expected-error if the update alone takes longer.
         """
         if self.compute_time is None:
             return self
         queued = self.queued()
         total = queued.forward_time + queued.backward_time
-        if total <= 0:
-            raise expected("a workload with times to rescale", "forward and backward all 0")
         if self.compute_time <= update_time:
             hint = "compute_time is the whole iteration of one GPU: forward, backward and update"
             raise expected(f"a compute_time above the update's {update_time:.3g} s", f"{self.compute_time:.3g} s", hint)
+        if total <= 0:
+            each = (self.compute_time - update_time) / (3 * sum(layer.numel for layer in self.layers))
+            times = [{"forward": each * layer.numel, "backward": 2 * each * layer.numel} for layer in self.layers]
+            timed = [layer.model_copy(update=item) for layer, item in zip(self.layers, times, strict=True)]
+            return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
         return self._times(factor, factor)
 

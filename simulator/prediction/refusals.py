@@ -9,11 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from simulator.engine.rounds.network import Stalled, TooManyMessages
 from simulator.errors import InputError, Problem
-from simulator.scenario.scenario import Scenario
 
 
 @contextmanager
-def as_input_error(scenario: Scenario) -> Iterator[None]:
+def as_input_error(where: str) -> Iterator[None]:
     """Turn what the engine refuses into an InputError with place, expectation and hint."""
     try:
         yield
@@ -28,4 +27,4 @@ def as_input_error(scenario: Scenario) -> Iterator[None]:
     except TooManyMessages as error:
         hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
         problem = ("an exchange that flows can follow", f"{error.args[0]:,} messages", hint)
-    raise InputError(Problem(f"scenario '{scenario.name}'", *problem))
+    raise InputError(Problem(where, *problem))

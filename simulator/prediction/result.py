@@ -64,6 +64,7 @@ def result_document(
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
         ],
         "density_over_iterations": [dict(row) for row in recorded.rows],
+        **({"replay": recorded.settled.row()} if recorded.settled is not None else {}),
         "waiting_s": figures.mean("waiting"),
         **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
     }

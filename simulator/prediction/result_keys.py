@@ -87,6 +87,15 @@ RESULT_KEYS: dict[str, ResultKey] = {
         "", "how the prediction errs because of it: `too fast`, `too slow` or `either way`; null: by less than 0.1 %"
     ),
     "notes": ResultKey("", "what touches and changes less than 0.1 % of the iteration"),
+    "replay.settled": ResultKey("", "whether the method has settled in the iterations that are priced"),
+    "replay.from_iteration": ResultKey("", "number of the recorded iteration with which the priced part begins"),
+    "replay.iterations": ResultKey("1", "how many iterations are priced, as their mean"),
+    "replay.mean_error": ResultKey(
+        "1", "standard error of the mean of aggregated elements, or of the largest selection, over that mean"
+    ),
+    "replay.change_per_100_iterations": ResultKey("1", "change of that count in 100 iterations, over its mean"),
+    "replay.change_error": ResultKey("1", "standard error of that change"),
+    "replay.reason": ResultKey("", "why the method has not settled; empty if it has"),
     "density_over_iterations[].iteration": ResultKey("", "number of a replayed iteration in its trace"),
     "density_over_iterations[].selected": ResultKey("1", "share that a worker selected, mean over workers"),
     "density_over_iterations[].aggregated": ResultKey("1", "share of the elements that the sum touched"),

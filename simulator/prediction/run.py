@@ -58,7 +58,7 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
-    inputs = collect_inputs(scenario, plan, figures.breakdown) if intervals else []
+    inputs = collect_inputs(scenario, plan, figures.breakdown, made.recorded) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())
     document = result_document(scenario, made, inputs, spread)
@@ -80,7 +80,7 @@ def plan_of(scenario: Scenario) -> Plan:
 
 def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
     """The same, with the plans of other jobs."""
-    with as_input_error(scenario):
+    with as_input_error(f"scenario '{scenario.name}'"):
         setup, other_jobs = job_setup(scenario)
         plan, other_plans = plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
         return with_loading(plan, scenario), other_plans

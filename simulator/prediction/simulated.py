@@ -30,7 +30,7 @@ class Simulated:
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
     """Plan and simulate a scenario. Raises InputError where its parts cannot work together."""
-    with as_input_error(scenario):
+    with as_input_error(f"scenario '{scenario.name}'"):
         setup, other_jobs = job_setup(scenario)
         seating = seat_jobs(setup, other_jobs)
         recorded = recorded_inputs(scenario, setup, seating.network)

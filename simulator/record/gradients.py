@@ -16,13 +16,15 @@ import torch
 
 from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
 from simulator.loading.layer_table import read_layers
-from simulator.models.gradients import Block
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
 from simulator.record.merging import merge, rank_folder, rank_folders
+from simulator.record.streams import GradientStream
 from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.traces.format.trace import TraceSpec
-from simulator.traces.format.writer import TraceWriter
+from simulator.traces.sampling import Sampling
 
 WHOLE = 64
 """Tensors of at most so many elements are recorded whole; of larger ones at least so many elements are."""
@@ -41,8 +43,10 @@ class GradientRecorder:
 
     Of every `every` iterations the first `block` are recorded (replay with error feedback needs consecutive ones), at
     the same coordinates each time: the share `sample` of every tensor, drawn uniformly from `seed`, but all of a tensor
-    of at most 64 elements. Each parameter's gradient is recorded at the end of its backward pass, before it is averaged
-    over ranks; DistributedDataParallel may wrap the model. Iterations with a gradient that is not finite are left out.
+    of at most 64 elements. With a `Sampling` as `sample`, the sample follows the size of the gradients in its first
+    iterations, which are not recorded. Each parameter's gradient is recorded at the end of its backward pass, before it
+    is averaged over ranks; DistributedDataParallel may wrap the model. Iterations with a gradient that is not finite
+    are left out.
 
     Under `torchrun` each rank writes a trace of its own, `OUT/rank-00000` and so on. At the end rank 0 merges them into
     OUT if it can see all of them (`sparsim record merge OUT` does the same). `rank` and `world`: for processes that
@@ -63,7 +67,7 @@ class GradientRecorder:
         *,
         every: int = 1,
         block: int = 1,
-        sample: float = 1.0,
+        sample: float | Sampling = 1.0,
         batch_size: int = 1,
         workers: int = 1,
         layers: Path | str | None = None,
@@ -76,22 +80,22 @@ class GradientRecorder:
             raise InputError(
                 Problem("GradientRecorder: block", f"a number from 1 to every = {every}", format_value(block))
             )
-        if not 0 < sample <= 1:
-            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(sample)))
+        share = 1.0 if isinstance(sample, Sampling) else sample
+        if not 0 < share <= 1:
+            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(share)))
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
         self.rank, self.world = _rank_and_world(rank, world)
         self._parameters = trainable_parameters(model)
         self._layers = _order_layers(self._parameters, layers)
-        self._draw_coordinates(sample, seed)
         first = next(iter(self._parameters.values()))
-        held = f"the share {sample:g} of each tensor, but at least {WHOLE} elements or all of them"
+        held = f"the share {share:g} of each tensor, but at least {WHOLE} elements or all of them"
         own: dict[str, Any] = {
             "model": type(getattr(model, "module", model)).__name__,
             "batch_size": batch_size,
             "workers": workers,
             "sampling": f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}",
         }
-        self._spec = _make_spec(str(first.device), own | (about or {}))
+        self._spec = make_spec(str(first.device), own | (about or {}))
         self.folder = self.out
         if self.world > 1:
             self.folder = rank_folder(self.out, self.rank)
@@ -99,18 +103,25 @@ class GradientRecorder:
             if extra:
                 got, hint = f"{extra[0].name}, too", "it is of another recording: remove it, or record elsewhere"
                 raise InputError(Problem(str(self.out), f"room for {self.world} ranks", got, hint))
-        self._writer = TraceWriter(self.folder, self._spec, self._layers)
-        self.iteration, self.recorded, self.left_out = 0, 0, 0
-        self._losses: dict[int, float] = {}
+        shapes = [tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers]
+        sampling = sample if isinstance(sample, Sampling) else None
+        places = self._draw_coordinates(share, seed) if sampling is None else None
+        self._stream = GradientStream(
+            self.folder, self._spec, self._layers, shapes=shapes, sampling=sampling, places=places
+        )
+        self._places: dict[str, Any] = {}
+        self.iteration, self.left_out = 0, 0
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []
         self._captured: dict[str, Any] = {}
         self._hooks: list[Any] = []
 
     def __enter__(self) -> Self:
+        start = 0
         for layer in self._layers:
             parameter = self._parameters[layer.name]
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(layer.name)))
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(layer, start)))
+            start += layer.numel
         return self
 
     def __exit__(
@@ -121,8 +132,7 @@ class GradientRecorder:
         if kind is not None and not self.recorded:
             return
         # What was recorded is kept, also when training ended early.
-        self._writer.spec = self._spec.model_copy(update={"loss": self._losses})
-        self._writer.close()
+        self._stream.close()
         if kind is None and self.world > 1:
             self._merge()
 
@@ -147,65 +157,65 @@ class GradientRecorder:
                 self._rows, self.iteration = [], self.iteration + 1
 
     @property
-    def _wanted(self) -> bool:
-        return self.iteration % self.every < self.block
+    def recorded(self) -> int:
+        """Iterations that were recorded."""
+        return len(self._stream.iterations)
 
-    def _draw_coordinates(self, sample: float, seed: int) -> None:
-        """Draw the coordinates of every tensor, and the elements that each represents."""
+    @property
+    def _wanted(self) -> bool:
+        return self._stream.looking or self.iteration % self.every < self.block
+
+    def _draw_coordinates(self, sample: float, seed: int) -> tuple[Ints, Floats]:
+        """Positions in the flat vector, drawn in every tensor, and the elements that each represents."""
         random = np.random.default_rng(seed)
-        places, weights = [], []
+        places, weights, start = [], [], 0
         for layer in self._layers:
             count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
             kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
-            places.append(kept if count < layer.numel else np.arange(layer.numel))
+            places.append(start + (kept if count < layer.numel else np.arange(layer.numel)))
             weights.append(np.full(count, layer.numel / count))
-        numels = tuple(layer.numel for layer in self._layers)
-        offsets = np.concatenate([[0], np.cumsum(numels)[:-1]]).astype(np.int64)
-        self._coordinate = np.concatenate([start + kept for start, kept in zip(offsets, places, strict=True)])
-        self._weight, self._numels = np.concatenate(weights), numels
-        self._piece = np.repeat(np.arange(len(numels)), [len(kept) for kept in places])
-        self._shapes = tuple(tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers)
-        self._places = {
-            layer.name: None
-            if len(kept) == layer.numel
-            else torch.from_numpy(kept).to(self._parameters[layer.name].device)
-            for layer, kept in zip(self._layers, places, strict=True)
-        }
+            start += layer.numel
+        return np.concatenate(places), np.concatenate(weights)
 
-    def _capture(self, name: str) -> Any:
+    def _place(self, layer: Layer, start: int) -> Any:
+        """The recorded positions in a tensor that starts at `start`; None for all of them."""
+        if self._stream.looking:
+            return None
+        if layer.name not in self._places:
+            coordinate = self._stream.coordinate
+            first, end = np.searchsorted(coordinate, (start, start + layer.numel))
+            kept = torch.from_numpy(coordinate[first:end] - start).to(self._parameters[layer.name].device)
+            self._places[layer.name] = kept if len(kept) < layer.numel else None
+        return self._places[layer.name]
+
+    def _capture(self, layer: Layer, start: int) -> Any:
         def hook(parameter: Any) -> None:
             if self._wanted:
                 gradient = parameter.grad.detach()
                 flat = (gradient.to_dense() if gradient.is_sparse else gradient).reshape(-1)
-                places = self._places[name]
-                self._captured[name] = flat.clone() if places is None else flat.index_select(0, places)
+                places = self._place(layer, start)
+                self._captured[layer.name] = flat.clone() if places is None else flat.index_select(0, places)
 
         return hook
 
     def _row(self, scale: float) -> np.ndarray:
-        """The captured gradients at the coordinates, (m,); 0 where there was no gradient."""
-        row = np.zeros(len(self._coordinate), dtype=np.float32)
-        start = 0
-        counts = np.bincount(self._piece, minlength=len(self._layers)).tolist()
-        for layer, count in zip(self._layers, counts, strict=True):
-            values = self._captured.get(layer.name)
-            if values is not None:
-                row[start : start + count] = values.float().cpu().numpy()
-            start += count
+        """The captured gradients at the coordinates, (m,), or all of them, (d,); 0 where there was no gradient."""
+        parts, start = [], 0
+        for layer in self._layers:
+            values, places = self._captured.get(layer.name), self._place(layer, start)
+            count = layer.numel if places is None else len(places)
+            parts.append(np.zeros(count, np.float32) if values is None else values.float().cpu().numpy())
+            start += layer.numel
         self._captured = {}
-        return row / np.float32(scale)
+        row: np.ndarray = np.concatenate(parts) / np.float32(scale)
+        return row
 
     def _append(self, values: np.ndarray) -> None:
         if not np.isfinite(values).all():
             self.left_out += 1
             return
-        block = Block(values, self._piece, self._coordinate, self._weight, self._numels, self.iteration, self._shapes)
-        self._writer.append(block)
-        self.recorded += 1
-        if self._step_losses:
-            mean = math.fsum(self._step_losses) / len(self._step_losses)
-            if math.isfinite(mean):
-                self._losses[self.iteration] = float(f"{mean:.6g}")
+        losses = self._step_losses
+        self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
 
     def _merge(self) -> None:
         """Wait for the other ranks; rank 0 merges the traces if it can see all folders."""
@@ -225,7 +235,7 @@ def record_training(
     iterations: int,
     every: int = 1,
     block: int = 1,
-    sample: float = 1.0,
+    sample: float | Sampling = 1.0,
     learning_rate: float = 0.01,
     momentum: float = 0.9,
     layers: Path | None = None,
@@ -306,7 +316,7 @@ def _order_layers(parameters: dict[str, Any], path: Path | str | None) -> tuple[
     return layers
 
 
-def _make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
+def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
     """The contents of trace.yaml but for the iterations: facts of the machine, and `fields`."""
     wrong = sorted(set(fields) - set(TraceSpec.model_fields))
     if wrong:

@@ -71,6 +71,28 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
     cluster = scenario["$defs"]["Cluster"]
     base = _partial("scenario.json#", scenario)
     base["properties"]["cluster"] = _partial("scenario.json#/$defs/Cluster", cluster)
+    stated = {
+        "description": "The scenario that every point starts from, or its name.",
+        "anyOf": [{"type": "string"}, base],
+    }
+    made = grid_schema("Sweep", "A scenario and the keys that are varied.", stated)
+    made["properties"] |= {
+        "intervals": {
+            "description": "90 % intervals: to first order, by simulating both ends of each input, or none.",
+            "enum": ["first_order", "full", "none"],
+            "default": "first_order",
+        },
+        "verdicts": {
+            "description": "Whether each point is compared with dense, all else the same.",
+            "type": "boolean",
+            "default": False,
+        },
+    }
+    return made
+
+
+def grid_schema(title: str, description: str, base: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a file with a `base`, of this schema, and the keys that are varied."""
     end = {"type": ["number", "string"]}
     spread = {
         "type": "object",
@@ -86,20 +108,14 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
     }
     axes = {
         "type": "object",
-        "description": "Dotted keys of the scenario, each with its values.",
+        "description": "Dotted keys of the base, each with its values.",
         "minProperties": 1,
         "additionalProperties": {"anyOf": [{"type": "array", "minItems": 1}, spread]},
     }
     properties = {
         "name": {"type": "string"},
         "question": {"type": "string"},
-        "base": {
-            "description": "The scenario that every point starts from, or its name.",
-            "anyOf": [
-                {"type": "string"},
-                base,
-            ],
-        },
+        "base": base,
         "vary": axes | {"description": "Every combination of these values is a point."},
         "zip": {"type": "array", "items": axes, "description": "Lists of one length whose values are taken together."},
         "skip": {
@@ -107,20 +123,10 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
             "description": "A point is left out where it meets all conditions of an entry: values, lists, comparisons.",
             "items": {"type": "object", "minProperties": 1},
         },
-        "intervals": {
-            "description": "90 % intervals: to first order, by simulating both ends of each input, or none.",
-            "enum": ["first_order", "full", "none"],
-            "default": "first_order",
-        },
-        "verdicts": {
-            "description": "Whether each point is compared with dense, all else the same.",
-            "type": "boolean",
-            "default": False,
-        },
     }
     return {
-        "title": "Sweep",
-        "description": "A scenario and the keys that are varied.",
+        "title": title,
+        "description": description,
         "type": "object",
         "required": ["base"],
         "anyOf": [{"required": ["vary"]}, {"required": ["zip"]}],

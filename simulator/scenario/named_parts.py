@@ -25,7 +25,7 @@ from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
-from simulator.models.layers import MAX_BATCH, Layer, Workload
+from simulator.models.layers import MAX_BATCH, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
@@ -83,16 +83,16 @@ def _recorded(document: Document, folder: Path) -> dict[str, Any]:
         "device": about.get("device", ""),
         "source": about.get("source", ""),
         "gradients": str(folder),
-        "layers": _layers("layers.csv", folder, document),
+        "layers": _layers("layers.csv", folder, document, times_needed=False),
     }
 
 
-def _layers(name: str, folder: Path, document: Document) -> tuple[Layer, ...]:
+def _layers(name: str, folder: Path, document: Document, times_needed: bool = True) -> tuple[Layer, ...]:
     path = folder / name
     if not os.path.isfile(path):
         where = f"{document.where(('layers',))}: layers"
         raise InputError(Problem(where, "the name of a CSV file in the same folder", repr(name)))
-    return read_layers(path, times_needed=True)[0]
+    return read_layers(path, times_needed)[0]
 
 
 class WorkloadSource(Spec):
@@ -100,13 +100,16 @@ class WorkloadSource(Spec):
 
     - `trace`: a config's name, or the folder of a recorded trace.
     - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
-    - `compute_time`: the measured step of one GPU: forward, backward and update.
+    - `compute_time`: the measured step of one GPU: forward, backward and update; needed where the layers of a trace
+      have no times, which then share it in proportion to their elements.
     - `input_time`: seconds that a step waits for its data; none: those of the named workload, in proportion to the
       batch.
     - `optimiser`: how weights are updated; none: as the named workload says.
     - `compute_slowdown`: how much slower this model's kernels run while a collective is running; none: the same.
     - `precision`: number formats of the training; none: as the named workload says. The times stay the same.
     - `compute_width`: factor by which forward and backward may be off here; none: judged by where they were measured.
+    - `settled`: of a recorded trace, the iteration from which on its replay is priced; `auto`: that from which on the
+      method has settled; 0: all of them.
     """
 
     trace: str
@@ -117,6 +120,7 @@ class WorkloadSource(Spec):
     compute_slowdown: Ratio | None = None
     precision: PrecisionField | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
+    settled: Since | None = None
 
 
 def workload_of(value: Any, info: ValidationInfo) -> Any:
@@ -124,10 +128,13 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and "trace" in value:
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = load_named(source.trace, "workloads", info)
+        if source.compute_time is None and workload.compute_time is None and not workload.has_times:
+            hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
+            raise expected("a compute_time", "none", hint)
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
-        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width")
+        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
         return workload.model_copy(update=changes)
     if isinstance(value, dict) and isinstance(value.get("layers"), str):

@@ -75,6 +75,9 @@ class Sparsifier(Component, family="sparsifier"):
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
 
+    exclusive: ClassVar[bool] = False
+    """Whether workers select in disjoint parts of the gradient, so that nothing builds up."""
+
     whole_only: ClassVar[str] = ""
     """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 
@@ -176,6 +179,10 @@ class Sparsifier(Component, family="sparsifier"):
     def needs_whole_model(self) -> bool:
         """Whether elements are selected from all gradients together, so that there can be only one bucket."""
         return False
+
+    def parts_used(self, workers: int) -> int:
+        """Equal parts of the vector from each of which elements are selected by themselves."""
+        return 1
 
 
 class Selective(Sparsifier):

@@ -49,6 +49,10 @@ class ExDyna(Micro, kind="exdyna"):
         bounds[-1] = d
         return bounds
 
+    def parts_used(self, workers: int) -> int:
+        """Parts as small as they may become: blocks/(4n) blocks each."""
+        return 4 * workers
+
     def busiest(self, numel: int, workers: int) -> float:
         """Elements of the largest part at the start: the first part, or the last one with the rest."""
         blocks, size = self.layout(numel)

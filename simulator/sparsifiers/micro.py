@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,12 +22,18 @@ class Exclusive(Selective):
     training (1: equal counts), is an input of the closed form; a replay gives its own.
     """
 
+    exclusive: ClassVar[bool] = True
+
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
     def needs_whole_model(self) -> bool:
         """True for `granularity: model`."""
         return self.granularity == "model"
+
+    def parts_used(self, workers: int) -> int:
+        """A part for each worker."""
+        return workers
 
     def wanted(self, numel: int) -> int:
         """k: the target, rounded down as in the released code, at least 1."""

@@ -54,7 +54,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
         k, whole = self.wanted(block.numel), slice(None)
         weight = block.weight_of(whole)
         draws = None if weight is None else block.draws(whole)
-        exact = block.iteration % self.interval == 0 or "local" not in state
+        exact = _is_due(self.interval, block.iteration, state)
         local: Floats = np.zeros(n) if exact else state["local"].copy()
         sums, chosen, counts, scans = np.zeros(u.shape[1], np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
         for worker, values in enumerate(u):
@@ -69,10 +69,11 @@ class OkTopK(LocalSelection, kind="oktopk"):
             index = np.flatnonzero(chosen[worker])
             counts[worker] = count_elements(chosen[worker], weight)
             sums[index] += values[index]
-        if block.iteration % self.repartition == 0 or "boundaries" not in state:
+        if _is_due(self.repartition, block.iteration, state):
             state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel, weight)
         state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
         state["local"] = np.where(counts > 5 * k / 4, local * self.nudge, state["local"])
+        state["iteration"] = block.iteration
         final = self._survivors(sums, block, k, exact, state)
         owner = np.searchsorted(state["boundaries"], block.coordinate[final], side="right")
         held = np.bincount(owner, weights=block.weight[final], minlength=n)
@@ -127,6 +128,11 @@ class OkTopK(LocalSelection, kind="oktopk"):
             per_call("scatter_add", (survivors,), 3, "combine"),
             per_call("residual_clear", (survivors,), 1, "combine"),
         ]
+
+
+def _is_due(interval: int, iteration: int, state: State) -> bool:
+    """Whether a multiple of `interval` has come since the last iteration, in a gap of a recording as well."""
+    return "iteration" not in state or iteration // interval > state["iteration"] // interval
 
 
 def kth_magnitude(magnitudes: Values, weight: Floats | None, k: int, draws: Floats | None) -> float:

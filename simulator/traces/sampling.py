@@ -23,6 +23,7 @@ class Sampling:
 
     Chances follow the size of the gradients in the first `pilot` iterations, so that the few elements that a sparsifier
     selects are held more often; but each of `pieces` equal pieces of the flat vector holds at least one coordinate.
+    Values are rounded to `mantissa_bits` after the leading one, which changes a gradient less than its mini-batch does.
     Raises InputError for numbers that do not fit.
     """
 
@@ -30,6 +31,7 @@ class Sampling:
     pieces: int = 1024
     pilot: int = 20
     seed: int = 0
+    mantissa_bits: int = 2
 
     def __post_init__(self) -> None:
         if self.pilot < 1 or self.pieces < 1:

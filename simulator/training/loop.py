@@ -14,8 +14,10 @@ import numpy as np
 import torch
 
 from simulator.errors import InputError, Problem
-from simulator.loading.documents import read_document
-from simulator.loading.problems import validate_document
+from simulator.models.layers import Layer
+from simulator.prediction.refusals import as_input_error
+from simulator.record.gradients import make_spec
+from simulator.record.streams import GradientStream, Recording
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
@@ -26,6 +28,8 @@ from simulator.training.runs import (
     CurvePoint,
     TrainingRun,
     TrainingSpec,
+    describe_method,
+    finished_run,
     read_run,
     write_curve,
     write_spec,
@@ -42,6 +46,7 @@ def train(
     device: str = "cpu",
     threads: int = 1,
     checkpoint_every: int = 100,
+    record: Recording | None = None,
     observe: Observe | None = None,
 ) -> TrainingRun:
     """Train with the method in the loop into the folder `out`; a training that was interrupted continues.
@@ -49,30 +54,40 @@ def train(
     `threads`: of the processor. The same options give the same bytes again on the same machine with the same number of
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
     removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss or
-    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept.
+    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept. `record`: what
+    of the gradients is written as a trace, before the exchange; such a training is not continued after an interruption.
 
-    Raises InputError for a task that cannot be trained, and where the folder holds another training.
+    Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
+    if it is to be recorded.
     """
     folder = Path(out)
+    if record is not None and (folder / TRAINING_FILE).is_file():
+        hint = "a recording starts with the training: remove it, or use another folder"
+        raise InputError(Problem(str(folder), "an empty folder", "a training", hint))
+    if finished_run(folder, options):
+        return read_run(folder)
     with _reproducible(threads):
         task = load_task(options, device)
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
-        known = _known_spec(folder, spec)
-        if known is not None and known.weights:
-            return read_run(folder)
         write_spec(folder, spec)
-        loop.resume(read_checkpoint(folder))
+        if record is not None:
+            loop.stream = _begin_trace(record, options, task, loop.workers)
+        else:
+            loop.resume(read_checkpoint(folder))
         if observe is not None:
             observe(len(loop.points))
         stopped = ""
         while len(loop.points) < options.iterations and not stopped:
-            stopped = loop.step()
+            with as_input_error(f"method {describe_method(options.method)}"):
+                stopped = loop.step()
             if observe is not None:
                 observe(len(loop.points))
-            if len(loop.points) % checkpoint_every == 0 and not stopped:
+            if len(loop.points) % checkpoint_every == 0 and not stopped and record is None:
                 write_curve(folder, loop.points)
                 write_checkpoint(folder, loop.content())
+        if loop.stream is not None:
+            loop.stream.close()
     write_curve(folder, loop.points)
     write_spec(folder, spec.model_copy(update={"weights": loop.digest(), "stopped": stopped}))
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
@@ -90,6 +105,7 @@ class _Loop:
         )
         self.velocity = torch.zeros_like(self.workers.weights)
         self.points: list[CurvePoint] = []
+        self.stream: GradientStream | None = None
 
     def step(self) -> str:
         """One iteration; why it could not be done, or nothing."""
@@ -103,9 +119,12 @@ class _Loop:
             learning_rate = self.task.learning_rate
             momentum = 0.0 if getattr(options.sparsifier, "momentum", 0.0) else options.momentum
         loss = math.fsum(losses) / len(losses)
-        if not (math.isfinite(loss) and bool(torch.isfinite(values).all())):
+        values = values.cpu().numpy()
+        if not (math.isfinite(loss) and math.isfinite(np.vdot(values, values))):
             return f"iteration {iteration}: the loss or a gradient is not finite"
-        mean, figures = self.exchange.run(values.cpu().numpy(), iteration)
+        if self.stream is not None:
+            self.stream.append(values, iteration, loss)
+        mean, figures = self.exchange.run(values, iteration)
         if not all(map(math.isfinite, figures.values())):
             return f"iteration {iteration}: a residual is not finite"
         self.velocity.mul_(momentum).add_(torch.from_numpy(mean).to(self.velocity.device))
@@ -157,6 +176,21 @@ class _Loop:
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
 
 
+def _begin_trace(record: Recording, options: TrainingOptions, task: Task, workers: Workers) -> GradientStream:
+    """An empty trace of this training."""
+    layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
+    stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
+    about = {
+        "model": f"{options.task}{stated}, {sum(workers.numels)} parameters",
+        "batch_size": task.batch_size,
+        "workers": options.workers,
+        "data_licence": task.licence,
+        "source": f"recorded by `sparsim train`: {options.model_dump_json(exclude_defaults=True)}",
+    }
+    spec = make_spec(str(workers.weights.device), about)
+    return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
+
+
 def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:
     return TrainingSpec(
         **options.model_dump(exclude={"batch_size", "learning_rate"}),
@@ -170,31 +204,17 @@ def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:
     )
 
 
-def _known_spec(folder: Path, spec: TrainingSpec) -> TrainingSpec | None:
-    """The training in the folder; None where there is none. Raises InputError where it is another one."""
-    place = folder / TRAINING_FILE
-    if not place.is_file():
-        return None
-    known = validate_document(TrainingSpec.model_validate, read_document(place))
-    ours, theirs = (item.model_dump(mode="json") for item in (spec, known))
-    other = [name for name in TrainingOptions.model_fields if ours[name] != theirs[name]]
-    hint = "use another folder, or remove this one"
-    if other:
-        raise InputError([Problem(f"{place}: {name}", str(ours[name]), str(theirs[name]), hint) for name in other])
-    return known
-
-
 @contextmanager
 def _reproducible(threads: int) -> Iterator[None]:
     """PyTorch with so many threads and the same bits every time; afterwards as it was."""
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     filled = torch.utils.deterministic.fill_uninitialized_memory
     torch.set_num_threads(threads)
-    torch.use_deterministic_algorithms(True)
+    torch.set_deterministic_debug_mode("error")
     torch.utils.deterministic.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.set_num_threads(before[0])
-        torch.use_deterministic_algorithms(before[1])
+        torch.set_deterministic_debug_mode(before[1])
         torch.utils.deterministic.fill_uninitialized_memory = filled

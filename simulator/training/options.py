@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -81,13 +82,22 @@ def parse_method(text: str) -> dict[str, Any]:
     }
 
 
-def read_options(data: dict[str, Any], overrides: Sequence[str] = (), where: str = "sparsim train") -> TrainingOptions:
-    """Validated options from plain data, with `key=value` overrides applied. Raises InputError with every problem."""
+def read_options(data: dict[str, Any], overrides: Sequence[str] = ()) -> TrainingOptions:
+    """Validated options from plain data and `key=value` overrides. Raises InputError with every problem."""
+    changes = []
     for item in overrides:
         key, equals, text = item.partition("=")
         if not (key and equals):
             raise InputError(Problem(f"--set {item}", "key=value", format_value(item), "for example momentum=0.5"))
+        changes.append((key, parse_document(text, f"--set {key}").data))
+    return change_options(Document("sparsim train", data, {}), changes)
+
+
+def change_options(document: Document, changes: Iterable[tuple[str, Any]]) -> TrainingOptions:
+    """The options in a document, with dotted keys set in order. Raises InputError with every problem."""
+    data = document.data
+    for key, value in changes:
         if isinstance(data.get("method"), str):
             data = data | {"method": parse_method(data["method"])}
-        data = replace_key(data, key, parse_document(text, f"--set {key}").data, Path())
-    return validate_document(TrainingOptions.model_validate, Document(where, data, {}))
+        data = replace_key(data, key, value, Path())
+    return validate_document(TrainingOptions.model_validate, replace(document, data=data))

@@ -88,6 +88,21 @@ def write_curve(folder: Path, points: Iterable[CurvePoint]) -> None:
     write_rows(folder / CURVE_FILE, COLUMNS, rows)
 
 
+def finished_run(folder: Path, options: TrainingOptions) -> bool:
+    """Whether the folder holds a finished training of these options. Raises InputError where it holds another one."""
+    place = folder / TRAINING_FILE
+    if not place.is_file():
+        return False
+    known = validate_document(TrainingSpec.model_validate, read_document(place))
+    asked = options.model_dump(mode="json", exclude_none=True)
+    there = known.model_dump(mode="json", include=set(asked))
+    hint = "use another folder, or remove this one"
+    other = [name for name in asked if asked[name] != there[name]]
+    if other:
+        raise InputError(Problem(f"{place}: {name}", str(asked[name]), str(there[name]), hint) for name in other)
+    return bool(known.weights)
+
+
 def read_run(folder: Path) -> TrainingRun:
     """The training in a folder. Raises InputError with every problem and its place."""
     place = folder / TRAINING_FILE

@@ -27,7 +27,7 @@ _HELPERS = ("digits", "text")
 class Task:
     """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
 
-    `vectorised`: whether the gradients of all workers are computed by one call of `torch.func.vmap`.
+    `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`.
     """
 
     model: Any

@@ -15,6 +15,7 @@ from places import ROOT
 from simulator.cli import main
 from simulator.scenario.catalogue import schemas
 from simulator.scenario.reading import load
+from simulator.studies.sweep.trainings import study_schema
 
 
 def sparsim(*arguments, cwd=None):
@@ -162,7 +163,7 @@ def test_list_names_every_family_with_summaries():
 
 
 def test_shipped_schemas_are_up_to_date():
-    for name, schema in schemas().items():
+    for name, schema in (schemas() | {"trainings": study_schema()}).items():
         assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, "run `sparsim schema`"
 
 
@@ -172,11 +173,27 @@ def test_every_shipped_scenario_fits_the_schema():
     from simulator.loading.documents import read_document
 
     validator = jsonschema.Draft202012Validator(schemas()["scenario"])
-    files = sorted(path for path in (ROOT / "scenarios").rglob("*.yaml") if path.parent.name != "sweeps")
+    files = sorted(
+        path
+        for path in (ROOT / "scenarios").rglob("*.yaml")
+        if path.parent.name not in ("sweeps", "trainings", "papers")
+    )
     assert len(files) > 40
     for path in files:
         errors = [error.message for error in validator.iter_errors(read_document(path).data)]
         assert not errors, (path, errors[:3])
+
+
+def test_every_shipped_study_of_trainings_fits_the_schema():
+    import jsonschema
+
+    from simulator.loading.documents import read_document
+
+    validator = jsonschema.Draft202012Validator(study_schema())
+    for path in (ROOT / "scenarios" / "trainings").glob("*.yaml"):
+        data = read_document(path).data
+        assert not [error.message for error in validator.iter_errors(data)], path
+        assert [error.message for error in validator.iter_errors(data | {"base": {"wrokers": 3}})], path
 
 
 def test_every_shipped_sweep_fits_the_schema_and_broken_ones_do_not():

@@ -240,10 +240,59 @@ def test_run_uses_the_replay_and_reports_it_by_iteration():
     prediction = run(load("replay_topk"))
     series = prediction.document["density_over_iterations"]
     assert len(series) == 32
-    expected = np.mean([row["aggregated"] for row in series])
+    replay = prediction.document["replay"]
+    assert (replay["settled"], replay["from_iteration"], replay["iterations"]) == (False, 204, 16)
+    expected = np.mean([row["aggregated"] for row in series[-16:]])
     assert prediction.document["density"]["aggregated"] == pytest.approx(expected, rel=1e-9)
     alone = run(load("replay_topk", ("cluster.nodes=1",)))
     assert alone.document["density_over_iterations"] == []
+    assert "replay" not in alone.document
+
+
+@pytest.fixture(scope="module")
+def moving(tmp_path_factory):
+    """Sixty iterations of a training on three workers, whose gradients do not change in size."""
+    layers = [Layer(name=f"{i}.weight", numel=n, forward=1e-3, backward=1e-3) for i, n in enumerate((500, 1500))]
+    folder = tmp_path_factory.mktemp("moving") / "t"
+    with TraceWriter(folder, TraceSpec(format=1, workers=3, iterations=(0,), model="m", batch_size=8), layers) as out:
+        for block in drawn(range(60), d=2000):
+            out.append(block)
+    return folder
+
+
+def outcome(folder, settled, kind="exdyna"):
+    changes = ("cluster.nodes=3", f"workload={{trace: {folder}, settled: {settled}}}")
+    return run(load("replay_topk", (*changes, f"sparsifier={{kind: {kind}, density: 0.01}}")))
+
+
+def test_the_settled_part_of_a_replay_is_priced_or_the_one_that_is_stated(moving):
+    found = {settled: outcome(moving, settled).document for settled in ("auto", 0, 40)}
+    for settled, document in found.items():
+        replay, rows = document["replay"], document["density_over_iterations"]
+        assert len(rows) == 60
+        priced = [row["aggregated"] for row in rows if row["iteration"] >= replay["from_iteration"]]
+        assert replay["iterations"] == len(priced)
+        assert settled in ("auto", replay["from_iteration"])
+        assert document["density"]["aggregated"] == pytest.approx(np.mean(priced), rel=1e-9)
+    assert 5 <= found["auto"]["replay"]["from_iteration"] <= 30
+    assert found[0]["density"]["aggregated"] != found["auto"]["density"]["aggregated"]
+    with pytest.raises(InputError, match=r"expected `settled` of at most 59, the last recorded iteration, got 60"):
+        outcome(moving, 60)
+
+
+def test_a_method_that_has_not_settled_is_warned_of_with_its_size(moving):
+    early = outcome(moving, 45)
+    (text,) = [text for text in early.document["warnings"] if "has not settled" in text]
+    assert "exdyna has not settled in the recorded iterations: 15 iterations are too few to tell" in text
+    (size,) = [item for item in early.document["warning_sizes"] if "has not settled" in item["text"]]
+    assert 0 < size["less_s"] < size["more_s"]
+    (known,) = [item for item in early.inputs if item.what == "mean of the replay"]
+    assert (known.level, known.in_range) == ("assumed", False)
+    steady = outcome(moving, "auto", "topk")
+    assert not any("has not settled" in text for text in steady.document["warnings"])
+    (known,) = [item for item in steady.inputs if item.what == "mean of the replay"]
+    assert known.level == "measured"
+    assert 1 < known.width < 1.05
 
 
 def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_trace):
@@ -404,7 +453,7 @@ def test_trace_commands(small, tmp_path):
     invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
     assert "4 workers, 2 iterations" in invoke("trace", "check", made)
     out = tmp_path / "build-up"
-    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.02}", "--out", str(out))
+    invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
     assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}
     assert (out / "build_up.png").stat().st_size > 5000
     arrays = {

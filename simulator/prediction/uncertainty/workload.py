@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.plan import Plan
+from simulator.engine.settling import Settled
 from simulator.hardware.compute_widths import compute_width, same_device
 from simulator.models.overlap import UNKNOWN_OVERLAP
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
@@ -16,7 +17,7 @@ from simulator.scenario.scenario import Scenario
 
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
-OPTIMISER, OVERLAP = "optimiser", "overlap of selections"
+OPTIMISER, OVERLAP, REPLAY = "optimiser", "overlap of selections", "mean of the replay"
 PROFILE = "shares of the tensors", "share of the forward pass"
 """What the inputs are called that are neither compute time nor the model's own error."""
 _GRADIENTS = 30.0
@@ -131,6 +132,28 @@ def _overlap(scenario: Scenario) -> UncertainInput:
         change=change,
         source="independent selections, and those of two recorded models",
         measurement=Measurement("gradients of the model", "sparsim record gradients", _GRADIENTS),
+    )
+
+
+def replay_inputs(
+    scenario: Scenario, breakdown: Mapping[str, float], settled: Settled | None
+) -> Iterator[UncertainInput]:
+    """The mean of a replay over the priced iterations, to which exchanges and their combining are proportional."""
+    if settled is None or settled.width == 1.0:
+        return
+    width = settled.width
+    seconds = math.fsum(breakdown[name] for name in ("communication_exposed", "combine"))
+    yield UncertainInput(
+        REPLAY,
+        f"{scenario.sparsifier.kind} on {scenario.workload.name}",
+        "assumed" if settled.reason else "measured",
+        width,
+        not settled.reason,
+        seconds * (1 - 1 / width),
+        seconds * (width - 1),
+        source=settled.reason or "standard error of the mean over the settled iterations",
+        measurement=Measurement("gradients of more iterations", "sparsim record gradients", _GRADIENTS),
+        held_out_mape=mape_of_width(width),
     )
 
 

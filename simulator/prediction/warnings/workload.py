@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.hardware.compute_widths import measured_elsewhere
-from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PROFILE
+from simulator.prediction.uncertainty.recorded import BEYOND_TRACE
+from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PROFILE, REPLAY
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.warning import SizedWarning
 
@@ -24,12 +25,16 @@ def warn_of_workload(sizes: Sizes) -> Iterator[SizedWarning]:
     if unknown := sizes.inputs(OVERLAP):
         text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
         yield sizes.warning(text, unknown, sizes.seconds_of(*_METHOD))
+    for item in sizes.inputs(REPLAY):
+        if not item.in_range:
+            text = f"{sizes.scenario.sparsifier.kind} has not settled in the recorded iterations: {item.source}"
+            yield sizes.warning(f"{text}; record more iterations", [item], sizes.seconds_of(*_METHOD))
 
 
 def warn_of_trace(sizes: Sizes, text: str) -> Iterator[SizedWarning]:
     """What the trace of the workload could not give: selections of so many workers."""
     if text:
-        yield sizes.warning(text, (), sizes.seconds_of(*_METHOD))
+        yield sizes.warning(text, sizes.inputs(BEYOND_TRACE), sizes.seconds_of(*_METHOD))
 
 
 def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:
@@ -60,6 +65,11 @@ def _other_device(sizes: Sizes) -> Iterator[SizedWarning]:
     elif times:
         on = f"on another {workload.device}" if workload.device and gpu.device else "on a device that is not stated"
         text = f"the layer times were measured {on}; give the `compute_time` of one of these GPUs in the workload"
+    elif profile and not workload.has_times:
+        text = (
+            f"the layers of {workload.name} have no times: each takes a share of `compute_time` in proportion to its "
+            "elements; record the layers on this GPU (`sparsim record layers`)"
+        )
     elif profile:
         text = (
             f"the proportions of the layer times are those of {workload.device}, and this GPU is {gpu.device}; record "

@@ -69,11 +69,20 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"aggregated {density['aggregated']:.4g} "
             f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
         )
+    if "replay" in document:
+        yield "replay", _describe_replay(document["replay"])
     if "implementation" in document:
         made = document["implementation"]
         saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
         yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
+
+
+def _describe_replay(replay: dict[str, Any]) -> str:
+    """Which iterations of a replay are priced, and whether the method has settled in them."""
+    part = f"iteration {replay['from_iteration']} on, mean of {replay['iterations']} iterations"
+    error = "" if replay["mean_error"] is None else f", standard error {100 * replay['mean_error']:.2g} %"
+    return f"not settled: {replay['reason']}; priced from {part}" if replay["reason"] else f"settled from {part}{error}"
 
 
 def _breakdown(document: dict[str, Any]) -> Table:

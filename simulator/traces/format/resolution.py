@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,44 +11,44 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
 WORST = 0.25
-"""Relative standard error of a worker's count at the smallest density that counts as resolved."""
+"""Relative standard error of a worker's count, down to the smallest density that counts as resolved."""
+_PER_DECADE = 20
 
 
-def count_error(weight: Floats, share: float) -> float:
-    """Variance of the count of the elements that the lightest coordinates stand for, a share of all.
+def smallest_density(size: Floats, weight: Floats, units: Sequence[tuple[slice, int]]) -> float:
+    """The density from which on a worker's count has a relative standard error of at most `WORST`, to two digits.
 
-    A sample that follows the size of the gradients holds the largest elements with the smallest weights, and an even
-    sample has one weight for all. The variance is that of independent draws, the sum of w (w - 1) (Horvitz and Thompson
-    1952), with the last coordinate counted in part.
+    0 where every coordinate is one element, and 1 where no density is resolved. `size` and `weight` (m,): the magnitude
+    of each coordinate and the elements that it stands for; `units`: the coordinates and elements from each of which the
+    largest are selected. The variance of a count is that of independent draws, the sum of w (w - 1) over what is
+    selected (Horvitz and Thompson 1952).
     """
-    stands = np.sort(weight)
-    ends = np.cumsum(stands)
-    taken = np.clip((share * ends[-1] - (ends - stands)) / stands, 0.0, 1.0)
-    return float((taken * stands * (stands - 1.0)).sum())
-
-
-def relative_error(weight: Floats, units: Sequence[tuple[slice, int]], density: float) -> float:
-    """Standard error of the count of a worker that selects this share of every unit, over the count."""
-    variance = sum(count_error(weight[unit], density) for unit, _ in units)
-    wanted = density * sum(numel for _, numel in units)
-    return float(np.sqrt(variance)) / wanted
-
-
-def smallest_density(weight: Floats, units: Sequence[tuple[slice, int]]) -> float:
-    """The smallest density whose count has a relative standard error of at most `WORST`, to two digits; 0 if any."""
     if not np.any(weight != 1.0):
         return 0.0
-    low, high = -12.0, 0.0
-    if relative_error(weight, units, 1.0) > WORST:
-        return 1.0
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if relative_error(weight, units, 10**middle) <= WORST else (middle, high)
-    return float(f"{10**high:.2g}")
+    sorted_units = [(weight[unit][np.argsort(-size[unit], kind="stable")], numel) for unit, numel in units]
+    smallest = 1.0
+    for step in range(1, 12 * _PER_DECADE):
+        density = 10.0 ** (-step / _PER_DECADE)
+        if _relative_error(sorted_units, density) > WORST:
+            break
+        smallest = density
+    return float(f"{smallest:.2g}")
+
+
+def _relative_error(sorted_units: Sequence[tuple[Floats, int]], density: float) -> float:
+    """Standard error of the count where the first coordinates of every unit are selected, over the count."""
+    variance = 0.0
+    for stands, numel in sorted_units:
+        before = np.cumsum(stands) - stands
+        taken = np.clip((max(1.0, density * numel) - before) / stands, 0.0, 1.0)
+        variance += float((taken * stands * (stands - 1.0)).sum())
+    return math.sqrt(variance) / sum(max(1.0, density * numel) for _, numel in sorted_units)
 
 
 def most_pieces(coordinate: Ints, numel: int) -> int:
-    """The largest power of two of equal pieces of `numel` elements that all hold a coordinate."""
+    """The largest power of two of equal pieces of `numel` elements that all hold a coordinate; all, of all."""
+    if len(coordinate) == numel:
+        return numel
     pieces = 1
     while 2 * pieces <= numel and len(np.unique(coordinate * (2 * pieces) // numel)) == 2 * pieces:
         pieces *= 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,8 +21,10 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import TRACE_FILE
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
+from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
+from simulator.traces.format.resolution import most_pieces, smallest_density
 from simulator.traces.format.tables import Keys, Table
 from simulator.traces.format.unions import UnionPoint, read_unions
 
@@ -39,7 +43,8 @@ class TraceSpec(Spec):
 
     `blocks`: first and last of each run of consecutive iterations (default: the runs in `iterations`), over which
     methods with error feedback are replayed. Stored values are gradients times `gradient_scale` and residuals times
-    `residual_scale`, so that small values fit into float16.
+    `residual_scale`, so that small values fit into float16. `mantissa_bits`: gradients were rounded to the nearest
+    number with so many bits after the leading one (2: within 1/9), to save space; not given: as the file has them.
     """
 
     format: Literal[1]
@@ -58,6 +63,7 @@ class TraceSpec(Spec):
     gradient_scale: Scale = 1.0
     residual_scale: Scale = 1.0
     sampling: str = ""
+    mantissa_bits: int | None = Field(default=None, ge=0, le=52)
 
     @model_validator(mode="after")
     def _ordered(self) -> TraceSpec:
@@ -186,6 +192,34 @@ class Trace:
             raise table.replaced_error(row)
         return _values(rows, chosen, self.spec.residual_scale, path)
 
+    def floor(self, granularity: str = "model") -> float:
+        """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
+        return smallest_density(self._sizes, self.keys.weight, self._units(granularity))
+
+    def resolves(self, density: float, granularity: str = "model", pieces: int = 1) -> bool:
+        """Whether a worker's count at this density has a relative error of at most `WORST`, and all pieces are held.
+
+        `pieces`: equal pieces of the model's flat vector, each of which has to hold a coordinate.
+        """
+        return density >= self.floor(granularity) and pieces <= self.pieces()
+
+    def pieces(self) -> int:
+        """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""
+        offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
+        return most_pieces(self.keys.coordinate + offsets[self.keys.layer], sum(self.numels))
+
+    @cached_property
+    def _sizes(self) -> Floats:
+        """Root mean square over the workers of the gradients in the first iteration, (m,)."""
+        first = next(self.blocks(block=0))
+        return np.asarray(np.sqrt(np.mean(np.square(first.values, dtype=float), axis=0)))
+
+    def _units(self, granularity: str) -> list[tuple[slice, int]]:
+        if granularity != "layer":
+            return [(slice(0, len(self.keys.layer)), sum(self.numels))]
+        ends = np.searchsorted(self.keys.layer, np.arange(len(self.numels)), side="right").tolist()
+        return [(slice(a, b), n) for a, b, n in zip([0, *ends[:-1]], ends, self.numels, strict=True)]
+
     def union_points(self, granularity: str, error_feedback: bool, density: float) -> dict[int, dict[int, float]]:
         """Measured unions by iteration: the share of coordinates that at least one of n workers selected, by n."""
         points: dict[int, dict[int, float]] = {}
@@ -193,6 +227,17 @@ class Trace:
             if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
                 points.setdefault(item.iteration, {})[item.workers] = item.union_density
         return points
+
+    def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
+        """Relative standard error of the mean over iterations of measured unions of `workers`."""
+        key = granularity, error_feedback, density, workers
+        found = [
+            (item.union_density, item.se)
+            for item in self.unions
+            if (item.granularity, item.error_feedback, item.density, item.workers) == key
+        ]
+        total = math.fsum(union for union, _ in found)
+        return math.hypot(*(error for _, error in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers

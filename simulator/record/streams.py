@@ -1,0 +1,114 @@
+"""Gradients that go to the disk while they come: all of them, or a sample that is drawn after a look at the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+from simulator.models.gradients import Block, Values
+from simulator.models.layers import Layer
+from simulator.traces.format.trace import TraceSpec
+from simulator.traces.format.writer import TraceWriter
+from simulator.traces.sampling import Sampling
+
+HEADROOM = 9
+"""Of a sample, the largest gradient of the pilot is stored below 2^(HEADROOM + 1), 32 times below float16's largest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Where the gradients of a training are recorded, and which: without `sampling` all of them."""
+
+    folder: Path
+    sampling: Sampling | None = None
+
+
+class GradientStream:
+    """Writes the gradients of n workers as a trace, iteration by iteration, with one iteration in memory.
+
+    `spec`: what trace.yaml says; `layers` and `shapes` of the tensors, in the order of the flat vector of d elements.
+    With `sampling`, the first iterations are not recorded: they show how large gradients are, and after them the sample
+    is drawn. Without it, and without `places` (positions in the flat vector, with the elements that each stands for),
+    all coordinates are recorded.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        spec: TraceSpec,
+        layers: Sequence[Layer],
+        *,
+        shapes: Sequence[tuple[int, ...]],
+        sampling: Sampling | None = None,
+        places: tuple[Ints, Floats] | None = None,
+    ) -> None:
+        self.folder, self.spec, self.layers, self.sampling = Path(folder), spec, tuple(layers), sampling
+        self.numels = tuple(layer.numel for layer in layers)
+        self.shapes = tuple(shapes)
+        self.iterations: list[int] = []
+        self._losses: dict[int, float] = {}
+        self._squares: Floats | None = None
+        self._looked, self._largest = 0, 0.0
+        self._writer: TraceWriter | None = None
+        if sampling is None:
+            d = sum(self.numels)
+            self._begin(*((np.arange(d), np.ones(d)) if places is None else places))
+
+    @property
+    def looking(self) -> bool:
+        """Whether the pilot goes on, for which `append` needs all coordinates."""
+        return self._writer is None
+
+    def append(self, values: Values, iteration: int, loss: float = math.nan) -> None:
+        """Add the gradients of one iteration: (n, d), or only those at the coordinates that are recorded, (n, m).
+
+        Values that are not finite must have been left out.
+        """
+        if self._writer is None:
+            self._look(values)
+            return
+        kept = values if values.shape[1] == len(self.coordinate) else values[:, self.coordinate]
+        self._writer.append(
+            Block(kept, self._piece, self.coordinate, self._weight, self.numels, iteration, self.shapes)
+        )
+        self.iterations.append(iteration)
+        if math.isfinite(loss):
+            self._losses[iteration] = float(f"{loss:.6g}")
+
+    def close(self) -> None:
+        """Finish the trace. Raises SparsimError where nothing was recorded, for instance within the pilot."""
+        writer = self._writer or TraceWriter(self.folder, self.spec, self.layers)
+        writer.spec = self.spec.model_copy(update={"loss": self._losses})
+        writer.close()
+
+    def _look(self, values: Values) -> None:
+        if self._squares is None:
+            self._squares = np.zeros(values.shape[1])
+        for row in values:
+            self._squares += np.square(row, dtype=float)
+        self._largest = max(self._largest, float(np.abs(values).max()))
+        self._looked += 1
+        if self.sampling is not None and self._looked == self.sampling.pilot:
+            size = np.sqrt(self._squares / (self._looked * len(values)))
+            self._squares = None
+            scale = 2.0 ** (HEADROOM - math.frexp(self._largest)[1]) if self._largest else 1.0
+            about = {
+                "sampling": self.sampling.described(),
+                "gradient_scale": min(1e30, max(1e-30, scale)),
+                "mantissa_bits": self.sampling.mantissa_bits,
+            }
+            self.spec = self.spec.model_copy(update=about)
+            self._begin(*self.sampling.draw(size, self.numels))
+
+    def _begin(self, coordinate: Ints, weight: Floats) -> None:
+        self.coordinate, self._weight = coordinate, weight
+        self._piece = np.searchsorted(np.cumsum(self.numels), coordinate, side="right")
+        self._writer = TraceWriter(
+            self.folder, self.spec, self.layers, "float32" if self.sampling is None else "float16"
+        )

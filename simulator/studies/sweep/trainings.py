@@ -1,0 +1,146 @@
+"""Studies of trainings: every point of a grid is trained into a folder of its own.
+
+A study has the form of a sweep. Its base has the keys of `sparsim train --set`:
+
+    base: {task: resnet14-digits, workers: 8, iterations: 300}
+    vary:
+      method: [dense, topk 0.01, {kind: gaussiank, density: 0.01}]
+      seed: [0, 1, 2]
+
+The folders are OUT/0000, OUT/0001 and so on, in the order of the file; the last key changes fastest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
+from simulator.loading.documents import Document, parse_document, read_document
+from simulator.scenario.catalogue import grid_schema
+from simulator.studies.sweep.executors import LocalExecutor, Outcome
+from simulator.studies.sweep.grid import Axis, read_grid
+from simulator.studies.sweep.process_executor import ProcessExecutor
+from simulator.studies.sweep.sweep import Progress
+from simulator.training.options import TrainingOptions, change_options
+from simulator.training.runs import finished_run
+
+
+@dataclass(frozen=True, slots=True)
+class Trainings:
+    """The trainings of a study by number, each with its options; an evaluator, which another process may be given."""
+
+    out: Path
+    options: Mapping[int, TrainingOptions]
+    device: str = "cpu"
+
+    def folder(self, number: int) -> Path:
+        """The folder of one training."""
+        return self.out / f"{number:04}"
+
+    def evaluate(self, number: int) -> Outcome:
+        """Train one point."""
+        from simulator.training.loop import train
+
+        try:
+            train(self.options[number], self.folder(number), device=self.device)
+        except SparsimError as error:
+            return self.failure(number, str(error))
+        return Outcome(number, "", b"", None)
+
+    def failure(self, number: int, message: str) -> Outcome:
+        """The outcome of a training that could not be done."""
+        return Outcome(number, "", b"", message)
+
+
+@dataclass(slots=True)
+class StudyResult:
+    """How many trainings there are, how many were there before, and what went wrong, by folder."""
+
+    trainings: int
+    reused: int
+    failed: dict[Path, str] = field(default_factory=dict)
+
+
+def train_study(
+    source: Path | Document,
+    out: Path,
+    *,
+    overrides: Sequence[str] = (),
+    processes: int | None = None,
+    device: str = "cpu",
+    observe: Callable[[Progress], None] | None = None,
+) -> StudyResult:
+    """Train every point of a study; finished trainings are kept, and interrupted ones continue.
+
+    `source`: a file, or a part of one that was read. `overrides`: `key=value` for keys of the base. `processes`:
+    trainings at the same time, with one thread each (default: one per core). Raises InputError, before anything is
+    trained, with every problem of the study.
+    """
+    options = read_study(source, overrides)
+    study = Trainings(out, options, device)
+    todo = [number for number in options if not finished_run(study.folder(number), options[number])]
+    result = StudyResult(len(options), len(options) - len(todo))
+    progress, began = Progress(result.trainings, result.reused), time.monotonic()
+    count = min(processes or os.cpu_count() or 1, len(todo))
+    executor = LocalExecutor() if count <= 1 else ProcessExecutor(count)
+    with closing(executor.run(study, [[number] for number in todo])) as outcomes:
+        for outcome in (item for batch in outcomes for item in batch):
+            if outcome.error is not None:
+                result.failed[study.folder(outcome.number)] = outcome.error
+            progress.evaluated += 1
+            progress.failed, progress.seconds = len(result.failed), time.monotonic() - began
+            if observe is not None:
+                observe(progress)
+    return result
+
+
+def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:
+    """The options of every training of a study, by number. Raises InputError with every problem and its place."""
+    document = source if isinstance(source, Document) else read_document(source)
+    grid, data = read_grid(document, Path(document.path).parent), document.data
+    problems = [
+        Problem(f"{document.where((key,))}: {key}", "a key of a study of trainings", f"'{key}', which is of a sweep")
+        for key in ("intervals", "verdicts")
+        if key in data
+    ]
+    if not isinstance(data["base"], dict):
+        where = f"{document.where(('base',))}: base"
+        problems.append(Problem(where, "a mapping with the keys of a training", format_value(data["base"])))
+    given = [(key, parse_document(text, f"--set {key}").data) for key, _, text in (o.partition("=") for o in overrides)]
+    varied = {axis.key for axis in grid.axes}
+    problems += [Problem(f"--set {key}", "a key that does not vary", f"'{key}'") for key, _ in given if key in varied]
+    if problems:
+        raise InputError(problems)
+    options = {}
+    for number in grid.numbers():
+        chosen = list(zip(grid.axes, grid.choice(number), strict=True))
+        with collect_problems(problems):
+            changes = [*given, *((axis.key, axis.values[place]) for axis, place in chosen)]
+            options[number] = change_options(_point(document, chosen), changes)
+    if problems:
+        raise InputError(dict.fromkeys(problems))
+    return options
+
+
+def study_schema() -> dict[str, Any]:
+    """The JSON Schema of a study."""
+    base = TypeAdapter(TrainingOptions).json_schema()
+    base["properties"]["method"] |= {"type": ["object", "string"]}
+    del base["required"]  # what is required may vary
+    return grid_schema("Study of trainings", "A training and the keys that are varied.", base)
+
+
+def _point(document: Document, chosen: Sequence[tuple[Axis, int]]) -> Document:
+    """The base as a document, in which keys that vary have the places of their values."""
+    marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("base",)}
+    places = {axis.parts: axis.places[place] for axis, place in chosen}
+    marks |= {key: document.marks[path] for key, path in places.items() if path in document.marks}
+    return Document(document.path, dict(document.data["base"]), marks)
