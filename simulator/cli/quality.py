@@ -12,8 +12,8 @@ from simulator.cli.root import main, print_document
 
 @main.command(
     examples="""
-    sparsim quality mlp-digits --target 'loss 0.8'
-    sparsim quality mlp-digits --target 'loss 0.8' --scenario quickstart --workers 8 --batch 32 --price 2.5
+    sparsim quality mlp-digits --target 'loss 1'
+    sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
 """
 )
 @click.argument("trainings")
