@@ -12,8 +12,8 @@ from simulator.cli.root import main, print_document
 
 @main.command(
     examples="""
-    sparsim quality small-tasks --target 'loss 0.4'
-    sparsim quality small-tasks --target 'loss 0.4' --scenario quickstart --workers 8 --price 2.5
+    sparsim quality mlp-digits --target 'accuracy 0.8'
+    sparsim quality mlp-digits --target 'accuracy 0.8' --scenario quickstart --workers 8 --batch 32 --price 2.5
 """
 )
 @click.argument("trainings")
@@ -47,8 +47,8 @@ def quality(
 ) -> None:
     """Answer whether a method is faster to the same quality.
 
-    TRAININGS is a folder that `sparsim train` wrote, or a table of steps. The answer has the iterations to the target
-    of every setting, over seeds, and a law between settings that was chosen by leaving settings out.
+    TRAININGS is a folder that `sparsim train` wrote, or a table of iterations. The answer has the iterations to the
+    target of every setting, over seeds, and a law between settings that was chosen by leaving settings out.
 
     With a scenario, iterations are multiplied with the predicted time of one: time and cost to the target of every
     method, and whether it pays.

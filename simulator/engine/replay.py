@@ -166,17 +166,6 @@ def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequen
         raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))
 
 
-def replayed_unions(sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace) -> dict[int, float]:
-    """Share of the elements that 1, 2, 4, ... recorded workers aggregate: mean over iterations and disjoint groups."""
-    recorded = trace.spec.workers
-    unions: dict[int, float] = {}
-    for count in (2**i for i in range(recorded.bit_length())):
-        groups = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
-        steps = [add_steps(each) for group in groups for each in replay_trace(sparsifier, buckets, trace, group)]
-        unions[count] = float(np.mean([step.selection.aggregated / step.numel for step in steps]))
-    return unions
-
-
 def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
     """Weighted sum of squares of `values` less `sent`, in float64; piece by piece, which needs no second array."""
     sums = []

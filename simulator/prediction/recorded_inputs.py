@@ -1,7 +1,8 @@
-"""What a recorded trace gives a prediction: selections of its workers, or an overlap law for more of them."""
+"""What a recorded trace gives a prediction: selections of its workers, or those of more workers, extrapolated."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,14 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import divide_and_check
 from simulator.engine.plan.setup import Setup
-from simulator.engine.replay import add_steps, mean_selection, replay_trace, replayed_unions
-from simulator.engine.settling import Settled, settle
+from simulator.engine.settling import Settled
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
-from simulator.models.overlap import Overlap, ScaleMixture
+from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.models.small_cache import cache_small_results
+from simulator.prediction.extrapolation import extrapolate, growth_of
+from simulator.prediction.extrapolation_width import first_quarter, selections_within
+from simulator.prediction.replay_by_workers import Observed, replay_by_workers, replay_workers
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
+from simulator.units import join_words
 
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
@@ -37,25 +41,22 @@ class _Replay(NamedTuple):
 
 
 class RecordedInputs(NamedTuple):
-    """What a recorded trace gives a prediction.
+    """What a recorded trace gives a prediction: `selections`, one of each bucket.
 
-    Where the trace has enough workers: `rows`, one per recorded iteration, `settled`, the part of them that is priced,
-    and `selections`, the mean of every bucket over that part.
-    Where it has fewer: `law`, the overlap law fitted to it. `warning`: what the result says about it.
+    Where the trace has enough workers: `rows`, one per recorded iteration, and the means over `settled`, the part of
+    them that is priced. Where it has fewer: the selections extrapolated from replays of its workers over that part,
+    `ends`, between which they lie in nine of ten cases, and `warning`, what the result says about it.
     """
 
     selections: tuple[Selection, ...] | None = None
     rows: tuple[dict[str, float], ...] = ()
     settled: Settled | None = None
-    law: Overlap | None = None
+    ends: tuple[tuple[Selection, ...], ...] = ()
     warning: str = ""
 
     def applied_to(self, setup: Setup) -> Setup:
-        """The setup with the selections, or the overlap law, of the trace."""
-        if self.selections is None and self.law is None:
-            return setup
-        law = setup.concentration if self.law is None else self.law
-        return replace(setup, selections=self.selections, concentration=law)
+        """The setup with the selections of the trace."""
+        return setup if self.selections is None else replace(setup, selections=self.selections)
 
 
 NOTHING_RECORDED = RecordedInputs()
@@ -72,15 +73,15 @@ def recorded_inputs(scenario: Scenario, setup: Setup, network: NetworkSetup) -> 
         return NOTHING_RECORDED
     division = divide_and_check(setup, network)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    return _recorded_inputs(_replay_of(scenario, division.buckets), workers, stated)
+    return _recorded_inputs(_replay_of(scenario, division.buckets), workers, scenario.concentration if stated else None)
 
 
 def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | None:
     """The overlap law fitted to the scenario's trace, for more workers than it holds.
 
-    It is fitted to what the scenario's own method aggregates at 1, 2, 4, ... recorded workers: a scale mixture where
-    there are three worker counts or more, else the beta-binomial concentration. None where one worker was recorded,
-    where the method has no density, and where unions shrink as workers are added, which no law describes.
+    It is fitted to what the scenario's own method aggregates at 1, 2, 4, ... and all recorded workers. None where one
+    worker was recorded, where the method has no density or no build-up, and where unions shrink as workers are added,
+    which no law describes.
     """
     return _fitted_law(_replay_of(scenario, buckets))[0]
 
@@ -101,33 +102,56 @@ def _stamp(folder: Path) -> _Stamp:
 
 
 @cache_small_results
-def _recorded_inputs(replay: _Replay, workers: int, stated: bool) -> RecordedInputs:
+def _recorded_inputs(replay: _Replay, workers: int, stated: Overlap | None) -> RecordedInputs:
     trace = _open_trace(replay)
     if workers <= trace.spec.workers:
-        steps = list(replay_trace(replay.sparsifier, replay.buckets, trace, workers))
-        together = [add_steps(each) for each in steps]
-        settled = settle(together, replay.since)
-        priced = steps[-settled.iterations :]
-        selections = tuple(mean_selection([step.selection for step in one]) for one in zip(*priced, strict=True))
-        return RecordedInputs(selections, tuple(step.row() for step in together), settled)
-    law = None if stated else _fitted_law(replay)[0]
-    by = f", overlap law fitted to the trace ({_describe_law(law)})" if law is not None else ""
+        seen = replay_workers(replay.sparsifier, replay.buckets, trace, workers, replay.since)
+        return RecordedInputs(seen.selections, seen.rows, seen.settled)
+    if not hasattr(replay.sparsifier, "density"):
+        return NOTHING_RECORDED  # the closed form is exact for any number of workers
+    observed, settled = _observed(replay)
+    few = first_quarter(observed)
+    recorded = trace.spec.workers
+    law, made = _extrapolated(replay, observed, stated, workers)
+    missed = _extrapolated(replay, few, stated, recorded)[1] if few else ()
+    counts = join_words([str(item.workers) for item in observed])
+    by = f" (overlap law: {_describe_law(law)})" if growth_of(replay.sparsifier, observed).grows else ""
     return RecordedInputs(
-        law=law, warning=f"more workers than the trace has recorded: selections come from the closed form{by}"
+        made,
+        settled=settled,
+        ends=selections_within(made, missed, observed, replay.buckets, workers),
+        warning=f"more workers than the trace has recorded: what they select is extrapolated from replays of {counts} "
+        f"workers{by}; record {workers} workers",
     )
+
+
+def _extrapolated(
+    replay: _Replay, observed: Sequence[Observed], stated: Overlap | None, workers: int
+) -> tuple[Overlap, tuple[Selection, ...]]:
+    """The overlap law that is stated or fitted to what was observed, and the selections of `workers` by it."""
+    law = stated if stated is not None else _law_of(replay.sparsifier, observed)
+    law = INDEPENDENT if law is None else law
+    return law, extrapolate(replay.sparsifier, observed, replay.buckets, law, workers)
+
+
+@cache_small_results
+def _observed(replay: _Replay) -> tuple[tuple[Observed, ...], Settled]:
+    return replay_by_workers(replay.sparsifier, replay.buckets, _open_trace(replay), replay.since)
 
 
 @cache_small_results
 def _fitted_law(replay: _Replay) -> tuple[Overlap | None]:
-    from simulator.traces.overlap_fit import fit_concentration, fit_mixture
+    return (_law_of(replay.sparsifier, _observed(replay)[0]) if hasattr(replay.sparsifier, "density") else None,)
 
-    trace = _open_trace(replay)
-    if trace.spec.workers < 2 or not hasattr(replay.sparsifier, "density"):
-        return (None,)
-    unions = replayed_unions(replay.sparsifier, replay.buckets, trace)
-    if any(after < before for before, after in pairwise(unions.values())):
-        return (None,)
-    return (fit_mixture(unions) if len(unions) > 2 else fit_concentration(unions),)
+
+def _law_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Overlap | None:
+    from simulator.traces.overlap_fit import fit_law
+
+    unions = {item.workers: item.union for item in observed}
+    ordered = all(0 < before <= after for before, after in pairwise(unions.values()))
+    if len(unions) < 2 or not ordered or not growth_of(sparsifier, observed).grows:
+        return None
+    return fit_law(unions, {item.workers: item.error for item in observed})
 
 
 def _open_trace(replay: _Replay) -> Trace:

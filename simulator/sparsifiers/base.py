@@ -75,6 +75,9 @@ class Sparsifier(Component, family="sparsifier"):
     drops_globally: ClassVar[bool] = False
     """Whether the sum may lack elements that a worker selected, so that k_i may be above K."""
 
+    exclusive: ClassVar[bool] = False
+    """Whether workers select in disjoint parts of the gradient, so that nothing builds up."""
+
     whole_only: ClassVar[str] = ""
     """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,6 +21,8 @@ class Exclusive(Selective):
     `granularity`: the parts are those of a bucket, or of the whole model. `padding` = n max k_i / K, the mean over a
     training (1: equal counts), is an input of the closed form; a replay gives its own.
     """
+
+    exclusive: ClassVar[bool] = True
 
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)

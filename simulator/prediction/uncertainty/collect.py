@@ -10,6 +10,7 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.kernels import kernel_inputs
 from simulator.prediction.uncertainty.network import network_inputs
 from simulator.prediction.uncertainty.own_error import model_inputs
+from simulator.prediction.uncertainty.recorded import trace_inputs
 from simulator.prediction.uncertainty.software import software_inputs
 from simulator.prediction.uncertainty.workload import replay_inputs, workload_inputs
 from simulator.scenario.scenario import Scenario
@@ -28,6 +29,7 @@ def collect_inputs(
         *software_inputs(scenario, plan, breakdown),
         *workload_inputs(scenario, plan, breakdown),
         *replay_inputs(scenario, breakdown, recorded.settled),
+        *trace_inputs(scenario, plan, breakdown, recorded),
         *model_inputs(scenario, breakdown),
     ]
     return [item for item in inputs if item.level != "assumed" or not scenario.cluster.gpu.ideal]

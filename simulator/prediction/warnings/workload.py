@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.hardware.compute_widths import measured_elsewhere
+from simulator.prediction.uncertainty.recorded import BEYOND_TRACE
 from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PROFILE, REPLAY
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.warning import SizedWarning
@@ -33,7 +34,7 @@ def warn_of_workload(sizes: Sizes) -> Iterator[SizedWarning]:
 def warn_of_trace(sizes: Sizes, text: str) -> Iterator[SizedWarning]:
     """What the trace of the workload could not give: selections of so many workers."""
     if text:
-        yield sizes.warning(text, (), sizes.seconds_of(*_METHOD))
+        yield sizes.warning(text, sizes.inputs(BEYOND_TRACE), sizes.seconds_of(*_METHOD))
 
 
 def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:

@@ -69,7 +69,14 @@ class TimeToQuality(Figure, kind="time_to_quality"):
         ]
         for item in document["methods"]:
             ends = item["time_to_target_interval_s"]
-            made = [TARGET, item["method"], item["steps"], item["iteration_time_s"], item["time_to_target_s"], *ends]
+            made = [
+                TARGET,
+                item["method"],
+                item["iterations_to_target"],
+                item["iteration_time_s"],
+                item["time_to_target_s"],
+                *ends,
+            ]
             rows.append([*made, quantity, float(value), float(value), float(value), item["pareto"]])
         return pd.DataFrame(rows, columns=list(self.columns))
 

@@ -24,9 +24,18 @@ from simulator.training.runs import TrainingRun, TrainingSpec, read_runs
 HOME = "configs/trainings"
 _COLUMNS = (
     *("task", "elements", "method", "error_feedback", "workers", "batch_size", "learning_rate", "momentum"),
-    *("outer_learning_rate", "outer_momentum", "local_steps", "precision", "seed", "target", "steps", "iterations"),
+    *(
+        "outer_learning_rate",
+        "outer_momentum",
+        "local_steps",
+        "precision",
+        "seed",
+        "target",
+        "iterations_to_target",
+        "iterations_run",
+    ),
 )
-_OBSERVED = ("target", "steps", "iterations")
+_OBSERVED = ("target", "iterations_to_target", "iterations_run")
 """The columns that are not keys of a training."""
 Tuning = tuple[float, float, float, float]
 """Learning rate and momentum, and those of the outer optimiser where there are local steps."""
@@ -127,7 +136,7 @@ def changed_parameters(member: Sparsifier) -> str:
 
 
 def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
-    """What every training in a folder, or in a table of steps (`*.csv`), took to a target.
+    """What every training in a folder, or in a table of iterations (`*.csv`), took to a target.
 
     A table is a file, or one that comes with the package by its name. Where a setting was trained at several learning
     rates or momenta, the pair that reaches the target first counts (Shallue et al., JMLR 20, 2019: each setting is
@@ -162,7 +171,7 @@ def _middle(items: Sequence[Observation]) -> float:
 
 
 def write_table(path: Path, observations: Iterable[Observation], target: Target) -> int:
-    """Write a table of steps, which `read_observations` reads again; returns the number of rows."""
+    """Write a table of iterations, which `read_observations` reads again; returns the number of rows."""
     rows = []
     for item in observations:
         of, recipe = item.setting, item.setting.recipe
@@ -179,7 +188,7 @@ def write_table(path: Path, observations: Iterable[Observation], target: Target)
 
 
 def read_table(path: Path, target: Target | None = None) -> list[Observation]:
-    """The rows of a table of steps, with one target or all. Raises InputError with every problem."""
+    """The rows of a table of iterations, with one target or all. Raises InputError with every problem."""
     problems: list[Problem] = []
     made, targets = [], set[str]()
     for row in read_rows(path, _COLUMNS, problems):
@@ -196,8 +205,10 @@ def read_table(path: Path, target: Target | None = None) -> list[Observation]:
 
 def _observation_of(row: Row) -> Observation | None:
     """An observation from a row of a table; None where a cell is wrong, with its problem."""
-    steps = row.convert("steps", lambda text: float(text) if text else -1.0, "iterations, or nothing", _is_steps)
-    iterations = row.convert("iterations", int, "a whole number above 0", lambda value: value > 0)
+    steps = row.convert(
+        "iterations_to_target", lambda text: float(text) if text else -1.0, "iterations, or nothing", _is_steps
+    )
+    iterations = row.convert("iterations_run", int, "a whole number above 0", lambda value: value > 0)
     method = row.convert("method", json.loads, "a method as JSON", lambda value: isinstance(value, dict))
     if steps is None or method is None or iterations is None:
         return None
@@ -209,6 +220,10 @@ def _observation_of(row: Row) -> Observation | None:
         row.problems.extend(problems_of(error, Document(row.where, data, {})))
         return None
     return Observation(setting_of(spec), tuning_of(spec), spec.seed, None if steps < 0 else steps, iterations)
+
+
+def _steps_or_nothing(text: str) -> float:
+    return float(text) if text else -1.0
 
 
 def _is_steps(value: float) -> bool:

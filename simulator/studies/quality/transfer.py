@@ -14,9 +14,6 @@ from simulator.loading.finding import find_shipped
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.settings import HOME, Observation, Setting, read_table
 
-TABLE = f"{HOME}/small-tasks.csv"
-"""Trainings of several small tasks with the same methods, as they come with the package."""
-
 Method = tuple[str, str, bool, float]
 """A method by its kind, its parameters, whether it has error feedback, and its density."""
 
@@ -24,13 +21,14 @@ Method = tuple[str, str, bool, float]
 @cache
 def transfer_width() -> tuple[float, int]:
     """The factor within which ratios of iterations carry over to another task in nine of ten cases, and on how many
-    pairs of tasks that rests; 1000 where nothing was measured.
+    pairs that rests; 1000 where nothing was measured. Tasks are those of the tables of iterations in the package.
 
     For each method and two tasks: ln of its iterations over those of dense on the one task, less that on the other. The
     width is e to Student's quantile of the root of their mean square.
     """
-    path = find_shipped(TABLE)
-    ratios = {} if path is None else ratios_by_task(read_table(path))
+    home = find_shipped(HOME)
+    tables = sorted(home.glob("*.csv")) if home is not None else []
+    ratios = ratios_by_task(item for path in tables for item in read_table(path))
     gaps = [one - other for tasks in ratios.values() for one, other in combinations(tasks.values(), 2)]
     if not gaps:
         return 1000.0, 0

@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace, replayed_unions
+from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace
 from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import union_density
+from simulator.models.overlap import Overlap, ScaleMixture, union_density
+from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
-from simulator.traces.overlap_fit import fit_concentration, fit_mixture
+from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 
 BINS = 41
 WIDTH = 5.0
@@ -76,9 +77,9 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently. `priced`: whether the iteration is in the
-    settled part, of which a mean over iterations is taken. Raises InputError for a damaged trace, and
-    for more workers than it recorded.
+    `independent`: the aggregated density if workers selected independently; `threshold`: that of methods which have
+    one. `priced`: whether the iteration is in the settled part, of which a mean over iterations is taken. Raises
+    InputError for a damaged trace, and for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
@@ -90,11 +91,15 @@ def build_up(
     for wanted in methods:
         method = build(Sparsifier, wanted)
         for count in counts:
-            steps = [add_steps(each) for each in replay_trace(method, [bucket], trace, count)]
-            first = settle(steps).first
-            for row in (step.row() for step in steps):
+            each = list(replay_trace(method, [bucket], trace, count))
+            together = [add_steps(steps) for steps in each]
+            first = settle(together).first
+            for steps, step in zip(each, together, strict=True):
+                row = step.row()
                 about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
-                rows.append({**about, **row, "independent": union_density(row["selected"], count)})
+                independent = union_density(row["selected"], count)
+                threshold = steps[0].selection.detail.get("threshold")
+                rows.append({**about, **row, "independent": independent, "threshold": threshold})
     return rows
 
 
@@ -108,35 +113,48 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 
     Unions are those that the trace measured on all coordinates, if it did at this density, and otherwise those of a
     replay on the sampled coordinates; both are means over iterations. A scenario takes one of `overlap_concentration`
-    and `overlap_mixture`. `rows`: per number of workers the union, the value and signed error of each law, and whether
-    the row was used in the fit.
+    and `overlap_mixture`. `default` is the one that a prediction takes beyond the workers of a trace. `rows`: per
+    number of workers the union, the value and signed error of each law, and whether the row was used in the fit.
     """
     trace = Trace.open(Path(folder))
     measured = trace.union_points(granularity, True, density)
     if measured:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
+        errors = {n: trace.union_error(granularity, True, density, n) for n in counts}
     else:
         method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
-        points = replayed_unions(method, [_one_bucket(trace)], trace)
+        observed, _ = replay_by_workers(method, [_one_bucket(trace)], trace, since=0)
+        points = {item.workers: item.union for item in observed}
+        errors = {item.workers: item.error for item in observed}
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
+    default = fit_law(known, errors)
     rows = []
     for n, value in points.items():
         laws = {
             "beta_binomial": union_density(points[1], n, concentration),
             "mixture": union_density(points[1], n, mixture),
+            "default": union_density(points[1], n, default),
         }
-        errors = {f"{name}_error": law / value - 1 for name, law in laws.items()}
-        rows.append({"workers": n, "union": value, **laws, **errors, "used_in_fit": n <= fitted_on})
+        misses = {f"{name}_error": law / value - 1 for name, law in laws.items()}
+        rows.append({"workers": n, "union": value, **laws, **misses, "used_in_fit": n <= fitted_on})
     return {
         "source": "union.csv" if measured else "replay",
         "density": density,
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,
         "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
+        "default": _state_law(default),
         "rows": rows,
     }
+
+
+def _state_law(law: Overlap) -> dict[str, Any]:
+    """The law as the key of a scenario, with its value."""
+    if isinstance(law, ScaleMixture):
+        return {"overlap_mixture": {"spread": law.spread, "core": law.core}}
+    return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
 DEFAULT_METHODS: tuple[dict[str, Any], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,6 +227,17 @@ class Trace:
             if (item.granularity, item.error_feedback, item.density) == (granularity, error_feedback, density):
                 points.setdefault(item.iteration, {})[item.workers] = item.union_density
         return points
+
+    def union_error(self, granularity: str, error_feedback: bool, density: float, workers: int) -> float:
+        """Relative standard error of the mean over iterations of measured unions of `workers`."""
+        key = granularity, error_feedback, density, workers
+        found = [
+            (item.union_density, item.se)
+            for item in self.unions
+            if (item.granularity, item.error_feedback, item.density, item.workers) == key
+        ]
+        total = math.fsum(union for union, _ in found)
+        return math.hypot(*(error for _, error in found)) / total if total else 0.0
 
     def _workers(self, workers: int | Sequence[int] | None) -> tuple[int, ...]:
         n = self.spec.workers

@@ -1,4 +1,4 @@
-"""Trainings and tables of steps as observations."""
+"""Trainings and tables of iterations as observations."""
 
 import pytest
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
@@ -51,7 +51,7 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     path.write_text(text.replace("398", "many", 1).replace('""topk""', '""topkk""'))
     with pytest.raises(InputError) as error:
         read_observations(str(path), LOSS)
-    assert "steps.csv:2: iterations" in str(error.value)
+    assert "steps.csv:2: iterations_run" in str(error.value)
     assert "did you mean 'topk'" in str(error.value)
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):

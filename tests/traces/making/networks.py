@@ -1,4 +1,4 @@
-"""The two small networks behind the recorded traces, and the data they learn from."""
+"""The small networks behind the recorded traces and the table of unions, and the data they learn from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -84,6 +84,20 @@ class Decoder(nn.Module):
         return torch.transpose(logits, 1, 2)
 
 
+class Recurrent(nn.Module):
+    """Character model: embedding, two LSTM layers, and a head."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.lstm = nn.LSTM(width, width, 2, batch_first=True)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map tokens (batch, length) to logits (batch, vocabulary, length)."""
+        return torch.transpose(self.head(self.lstm(self.token(x))[0]), 1, 2)
+
+
 def digits(batch: int, rng: torch.Generator) -> Batches:
     """Draw 8x8 digits (scikit-learn's), shuffled every epoch, rolled by -1..1 pixels, with noise of 0.1."""
     data = load_digits()
@@ -122,15 +136,27 @@ def language(batch: int, vocabulary: int, length: int, rng: torch.Generator) -> 
 
 
 def build(name: str, rng: torch.Generator) -> Task:
-    """Return the task called ``resnet`` or ``transformer``, its data drawn from ``rng``."""
+    """Return the task called ``resnet``, ``transformer``, ``mlp``, ``convnet`` or ``lstm``, its data from ``rng``."""
+    images = "UCI Optical Recognition of Handwritten Digits, CC BY 4.0, as shipped with scikit-learn"
+    text = "none needed: the data are generated from the seed"
     if name == "resnet":
         stem = [nn.Conv2d(1, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
         stages = [ResidualBlock(32, 32, 1), ResidualBlock(32, 64, 2), ResidualBlock(64, 128, 2)]
         pool = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
         description = "ResNet with 3 residual blocks and batch norm, on scikit-learn's 8x8 digits"
-        licence = "UCI Optical Recognition of Handwritten Digits, CC BY 4.0, as shipped with scikit-learn"
-        return Task(nn.Sequential(*stem, *stages, *pool), digits(32, rng), 32, 220, 0.03, description, licence)
+        return Task(nn.Sequential(*stem, *stages, *pool), digits(32, rng), 32, 220, 0.03, description, images)
+    if name == "mlp":
+        layers = [nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 10)]
+        description = "perceptron with 2 hidden layers of width 256, on scikit-learn's 8x8 digits"
+        return Task(nn.Sequential(*layers), digits(32, rng), 32, 220, 0.03, description, images)
+    if name == "convnet":
+        layers = [nn.Conv2d(1, 32, 3, 1, 1), nn.ReLU(), nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU()]
+        layers += [nn.Flatten(), nn.Linear(1024, 128), nn.ReLU(), nn.Linear(128, 10)]
+        description = "2 convolutions and 2 dense layers, without batch norm, on scikit-learn's 8x8 digits"
+        return Task(nn.Sequential(*layers), digits(32, rng), 32, 220, 0.03, description, images)
+    if name == "lstm":
+        description = "2 LSTM layers of width 128, on a generated language"
+        return Task(Recurrent(256, 128), language(16, 256, 24, rng), 16, 220, 0.5, description, text)
     description = "decoder-only transformer, 3 blocks of width 96, on a generated language"
     model = Decoder(vocabulary=512, length=32, width=96, depth=3)
-    licence = "none needed: the data are generated from the seed"
-    return Task(model, language(16, 512, 32, rng), 16, 300, 0.2, description, licence)
+    return Task(model, language(16, 512, 32, rng), 16, 300, 0.2, description, text)

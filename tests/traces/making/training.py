@@ -1,7 +1,7 @@
 """Data-parallel training with error feedback in one process, and the measurements taken along the way."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -45,8 +45,13 @@ def union_rows(values: Tensor, sizes: list[int], rng: torch.Generator) -> list[t
     return rows
 
 
-def train(task: Task, blocks: Sequence[range], kept: Tensor) -> Recording:
-    """Train with error feedback; record the iterations in ``blocks`` at the coordinates ``kept``."""
+def train(
+    task: Task, blocks: Sequence[range], kept: Tensor, watch: Callable[[int, Tensor], None] | None = None
+) -> Recording:
+    """Train with error feedback; record the iterations in ``blocks`` at the coordinates ``kept``.
+
+    ``watch`` is given every iteration and the gradients (workers, d) in it.
+    """
     recording, parameters = Recording(), list(task.model.parameters())
     sizes = [p.numel() for p in parameters]
     residual, momentum = torch.zeros(WORKERS, sum(sizes)), torch.zeros(sum(sizes))
@@ -58,6 +63,8 @@ def train(task: Task, blocks: Sequence[range], kept: Tensor) -> Recording:
             raw[worker] = torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
             losses.append(loss.item())
         recording.losses.append(statistics.fmean(losses))
+        if watch is not None:
+            watch(step, raw)
         if step in (block.start for block in blocks):
             recording.residuals.append(residual[:, kept])
         if any(step in block for block in blocks):

@@ -1,0 +1,238 @@
+"""Selections of more workers than a trace has recorded, from what fewer of its workers were seen to select.
+
+Every quantity is carried on by a law of its own, as a factor on what all recorded workers select, so that it is
+continuous at their number N:
+
+- the mean selection of a worker, and every quantity of the method's `detail`: a power of n, fitted to the largest
+  observed counts; its exponent is 0 where workers select by themselves;
+- the differences between workers, and so the largest selection, mean + (largest of N - mean) e(n) / e(N): with e(n),
+  the expected largest of n draws from a normal distribution (Blom, Statistical Estimates and Transformed
+  Beta-Variables, 1958);
+- the union: K(n) = d (1 - (1 - rho)^(m(n))), where m(n), the number of workers who choose independently that would
+  select as much, grows as in the overlap law with the observed rho;
+- methods whose workers select in disjoint parts: K(n), the share of common elements, the padding and the elements that
+  are scanned, each as a power of n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Bucket, Selection, alike
+from simulator.models.overlap import Overlap, union_density
+from simulator.prediction.replay_by_workers import Observed
+from simulator.sparsifiers.base import Sparsifier
+
+_LATEST = 3
+"""Exponents are fitted to so many counts, the largest ones: the last factor of four."""
+_BLOM = 0.375
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How the observed quantities of a method change with the number of workers: exponents of n.
+
+    `selected`: of a worker's selection; `aggregated`: of K, where it follows no overlap law; `padding`, `scanned` of
+    methods that select in disjoint parts; `detail`: of the method's other figures. `grows`: K follows the overlap law.
+    """
+
+    selected: float
+    aggregated: float
+    padding: float
+    scanned: float
+    detail: Mapping[str, float]
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """From how many workers to how many, and by what laws; no kernel makes more than `most_passes`."""
+
+    growth: Growth
+    law: Overlap
+    recorded: int
+    workers: int
+    most_passes: float
+
+    @property
+    def times(self) -> float:
+        """n over N."""
+        return self.workers / self.recorded
+
+    @property
+    def further(self) -> float:
+        """e(n) / e(N): by how much the worker who selects most is further from the mean."""
+        return largest_of_normal(self.workers) / largest_of_normal(self.recorded) if self.recorded > 1 else 1.0
+
+
+def extrapolate(
+    sparsifier: Sparsifier, observed: Sequence[Observed], buckets: Sequence[Bucket], law: Overlap, workers: int
+) -> tuple[Selection, ...]:
+    """The selection of each bucket on `workers`, no fewer than the most that were observed."""
+    first, last = observed[0], observed[-1]
+    target = _Target(growth_of(sparsifier, observed), law, last.workers, workers, last.most_passes)
+    grown = _exclusive if sparsifier.exclusive else _overlapping
+    return tuple(
+        grown(target, float(bucket.numel), alone, known)
+        for bucket, alone, known in zip(buckets, first.selections, last.selections, strict=True)
+    )
+
+
+def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
+    """The exponents of what was observed, of all buckets together."""
+
+    def exponent(quantity: Callable[[Selection, int], float], least: int = 1) -> float:
+        sums = {
+            item.workers: math.fsum(quantity(one, item.workers) for one in item.selections)
+            for item in observed
+            if item.workers >= least
+        }
+        return fit_exponent(sums)
+
+    def of_detail(key: str) -> float:
+        return exponent(lambda one, _: one.detail[key])
+
+    last = observed[-1].selections
+    total = math.fsum(_mean(one, 0) for one in last)
+    overlapping = not sparsifier.exclusive and not sparsifier.drops_globally
+    return Growth(
+        selected=exponent(_mean),
+        aggregated=exponent(_aggregated),
+        padding=exponent(_padded, 2) - exponent(_aggregated, 2),
+        scanned=exponent(lambda one, _: one.scanned),
+        detail={key: of_detail(key) for key in (last[0].detail if last else ())},
+        grows=overlapping and total > 0 and math.fsum(one.aggregated for one in last) > total * (1 + 1e-9),
+    )
+
+
+def fit_exponent(points: Mapping[int, float]) -> float:
+    """b of a power law c n^b by least squares on logarithms, drawn towards 0 as far as it is uncertain.
+
+    The factor is b^2 / (b^2 + v), v being the variance of b by the scatter of the points. 0 where fewer than two
+    points are above 0.
+
+    >>> round(fit_exponent({1: 8.0, 2: 4.0, 4: 2.0}), 6), fit_exponent({1: 5.0, 2: 5.0, 4: 5.0}), fit_exponent({4: 2.0})
+    (-1.0, 0.0, 0.0)
+    """
+    latest = sorted(points.items())[-_LATEST:]
+    if len(latest) < 2 or min(value for _, value in latest) <= 0:
+        return 0.0
+    x, y = ([math.log(pair[axis]) for pair in latest] for axis in (0, 1))
+    middle, level = math.fsum(x) / len(x), math.fsum(y) / len(y)
+    width = math.fsum((a - middle) ** 2 for a in x)
+    slope = math.fsum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / width
+    if not slope or len(x) < 3:
+        return slope
+    scatter = math.fsum((b - level - slope * (a - middle)) ** 2 for a, b in zip(x, y, strict=True))
+    return slope**3 / (slope**2 + scatter / (len(x) - 2) / width)
+
+
+def largest_of_normal(draws: int) -> float:
+    """The expected largest of n draws from a standard normal distribution, by Blom's formula; 0 for one draw.
+
+    >>> [round(largest_of_normal(n), 2) for n in (1, 2, 16, 1024)]
+    [0.0, 0.59, 1.77, 3.23]
+    """
+    return NormalDist().inv_cdf((draws - _BLOM) / (draws - 2 * _BLOM + 1))
+
+
+def _overlapping(target: _Target, d: float, alone: Selection, known: Selection) -> Selection:
+    """Workers who each select from the whole bucket of d elements; `alone` is what one of them selects."""
+    growth, further = target.growth, target.further
+    mean = float(known.selected.mean())
+    selected = min(d, mean * target.times**growth.selected)
+    if growth.grows:
+        union = d * _union_share(target, known.aggregated / d, mean / d, selected / d)
+    else:
+        union = min(d, known.aggregated * target.times**growth.aggregated)
+    spread = (known.largest - mean) * (selected / mean if mean else 1.0)
+    passes = alone.passes + (known.passes - alone.passes) * further
+    return _made(
+        target,
+        known,
+        selected=_each(known.selected, selected, further, target.workers),
+        aggregated=union,
+        largest=min(d, selected + spread * further),
+        passes=min(passes, max(target.most_passes, known.passes)),
+    )
+
+
+def _each(known: Floats, mean: float, further: float, workers: int) -> Floats:
+    """The selection of each worker (n,): those that were observed in turn, `further` as far from their `mean`."""
+    before = float(known.mean())
+    if not before or float(np.ptp(known)) <= 1e-12 * before:
+        return alike(workers, mean)
+    made = np.maximum(0.0, 1 + further * (np.resize(known, workers) / before - 1))
+    return made * (mean / math.fsum(made.tolist()) * workers)
+
+
+def _union_share(target: _Target, union: float, mean: float, selected: float) -> float:
+    """The share of a bucket that all aggregate, if the recorded workers do `union` of it and select `mean` each."""
+    if min(union, mean) <= 0:
+        return union
+    if max(union, mean, selected) >= 1:
+        return 1.0
+    before = _independent(union_density(mean, target.recorded, target.law), mean)
+    after = _independent(union_density(selected, target.workers, target.law), selected)
+    return -math.expm1(_independent(union, mean) * after / before * math.log1p(-selected))
+
+
+def _independent(union: float, selected: float) -> float:
+    """How many workers who choose independently would select a union, each selecting the share `selected`."""
+    return math.log1p(-min(union, 1 - 1e-12)) / math.log1p(-selected)
+
+
+def _exclusive(target: _Target, d: float, alone: Selection, known: Selection) -> Selection:
+    """Workers who select in disjoint parts; elements common to all count as selected by each."""
+    growth, times, workers = target.growth, target.times, target.workers
+    union = min(d, known.aggregated * times**growth.aggregated)
+    common = union * _common(known, target.recorded) / known.aggregated if known.aggregated else 0.0
+    own = (union - common) / workers
+    padding = min(float(workers), max(1.0, _own_padding(known, target.recorded) * times**growth.padding))
+    scanned = max(d / workers, min(d, known.scanned * times**growth.scanned))
+    return _made(
+        target,
+        known,
+        selected=alike(workers, own + common),
+        aggregated=union,
+        largest=min(own * padding, max(own, scanned)) + common,
+        scanned=scanned,
+    )
+
+
+def _made(target: _Target, known: Selection, **changes: object) -> Selection:
+    detail = {key: value * target.times ** target.growth.detail[key] for key, value in known.detail.items()}
+    made = replace(known, detail=detail, **changes)  # type: ignore[arg-type]
+    relative = known.aggregated_error / known.aggregated if known.aggregated else 0.0
+    return replace(made, aggregated_error=relative * made.aggregated)
+
+
+def _common(one: Selection, workers: int) -> float:
+    """Elements that every worker selects: sum k_i = K + (n - 1) C."""
+    return max(0.0, float(one.selected.sum()) - one.aggregated) / (workers - 1) if workers > 1 else 0.0
+
+
+def _own_padding(one: Selection, workers: int) -> float:
+    """Largest over mean of what workers select without the common elements."""
+    common = _common(one, workers)
+    own = float(one.selected.mean()) - common
+    return (one.largest - common) / own if own > 0 else 1.0
+
+
+def _padded(one: Selection, workers: int) -> float:
+    """K times the padding, so that the padding of large buckets counts most."""
+    return _own_padding(one, workers) * one.aggregated
+
+
+def _aggregated(one: Selection, workers: int) -> float:
+    return one.aggregated
+
+
+def _mean(one: Selection, workers: int) -> float:
+    return float(one.selected.mean())
