@@ -40,7 +40,7 @@ class Reached:
     at_once: bool = False
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str, where: str = "--target") -> Target:
     """A target such as `loss 0.5` or `accuracy 0.95`. Raises InputError for anything else."""
     quantity, _, number = text.strip().rpartition(" ")
     try:
@@ -48,7 +48,7 @@ def parse_target(text: str) -> Target:
     except ValueError:
         value = math.nan
     if not quantity.strip() or not math.isfinite(value):
-        raise InputError(Problem("--target", "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
+        raise InputError(Problem(where, "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
     return Target(quantity.strip(), value)
 
 
