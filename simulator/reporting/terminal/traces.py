@@ -32,17 +32,18 @@ def _histogram(shares: list[float]) -> str:
 
 
 def print_build_up(document: dict[str, Any], console: Console) -> None:
-    """Mean over iterations per method and worker count."""
+    """Mean over the settled iterations per method and worker count."""
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in document["rows"]:
-        groups.setdefault((row["method"], row["workers"]), []).append(row)
+        if row["priced"]:
+            groups.setdefault((row["method"], row["workers"]), []).append(row)
     rows = (
-        (method, workers, *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
+        (method, workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
         for (method, workers), same in groups.items()
     )
     names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
-    console.print(add_rows(plain_table(("method",), ("workers", *names)), rows), highlight=False)
+    console.print(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), highlight=False)
 
 
 def print_overlap(document: dict[str, Any], console: Console) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.component import build
 from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace
+from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
@@ -77,8 +78,8 @@ def build_up(
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
     `independent`: the aggregated density if workers selected independently; `threshold`: that of methods which have
-    one. Raises InputError for a damaged trace, and
-    for more workers than it recorded.
+    one. `priced`: whether the iteration is in the settled part, of which a mean over iterations is taken. Raises
+    InputError for a damaged trace, and for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
@@ -90,11 +91,15 @@ def build_up(
     for wanted in methods:
         method = build(Sparsifier, wanted)
         for count in counts:
-            for steps in replay_trace(method, [bucket], trace, count):
-                row = add_steps(steps).row()
+            each = list(replay_trace(method, [bucket], trace, count))
+            together = [add_steps(steps) for steps in each]
+            first = settle(together).first
+            for steps, step in zip(each, together, strict=True):
+                row = step.row()
+                about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
                 independent = union_density(row["selected"], count)
-                about = {"independent": independent, "threshold": steps[0].selection.detail.get("threshold")}
-                rows.append({"method": label(method), "workers": count, **row, **about})
+                threshold = steps[0].selection.detail.get("threshold")
+                rows.append({**about, **row, "independent": independent, "threshold": threshold})
     return rows
 
 
