@@ -48,7 +48,7 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     path = tmp_path / "steps.csv"
     write_table(path, read_observations(str(folder), LOSS))
     text = path.read_text()
-    path.write_text(text.replace("398", "many", 1).replace('""topk""', '""topkk""'))
+    path.write_text(text.replace("381", "many", 1).replace('""topk""', '""topkk""'))
     with pytest.raises(InputError) as error:
         read_observations(str(path), LOSS)
     assert "steps.csv:2: iterations_run" in str(error.value)
