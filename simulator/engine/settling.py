@@ -33,7 +33,7 @@ class Settled:
 
     `first`: the recorded iteration with which it begins; `iterations`: how many there are from there on. Of the count
     that is known worst, all relative to its mean: `error` is the standard error of the mean, `change` the change in 100
-    iterations, and `change_error` its standard error; None where there are fewer than 20 iterations. `moved`: what it
+    iterations, and `change_error` its standard error; None where there are fewer than four iterations. `moved`: what it
     changes over the priced iterations. `reason`: why it has not settled; empty if it has.
     """
 
@@ -120,8 +120,8 @@ def truncation(values: Sequence[float]) -> int:
 
 
 def _worst(numbers: Sequence[int], series: Sequence[Sequence[float]]) -> Settled:
-    """The movement of the series whose mean may be off most."""
-    return max((_movement(numbers, values) for values in series), key=lambda part: part.width)
+    """The movement of the series whose mean may be off most; of one that moves, where one does."""
+    return max((_movement(numbers, values) for values in series), key=lambda part: (bool(part.reason), part.width))
 
 
 def _movement(numbers: Sequence[int], values: Sequence[float]) -> Settled:

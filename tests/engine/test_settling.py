@@ -65,6 +65,7 @@ def test_the_largest_selection_decides_as_well():
     found = settle(steps(still, moving))
     assert found.change < -0.3
     assert "still changes by -" in found.reason
+    assert settle(steps(100 + 60 * noise(200), 100 - 0.1 * np.arange(200))).reason  # little movement beside much noise
 
 
 @pytest.mark.parametrize("count", [4, 16, 19])

@@ -59,6 +59,22 @@ def test_a_shipped_document_has_valid_sweeps_and_figures(name):
                 points.scenario(point)  # raises for one that is not valid
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_its_page_in_the_documentation_has_every_part_and_statement(name):
+    page = " ".join((PAGES / name / "page.md").read_text(encoding="utf-8").split())
+    paper = read_paper(name).paper
+    for part in paper.parts:
+        assert part.shows in page
+        for statement in part.states:
+            assert f"| {' '.join(statement.says.split())}" in page, statement.says
+            assert " ".join(statement.note.split()) in page
+            assert all(f"{' '.join(found.what.split())}: **" in page for found in statement.found)
+    pictures = re.findall(r"\]\((\S+\.png)\)", page)
+    assert len(pictures) == sum(len(part.figures) for part in paper.parts)
+    for picture in pictures:
+        assert 1000 < (PAGES / name / picture).stat().st_size <= 120_000
+
+
 TRAINED = ("training", "quality")
 SLOW = ("partition-priority",)
 """Papers whose messages are followed one by one, which takes half a minute even with smaller values."""
