@@ -90,7 +90,11 @@ class TimeToQuality(Figure, kind="time_to_quality"):
             _draw_curves(panels.pop(0), curves, ends, looks)
         _draw_times(panels[0], ends, looks)
         _draw_parts(panels[1], ends, looks)
-        handles = [panels[1].plot([], [], look.marker, color=look.colour, markersize=7)[0] for look in looks.values()]
+        mark = {"linewidth": 1.6, "markersize": 7}
+        handles = [
+            panels[1].plot([], [], color=look.colour, marker=look.marker, linestyle=look.stroke, **mark)[0]
+            for look in looks.values()
+        ]
         add_legend_of(figure, handles, list(looks))
 
 
