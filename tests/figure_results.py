@@ -20,6 +20,7 @@ from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import Target
 from simulator.studies.storage.run_files import store
 from simulator.studies.sweep.sweep import sweep
+from simulator.studies.traces.distribution import distributions
 from simulator.studies.traces.trace_study import build_up
 from simulator.studies.validate.validation import validate
 
@@ -96,6 +97,12 @@ def timed() -> Source:
 
 
 @cache
+def distributed() -> Source:
+    rows = distributions(ROOT / "configs/traces/resnet-digits", {"kind": "topk", "density": 0.01}, (5, 20, 219))
+    return of_document(rows, "distribution")
+
+
+@cache
 def trained() -> Path:
     """A folder with trainings of three methods."""
     return write_study(Path(mkdtemp()), [DENSE, TOPK, {"kind": "randomk", "density": 0.1}])
@@ -118,6 +125,10 @@ SOURCES = {
     "measured_predicted": validation,
     "cost_curves": timed,
     "link_utilisation": lambda: open_source(str(run_folder("topology=parameter_server"))),
+    "lines": lambda: swept("workers"),
+    "grouped_bars": lambda: swept("workers"),
+    "over_iterations": replayed,
+    "gradient_distribution": distributed,
     "traffic_matrix": lambda: open_source(str(run_folder())),
     "convergence": lambda: open_source(str(trained())),
     "time_to_quality": to_quality,

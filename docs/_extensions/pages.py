@@ -18,6 +18,7 @@ from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice_keys import ADVICE_KEYS
+from simulator.studies.quality.quality_keys import QUALITY_KEYS
 from simulator.studies.storage.rows import row_of
 from simulator.units import EXAMPLES, SI, TABLES
 
@@ -75,9 +76,9 @@ def _plural(base: type[Component]) -> str:
 def results() -> str:
     """Keys of the result document, and columns of a sweep."""
     columns: dict[str, str] = row_of(_document())
-    rows, advice = (
+    rows, advice, quality = (
         [(code(key), about.unit, markdown(about.what)) for key, about in keys.items()]
-        for keys in (RESULT_KEYS, ADVICE_KEYS)
+        for keys in (RESULT_KEYS, ADVICE_KEYS, QUALITY_KEYS)
     )
     return page(
         "# Keys of a result, columns of a sweep",
@@ -87,6 +88,9 @@ def results() -> str:
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
         table(("key", "unit", "meaning"), advice),
+        "## Keys of time to quality",
+        "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
+        table(("key", "unit", "meaning"), quality),
         "## Columns of a sweep",
         "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
         "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "

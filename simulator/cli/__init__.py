@@ -1,6 +1,18 @@
 """The command line: parse, call one function, print. Each module adds its commands to `main`."""
 
-from simulator.cli import calibration, completion, kernels, quality, record, reports, runs, studies, traces, train
+from simulator.cli import (
+    calibration,
+    completion,
+    kernels,
+    papers,
+    quality,
+    record,
+    reports,
+    runs,
+    studies,
+    traces,
+    train,
+)
 from simulator.cli.root import main
 
 __all__ = [
@@ -8,6 +20,7 @@ __all__ = [
     "completion",
     "kernels",
     "main",
+    "papers",
     "quality",
     "record",
     "reports",

@@ -48,6 +48,7 @@ class _KeyValue(click.types.StringParamType):
 
 SCENARIO = _FileName("scenario", "scenarios")
 SWEEP = _FileName("sweep", "scenarios/sweeps")
+PAPER = _FileName("paper", "scenarios/papers")
 GPU = _FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
 FILE = click.Path(dir_okay=False, path_type=Path)

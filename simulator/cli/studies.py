@@ -134,7 +134,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
     sparsim advise quickstart --iterations-to-target iterations.yaml
-    sparsim advise quickstart --iterations-to-target small-tasks --target 'loss 0.4' --workers 8
+    sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
 """
 )
 @click.argument("scenario", type=SCENARIO)
@@ -143,7 +143,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     "--iterations-to-target",
     metavar="PLACE",
     help="YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
-    "trainings or a table of steps. Methods are then ranked by the time of the whole training.",
+    "trainings or a table of iterations. Methods are then ranked by the time of the whole training.",
 )
 @click.option("--target", metavar="'QUANTITY VALUE'", help="What the trainings are to reach, such as 'loss 0.4'.")
 @TASK

@@ -14,6 +14,7 @@ _ROOTS = (Path(), _PACKAGE, _PACKAGE.parent)
 _NOUNS = {
     "scenarios": "scenario",
     "scenarios/sweeps": "sweep",
+    "scenarios/papers": "paper",
     "workloads": "workload",
     "gpus": "GPU",
     "networks": "network",

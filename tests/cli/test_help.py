@@ -20,7 +20,7 @@ from simulator.cli.arguments import keys_below, values_of
 
 NOT_RUN = (
     "record", "train", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
-    "trace import kineto", "figure break_even_map", "report out/map",
+    "trace import kineto", "figure break_even_map", "report out/map", "reproduce skip", "reproduce gaussiank",
 )  # fmt: skip
 """What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
 QUICK = (

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import BANDWIDTH, methods
+from simulator.reporting.figures.data.rows import BANDWIDTH, combinations, methods
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend_of, format_bits
 from simulator.reporting.figures.style.colours import assign_looks, tint
@@ -23,6 +23,7 @@ _VERDICTS = ("yes", UNDECIDED, "alike", "no")
 LINES = "#777777"
 """The colour of strokes over cells that are not decided."""
 _HATCH = "//"
+_AXES = (BANDWIDTH, "cluster.nodes", "cluster.gpus_per_node")
 _FULL = 1.0
 """The margin at which a cell has its method's full colour."""
 
@@ -32,6 +33,8 @@ class BreakEvenMap(Figure, kind="break_even_map"):
 
     Where dense wins, the margin is that over the best of the others. Cells in which the sweep's verdicts (`verdicts:
     true`) leave open whether any method is faster than dense are hatched.
+
+    `by`: what wins: `sparsifier`, another varied key, or `combination` of all varied keys but bandwidth and workers.
     """
 
     title: ClassVar[str] = "Which method is fastest, and by how much"
@@ -51,6 +54,8 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         "the methods; empty where the sweep has no verdicts",
     }
 
+    by: str = "sparsifier"
+
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per bandwidth and number of workers."""
         table = source.table
@@ -59,7 +64,7 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             raise self.refusal(source, wanted, "a sweep over other keys", "see scenarios/sweeps/break_even_map")
         points = pd.DataFrame(
             {
-                "method": methods(table),
+                "method": combinations(table, _AXES) if self.by == "combination" else methods(table, self.by),
                 "workers": table["workers"],
                 "bandwidth": table[BANDWIDTH],
                 "time": table["iteration_time_s"],

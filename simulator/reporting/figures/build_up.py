@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels, priced_rows
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_share_axis
 from simulator.reporting.figures.style.colours import line_styles
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BuildUp(Figure, kind="build_up"):
-    """Aggregated density K/d against workers (mean over iterations), and over iterations, method by method.
+    """Aggregated density K/d against workers (mean over the settled iterations), and over iterations, method by method.
 
     `methods`: sparsifiers to replay where a trace is given.
     """
@@ -31,6 +31,7 @@ class BuildUp(Figure, kind="build_up"):
         "method": "sparsifier with its density and granularity",
         "workers": "number of workers",
         "iteration": "recorded iteration",
+        "priced": "whether the iteration is in the settled part, of which the mean is taken",
         "selected": "share of coordinates that one worker selects, mean over workers",
         "aggregated": "share of coordinates that the sum over all workers touches",
         "independent": "the same, if each worker selected independently of the others",
@@ -46,7 +47,7 @@ class BuildUp(Figure, kind="build_up"):
         """Left: against workers; right: over the iterations at the most workers."""
         left, runs = make_panels(figure, data)
         for method, line in line_styles(data["method"]):
-            mean = data[data["method"] == method].groupby("workers")[["aggregated", "independent"]].mean()
+            mean = priced_rows(data, method).groupby("workers")[["aggregated", "independent"]].mean()
             left.plot(mean.index, mean["aggregated"], label=method, **line)
             left.plot(mean.index, mean["independent"], ":", color=line["color"], linewidth=1.2)
         left.set_yscale("log")

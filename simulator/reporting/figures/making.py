@@ -22,12 +22,12 @@ Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[s
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
 
 
-def draw_figure(member: Figure, data: pd.DataFrame) -> Picture:
-    """The figure of a table, with its title."""
+def draw_figure(member: Figure, data: pd.DataFrame, title: str = "") -> Picture:
+    """The figure of a table, with its own title or another one."""
     with house_style():
         canvas = Picture(figsize=(member.width, member.height), layout="constrained")
         canvas.data = data
-        canvas.suptitle(member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
+        canvas.suptitle(title or member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
         member.draw(data, canvas)
     return canvas
 

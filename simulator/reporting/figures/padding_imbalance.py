@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels, priced_rows
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_number_axis
 from simulator.reporting.figures.style.colours import line_styles
@@ -30,6 +30,7 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         "method": "sparsifier with its density and granularity",
         "workers": "number of workers",
         "iteration": "recorded iteration",
+        "priced": "whether the iteration is in the settled part, of which mean and range are taken",
         "padding": "coordinates that a padded gather carries per worker, over those selected (mean over workers)",
         "imbalance": "coordinates that the busiest worker selects, over the mean of workers",
         "smallest": "coordinates that the least busy worker selects, over the mean of workers",
@@ -46,16 +47,16 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         return build_up_rows(source, list(self.columns), self.methods)
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Left: against workers, mean and range over iterations; right: over the iterations at the most workers."""
+        """Left: against workers, mean and range over settled iterations; right: at the most workers, by iteration."""
         left, runs = make_panels(figure, data)
         for method, line in line_styles(data["method"]):
-            over = data[data["method"] == method].groupby("workers")["padding"]
+            over = priced_rows(data, method).groupby("workers")["padding"]
             mean, low, high = over.mean(), over.min(), over.max()
             left.plot(mean.index, mean, label=method, **line)
             left.fill_between(mean.index, low, high, color=line["color"], alpha=0.15, linewidth=0)
         set_number_axis(left, "padding (sent / selected)")
         set_count_axis(left, "workers", data["workers"])
-        left.set_title("padding; shaded: all iterations")
+        left.set_title("padding; shaded: settled iterations")
         for axes, run in runs:
             for colour, part in draw_iterations(axes, run, "padding", data["method"]):
                 reach = (part["iteration"], part["smallest"], part["imbalance"])

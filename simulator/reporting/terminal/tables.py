@@ -21,7 +21,7 @@ from simulator.reporting.terminal.printing import (
     print_warnings,
 )
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
-from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of, show_bytes, show_time
 
@@ -70,19 +70,12 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
         )
     if "replay" in document:
-        yield "replay", _describe_replay(document["replay"])
+        yield "replay", describe_replay(document["replay"])
     if "implementation" in document:
         made = document["implementation"]
         saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
         yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
-
-
-def _describe_replay(replay: dict[str, Any]) -> str:
-    """Which iterations of a replay are priced, and whether the method has settled in them."""
-    part = f"iteration {replay['from_iteration']} on, mean of {replay['iterations']} iterations"
-    error = "" if replay["mean_error"] is None else f", standard error {100 * replay['mean_error']:.2g} %"
-    return f"not settled: {replay['reason']}; priced from {part}" if replay["reason"] else f"settled from {part}{error}"
 
 
 def _breakdown(document: dict[str, Any]) -> Table:

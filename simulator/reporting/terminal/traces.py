@@ -32,17 +32,18 @@ def _histogram(shares: list[float]) -> str:
 
 
 def print_build_up(document: dict[str, Any], console: Console) -> None:
-    """Mean over iterations per method and worker count."""
+    """Mean over the settled iterations per method and worker count."""
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in document["rows"]:
-        groups.setdefault((row["method"], row["workers"]), []).append(row)
+        if row["priced"]:
+            groups.setdefault((row["method"], row["workers"]), []).append(row)
     rows = (
-        (method, workers, *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
+        (method, workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
         for (method, workers), same in groups.items()
     )
     names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
-    console.print(add_rows(plain_table(("method",), ("workers", *names)), rows), highlight=False)
+    console.print(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), highlight=False)
 
 
 def print_overlap(document: dict[str, Any], console: Console) -> None:
@@ -54,11 +55,20 @@ def print_overlap(document: dict[str, Any], console: Console) -> None:
         f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}",
         console,
     )
+    print_plain(f"Taken for more workers than the trace has: {_describe_law(document['default'])}", console)
     rows = []
     for row in document["rows"]:
         cells = [row["workers"], f"{row['union']:.4g}"]
-        for law in ("beta_binomial", "mixture"):
+        for law in ("beta_binomial", "mixture", "default"):
             cells += [f"{row[law]:.4g}", format_error(row[f"{law}_error"], sign=True)]
         rows.append([*cells, "fitted" if row["used_in_fit"] else ""])
-    table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", ""))
+    table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", "taken", "error", ""))
     console.print(add_rows(table, rows), highlight=False)
+
+
+def _describe_law(law: dict[str, Any]) -> str:
+    """A law as the key of a scenario."""
+    ((key, value),) = law.items()
+    if isinstance(value, dict):
+        value = "{" + ", ".join(f"{name}: {number:.4g}" for name, number in value.items()) + "}"
+    return f"{key}: {value if isinstance(value, str) else 'independent' if value is None else f'{value:.4g}'}"

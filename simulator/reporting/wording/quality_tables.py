@@ -11,9 +11,9 @@ from simulator.units import show_time
 
 _METHODS = (
     Column("method", "method"),
-    Column("steps", "iterations", "count"),
-    Column("steps_interval", "90 % interval", "figure"),
-    Column("steps_over_dense", "over dense", "number"),
+    Column("iterations_to_target", "iterations", "count"),
+    Column("interval", "90 % interval", "figure"),
+    Column("iterations_over_dense", "over dense", "number"),
     Column("iteration_time_s", "an iteration", "time"),
     Column("time_to_target_s", "to target", "time"),
     Column("time_interval", "90 % interval", "figure"),
@@ -27,8 +27,8 @@ _SETTINGS = (
     Column("task", "task"),
     Column("workers", "workers", "count"),
     Column("batch_size", "batch", "count"),
-    Column("steps", "iterations", "count"),
-    Column("steps_interval", "90 % interval", "figure"),
+    Column("iterations_to_target", "iterations", "count"),
+    Column("interval", "90 % interval", "figure"),
     Column("seeds", "seeds that reached it", "figure"),
 )
 _LAWS = (
@@ -81,15 +81,16 @@ def _method(row: Mapping[str, Any]) -> dict[str, Any]:
     judged = row["verdict"] is not None
     return {
         **row,
-        "steps_interval": _whole(row["steps_interval"]),
+        "interval": _whole(row["iterations_to_target_interval"]),
         "time_interval": " to ".join(map(show_time, row["time_to_target_interval_s"])),
         "speed_up": f"{row['speed_up_over_dense']:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),
     }
 
 
 def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
-    interval = _whole(row["steps_interval"]) if row["steps"] else f"not within {row['iterations']}"
-    return {**row, "steps_interval": interval, "seeds": f"{row['reached']} of {row['trained']}"}
+    ends = row["iterations_to_target_interval"]
+    interval = f"not within {row['iterations_run']}" if ends is None else _whole(ends)
+    return {**row, "interval": interval, "seeds": f"{row['reached']} of {row['trained']}"}
 
 
 def _law(row: Mapping[str, Any]) -> dict[str, Any]:

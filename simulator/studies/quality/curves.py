@@ -51,7 +51,7 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[dict[str, 
 
 
 def curves_in(place: str, quantity: str) -> list[dict[str, Any]]:
-    """The curves of a folder of trainings; none for a table of steps, which has none."""
+    """The curves of a folder of trainings; none for a table of iterations, which has none."""
     folder = Path(place)
     return method_curves(read_runs(folder), quantity) if folder.is_dir() else []
 

@@ -56,11 +56,13 @@ def _describe_study(study: Study) -> dict[str, Any]:
         "settings": [
             {
                 **describe_setting(setting),
-                "steps": None if made.log is None else math.exp(made.log),
-                "steps_interval": None if made.log is None else [math.exp(made.low), math.exp(made.high)],
+                "iterations_to_target": None if made.log is None else math.exp(made.log),
+                "iterations_to_target_interval": None
+                if made.log is None
+                else [math.exp(made.low), math.exp(made.high)],
                 "reached": made.reached,
                 "trained": made.trained,
-                "iterations": made.iterations,
+                "iterations_run": made.iterations,
             }
             for setting, made in study.typical.items()
         ],
@@ -94,14 +96,19 @@ def _describe_law(study: Study, recipe: Recipe) -> dict[str, Any] | None:
 
 def _notes(study: Study) -> list[str]:
     made = []
-    for setting, known in study.typical.items():
-        missing = known.trained - known.reached
-        if missing:
-            where = f"{setting.method} on {setting.recipe.task}, {count_of(setting.workers, 'worker')}"
-            made.append(
-                f"{missing} of {count_of(known.trained, 'training')} of {where}, batch {setting.batch_size}, did not "
-                f"reach the target within {known.iterations} iterations."
-            )
+    missing = {setting: known for setting, known in study.typical.items() if known.reached < known.trained}
+    if missing:
+        count = sum(known.trained - known.reached for known in missing.values())
+        trained = sum(known.trained for known in study.typical.values())
+        where = "; ".join(
+            f"{setting.method} with {count_of(setting.workers, 'worker')} and batch {setting.batch_size} "
+            f"({known.trained - known.reached} of {known.trained})"
+            for setting, known in missing.items()
+        )
+        made.append(
+            f"{count} of {count_of(trained, 'training')} did not reach the target. They count as more than the "
+            f"iterations that were run: {where}."
+        )
     early = sum(item.at_once for items in study.groups.values() for item in items)
     if early:
         made.append(

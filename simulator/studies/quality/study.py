@@ -63,7 +63,8 @@ class Study:
     def steps(self, setting: Setting) -> Steps:
         """The typical iterations at a setting: measured, or by the law between the settings that were run.
 
-        Raises InputError where the target was not reached there, or outside of what was run, naming the range.
+        Raises InputError where the target was not reached there, where the law says more iterations than any training
+        had, or outside of what was run, naming the range.
         """
         where = f"iterations of {setting.method} on {setting.recipe.task} to {self.target}"
         place = f"{count_of(setting.workers, 'worker')}, batch {setting.batch_size}"
@@ -84,11 +85,15 @@ class Study:
             wanted, _, got = outside.rpartition(", got ")
             raise InputError(Problem(where, f"{wanted}, the range that was run", got, hint))
         log = law.log(setting)
+        most = max(self.typical[each].iterations for each in self.settings_of(setting.recipe))
+        if log > math.log(most):
+            got = f"about {math.exp(log):,.0f} by the law between settings, which nobody has seen"
+            raise InputError(Problem(where, f"at most {most} iterations, as many as were run", got, "train for longer"))
         return Steps(setting, log, log - law.half_width, log + law.half_width, "law")
 
 
 def read_study(place: str, target: Target) -> Study:
-    """Read trainings, or a table of steps, and fit what lies between them. Raises InputError with every problem."""
+    """Read trainings, or a table of iterations, and fit what lies between. Raises InputError with every problem."""
     groups = by_setting(read_observations(place, target))
     noise = noise_of(groups, place)
     typical = {setting: typical_steps(items, noise) for setting, items in groups.items()}
@@ -124,6 +129,8 @@ def leave_out(study: Study, recipe: Recipe) -> list[dict[str, Any]]:
     The form of the law is chosen anew without the setting. `factor`: measured over predicted iterations; `inside`:
     whether the 90 % interval holds the typical iterations that were measured.
     """
+    if study.laws[recipe] is None:
+        return []
     points = points_of(recipe, study.typical)
     rows = []
     for place, (setting, log) in enumerate(zip(points.settings, points.logs, strict=True)):

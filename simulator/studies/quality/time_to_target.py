@@ -28,13 +28,10 @@ HOUR = 3600.0
 class _Candidate:
     """A method that was trained, with its prediction on the scenario's cluster, and its time to the target."""
 
+    method: str
     prediction: Prediction
     iterations: Iterations
     spread: Spread
-
-    @property
-    def method(self) -> str:
-        return method_name(self.prediction.scenario)
 
     @property
     def time(self) -> float:
@@ -95,7 +92,8 @@ def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scen
 def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _Candidate:
     iterations = measured.find(scenario)
     prediction = with_responses(run(scenario))
-    return _Candidate(prediction, iterations, iterations.spread(prediction.spread))
+    name = measured.setting_of(scenario).method
+    return _Candidate(name, prediction, iterations, iterations.spread(prediction.spread))
 
 
 def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None) -> dict[str, Any]:
@@ -104,9 +102,9 @@ def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None)
     per_second = None if price is None else price * workers / HOUR
     row: dict[str, Any] = {
         "method": item.method,
-        "steps": item.iterations.value,
-        "steps_interval": item.iterations.interval,
-        "steps_over_dense": item.iterations.value / dense.iterations.value,
+        "iterations_to_target": item.iterations.value,
+        "iterations_to_target_interval": item.iterations.interval,
+        "iterations_over_dense": item.iterations.value / dense.iterations.value,
         "iteration_time_s": item.time,
         "iteration_time_interval_s": item.prediction.document["iteration_time_interval_s"],
         "time_to_target_s": item.spread.time,
@@ -128,7 +126,7 @@ def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None)
 
 def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
     """Whether another method needs no more iterations and no more time for one, and less of either."""
-    pairs = [(other[key], row[key]) for key in ("steps", "iteration_time_s")]
+    pairs = [(other[key], row[key]) for key in ("iterations_to_target", "iteration_time_s")]
     return all(one <= mine for one, mine in pairs) and any(one < mine for one, mine in pairs)
 
 

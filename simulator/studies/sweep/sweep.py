@@ -110,7 +110,7 @@ def sweep(
 
 
 def run_sweep(
-    source: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any] | Document,
     out: Path,
     *,
     base: str | Path | None = None,
@@ -121,6 +121,8 @@ def run_sweep(
     observe: Callable[[Progress], None] | None = None,
 ) -> SweepResult:
     """Evaluate a sweep into the folder `out` and reuse the points that are there already.
+
+    `source`: a file or its name, a part of a file that was read, or a mapping without units.
 
     `base`: the scenario that is varied instead of the file's own; `cluster`: the address of a Dask scheduler whose
     workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
@@ -212,7 +214,9 @@ def _row(number: int, plan: SweepPlan, journal: Journal) -> dict[str, Any]:
     return {"digest": plain_digest(digest), "error": journal.error(digest)} if row is None else row
 
 
-def _open_sweep(source: str | Path | Mapping[str, Any]) -> tuple[Document, Path]:
+def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Document, Path]:
+    if isinstance(source, Document):
+        return source, Path(source.path).parent
     if isinstance(source, Mapping):
         return Document("sweep", dict(source), {}), Path()
     found = find_file(str(source), None, "scenarios/sweeps") or find_file(str(source), None, "scenarios")

@@ -70,7 +70,7 @@ class StudyResult:
 
 
 def train_study(
-    source: Path,
+    source: Path | Document,
     out: Path,
     *,
     overrides: Sequence[str] = (),
@@ -80,8 +80,9 @@ def train_study(
 ) -> StudyResult:
     """Train every point of a study; finished trainings are kept, and interrupted ones continue.
 
-    `overrides`: `key=value` for keys of the base. `processes`: trainings at the same time, with one thread each
-    (default: one per core). Raises InputError, before anything is trained, with every problem of the study.
+    `source`: a file, or a part of one that was read. `overrides`: `key=value` for keys of the base. `processes`:
+    trainings at the same time, with one thread each (default: one per core). Raises InputError, before anything is
+    trained, with every problem of the study.
     """
     options = read_study(source, overrides)
     study = Trainings(out, options, device)
@@ -101,10 +102,10 @@ def train_study(
     return result
 
 
-def read_study(source: Path, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:
+def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[int, TrainingOptions]:
     """The options of every training of a study, by number. Raises InputError with every problem and its place."""
-    document = read_document(source)
-    grid, data = read_grid(document, source.parent), document.data
+    document = source if isinstance(source, Document) else read_document(source)
+    grid, data = read_grid(document, Path(document.path).parent), document.data
     problems = [
         Problem(f"{document.where((key,))}: {key}", "a key of a study of trainings", f"'{key}', which is of a sweep")
         for key in ("intervals", "verdicts")
@@ -140,5 +141,6 @@ def study_schema() -> dict[str, Any]:
 def _point(document: Document, chosen: Sequence[tuple[Axis, int]]) -> Document:
     """The base as a document, in which keys that vary have the places of their values."""
     marks = {path[1:]: mark for path, mark in document.marks.items() if path[:1] == ("base",)}
-    marks |= {axis.parts: document.marks[axis.places[place]] for axis, place in chosen}
+    places = {axis.parts: axis.places[place] for axis, place in chosen}
+    marks |= {key: document.marks[path] for key, path in places.items() if path in document.marks}
     return Document(document.path, dict(document.data["base"]), marks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -41,6 +42,17 @@ def intervals(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {name: table.get(column, pd.Series(float("nan"), table.index)) for name, column in names.items()}
     )
+
+
+def keys_of(column: str) -> list[str]:
+    """The varied keys that an axis with this column shows; the number of workers is that of nodes and GPUs."""
+    return ["cluster.nodes", "cluster.gpus_per_node"] if column == "workers" else [column]
+
+
+def combinations(table: pd.DataFrame, without: Sequence[str] = ()) -> list[str]:
+    """Each row in words, by what varies apart from the keys in `without`."""
+    rest = table.drop(columns=[name for name in without if name in varied(table)])
+    return point_labels(rest) if varied(rest) else methods(rest).tolist()
 
 
 def point_labels(table: pd.DataFrame) -> list[str]:

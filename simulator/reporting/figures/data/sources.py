@@ -24,6 +24,7 @@ KINDS = {
     "sweep": "a sweep (`sparsim sweep --out DIR`)",
     "validation": "a validation (`sparsim validate --json`)",
     "build_up": "a build-up study (`sparsim trace build-up --out DIR` or `--json`)",
+    "distribution": "the distribution of gradients over a replay (a part of `sparsim reproduce`)",
     "trace": "a gradient trace (a folder with trace.yaml)",
     "gpu": "a GPU with its cost curves (`gpus/NAME` or a YAML file with `kernels`)",
     "trainings": "a folder of trainings (`sparsim train`)",
@@ -37,9 +38,9 @@ KINDS = {
 class Source:
     """Results as they were read.
 
-    `place` is what the user typed; `document` holds the JSON of a run, a validation, a build-up study or times to
-    quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or timings; `folder` is their
-    folder, if they are in one; `others` are further sources.
+    `place` is what the user typed; `document` holds the JSON of a run, a validation, a build-up study, a distribution
+    or times to quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or timings; `folder`
+    is their folder, if they are in one; `others` are further sources.
     """
 
     place: str
@@ -108,6 +109,8 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
     rows = document.get("rows") if isinstance(document, dict) else document
     if isinstance(rows, list) and rows and all(isinstance(row, dict) and "build_up" in row for row in rows):
         return Source(place, "build_up", rows, folder=folder)
+    if isinstance(rows, list) and rows and all(isinstance(row, dict) and "middle" in row for row in rows):
+        return Source(place, "distribution", rows, folder=folder)
     raise _unknown_source(place, "another JSON document")
 
 
@@ -133,7 +136,7 @@ def _of_folder(folder: Path, place: str) -> Source:
     for name in ("results.parquet", "results.csv"):
         if (folder / name).is_file():
             return replace(_of_table(folder / name, place), folder=folder)
-    for name in ("result.json", "build_up.json"):
+    for name in ("result.json", "build_up.json", "distribution.json", "quality.json"):
         if (folder / name).is_file():
             return of_document(_parse_json(_read_text(folder / name), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():

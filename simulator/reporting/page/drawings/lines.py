@@ -105,7 +105,7 @@ def _replayed(data: pd.DataFrame, shown: _Columns, left: dict[str, Any], right: 
     traces: list[dict[str, Any]] = []
     for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method]
-        mean = mine.groupby("workers")[[shown.solid, shown.dotted]].mean()
+        mean = mine[mine["priced"]].groupby("workers")[[shown.solid, shown.dotted]].mean()
         said = "%{x:,.0f} workers"
         solid = line(method, mean.index, mean[shown.solid], look)
         traces.append(solid | hover(said, f"{shown.words} {shown.number}"))

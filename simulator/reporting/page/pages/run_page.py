@@ -11,7 +11,7 @@ from simulator.reporting.page.charts import chart_of
 from simulator.reporting.page.parts import Page
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
-from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import value_table
 from simulator.units import show_bytes, show_probability, show_time
 
@@ -79,6 +79,8 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     density = document["density"]
     if density["target"] < 1:
         yield "build-up", f"{density['build_up']:.3g}"
+    if "replay" in document:
+        yield "replay", describe_replay(document["replay"])
 
 
 def _tables(document: dict[str, Any]) -> Iterator[Table]:

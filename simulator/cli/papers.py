@@ -1,0 +1,64 @@
+"""`sparsim reproduce`: the experiments of published papers, set up again."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from simulator.cli.arguments import FOLDER, PAPER
+from simulator.cli.root import main
+
+
+@main.command(
+    examples="""
+    sparsim reproduce
+    sparsim reproduce skip-reduce --out results/skip-reduce
+    sparsim reproduce gaussiank --part selection_time --out results/gaussiank
+"""
+)
+@click.argument("paper", required=False, type=PAPER)
+@click.option("--out", type=FOLDER, help="Folder to write.")
+@click.option("--part", "parts", multiple=True, metavar="NAME", help="Carry out only this part; may be repeated.")
+@click.option("--quick", is_flag=True, help="Smaller values, for a first look.")
+@click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
+def reproduce(paper: str | None, *, out: Path | None, parts: tuple[str, ...], quick: bool, workers: int | None) -> None:
+    """Set up the experiments of a paper again.
+
+    Carries out every part of the paper's document, draws its figures, and writes a page (page.md) with what the paper
+    states beside what is found. PAPER is a YAML file or the name of a shipped one; without it, all are listed. The same
+    command continues after an interruption.
+    """
+    from simulator.studies.papers.document import read_paper
+
+    if paper is None:
+        _list_papers()
+        return
+    if out is None:
+        raise click.UsageError("expected --out FOLDER")
+    document = read_paper(paper, quick)
+
+    from simulator.reporting.papers import write_paper
+    from simulator.reporting.terminal.progress import show_progress
+    from simulator.studies.papers.carrying_out import carry_out
+
+    results = []
+    with show_progress() as observe:
+        for result in carry_out(document, out, parts, workers, observe):
+            click.echo(f"{result.part.name}: {result.part.shows}")
+            results.append(result)
+    options = [*(f"--part {name}" for name in parts), *(["--quick"] if quick else [])]
+    command = " ".join(["sparsim reproduce", shlex.quote(paper), *options, "--out FOLDER"])
+    click.echo(f"{write_paper(document, results, out, command)}: written")
+
+
+def _list_papers() -> None:
+    from simulator.loading.finding import known_names
+    from simulator.studies.papers.document import PAPERS, read_paper
+
+    for name in known_names(PAPERS):
+        paper = read_paper(name).paper
+        click.echo(f"{name}: {paper.title} ({paper.citation})")
+        for part in paper.parts:
+            click.echo(f"    {part.name}: {part.shows}")

@@ -1,0 +1,97 @@
+"""One quantity of a sweep over one varied key, with a line for each method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import pandas as pd
+
+from simulator.errors import format_value
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.data.rows import combinations, keys_of, varied
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.grouped_bars import SET_AXIS
+from simulator.reporting.figures.style.axes import (
+    add_legend,
+    set_count_axis,
+    set_log_ticks,
+    set_number_axis,
+)
+from simulator.reporting.figures.style.colours import line_styles
+from simulator.reporting.wording.quantities import describe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+
+class Lines(Figure, kind="lines"):
+    """A quantity over a varied key; one line for each method, or for each combination of whatever else varies.
+
+    `over`: the varied key, or `workers`; `quantity`: a column of the sweep, such as `breakdown_s.selection`; `scale`:
+    of the vertical axis; `label`: of the horizontal one.
+    """
+
+    title: ClassVar[str] = "One quantity over one key"
+    question: ClassVar[str] = "How does one quantity of the result change with one key, method by method?"
+    takes: ClassVar[tuple[str, ...]] = ("sweep",)
+    columns: ClassVar[dict[str, str]] = {
+        "line": "the method, and whatever else varies",
+        "over": "value of the varied key, in SI",
+        "key": "the varied key",
+        "value": "the quantity, in SI",
+        "quantity": "the column of the sweep that is shown",
+    }
+
+    over: str = "workers"
+    quantity: str = "iteration_time_s"
+    scale: Literal["linear", "log"] = "log"
+    label: str = ""
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per point of a line."""
+        table = source.table
+        for name in (self.over, self.quantity):
+            if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
+                known = ", ".join(varied(table))
+                raise self.refusal(source, "columns of numbers", format_value(name), f"varied keys: {known}")
+        lines = pd.DataFrame({"line": combinations(table, keys_of(self.over)), "over": table[self.over]})
+        self.check_unique_points(source, lines)
+        rows = lines.assign(key=self.over, value=table[self.quantity], quantity=self.quantity)
+        return rows.drop_duplicates(["line", "over"])[list(self.columns)]
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """One panel."""
+        axes = figure.subplots()
+        for line, look in line_styles(data["line"]):
+            mine = data[data["line"] == line].sort_values("over")
+            axes.plot(mine["over"], mine["value"], label=line, **look)
+        about = describe(data["quantity"].iloc[0])
+        axes.set_yscale(self.scale)
+        SET_AXIS.get(about.kind, set_number_axis)(axes, about.label)
+        if self.scale == "log":
+            set_log_ticks(axes, "y")
+        else:
+            axes.set_ylim(bottom=0)
+        self._draw_keys(axes, data)
+        add_legend(figure, axes)
+
+    def _draw_keys(self, axes: Axes, data: pd.DataFrame) -> None:
+        """The horizontal axis: counts by their values, wide ranges logarithmic."""
+        about = describe(data["key"].iloc[0])
+        label = self.label or about.label
+        low, high = float(data["over"].min()), float(data["over"].max())
+        if about.kind in ("number", "count") and low > 0 and high <= 4096:
+            set_count_axis(axes, label, data["over"])
+            return
+        if low > 0 and high > 20 * low:
+            axes.set_xscale("log")
+        SET_AXIS.get(about.kind, _set_amount_axis)(axes, label, "x")
+
+
+def _set_amount_axis(axes: Axes, label: str, which: Literal["x", "y"]) -> None:
+    """An axis of large numbers, with prefixes."""
+    from matplotlib import ticker
+
+    set_number_axis(axes, label, which)
+    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=" "))

@@ -1,0 +1,93 @@
+"""Quantities of a replay over its iterations, method by method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from simulator.reporting.figures.base import Figure
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, split_at_gaps
+from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis, set_share_axis
+from simulator.reporting.figures.style.colours import line_styles
+
+if TYPE_CHECKING:
+    from matplotlib.figure import FigureBase
+
+_SHARES = ("selected", "aggregated", "independent", "energy_kept", "random_k_bound", "top_k_bound", "never_sent")
+_WORDS = {
+    "top_k_bound": "1 − (1 − k/d)²",
+    "random_k_bound": "k/d",
+    "never_sent": "elements never sent",
+    "independent": "independent selections",
+}
+_STROKES = (("dashed", "--"), ("dotted", ":"))
+
+
+class OverIterations(Figure, kind="over_iterations"):
+    """A quantity over the iterations of a replay at the most workers, with a line for each method.
+
+    `quantity`: a column of a build-up study; `beside`: up to two more on the same axis, dashed and dotted. The bounds
+    of the energy kept are 1 - (1 - k/d)^2, for the k largest of a bell-shaped distribution (Shi et al. 2019,
+    1911.08772), and k/d, the expected value for k random elements, both with the share that was selected.
+
+    `scale`: of the axis; `methods`: sparsifiers to replay where a trace is given.
+    """
+
+    title: ClassVar[str] = "Energy kept over the iterations, and its bounds"
+    question: ClassVar[str] = "How does energy kept, density or threshold change from iteration to iteration?"
+    takes: ClassVar[tuple[str, ...]] = ("build_up", "trace")
+    width: ClassVar[float] = 8.0
+    columns: ClassVar[dict[str, str]] = {
+        "method": "sparsifier with its density and granularity",
+        "iteration": "recorded iteration",
+        "quantity": "the column that is shown",
+        "value": "its value; a share, a factor or a threshold",
+    }
+
+    quantity: str = "energy_kept"
+    beside: tuple[str, ...] = Field(default=("top_k_bound", "random_k_bound"), max_length=2)
+    scale: Literal["linear", "log"] = "log"
+    methods: tuple[dict[str, Any] | str, ...] = Field(default=({"kind": "topk", "density": 0.01},), min_length=1)
+
+    def collect(self, source: Source) -> pd.DataFrame:
+        """One row per method, iteration and quantity; methods without the quantity are left out."""
+        shown = [self.quantity, *self.beside]
+        rows = build_up_rows(source, ["method", "workers", "iteration", *shown], self.methods)
+        rows = rows[rows["workers"] == rows["workers"].max()]
+        tidy = rows.melt(["method", "iteration"], shown, "quantity", "value").dropna()
+        return tidy[list(self.columns)].astype({"value": float})
+
+    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+        """One panel; lines stop where nothing was recorded."""
+        axes = figure.subplots()
+        mine = data[data["quantity"] == self.quantity]
+        for method, line in line_styles(mine["method"]):
+            axes.plot([], [], label=method, **line)
+        draw_iterations(axes, mine, "value", mine["method"])
+        colours = {method: line["color"] for method, line in line_styles(mine["method"])}
+        for other, (_, stroke) in zip(self.beside, _STROKES, strict=False):
+            for method, part in data[data["quantity"] == other].groupby("method", sort=False):
+                for run in split_at_gaps(part):
+                    axes.plot(run["iteration"], run["value"], stroke, color=colours[str(method)], linewidth=1.4)
+        axes.set_yscale(self.scale)
+        label = _words(self.quantity)
+        if {self.quantity, *self.beside} <= set(_SHARES):
+            set_share_axis(axes, label)
+        else:
+            set_number_axis(axes, label)
+        if self.scale == "log":
+            set_log_ticks(axes, "y")
+        else:
+            axes.set_ylim(bottom=0)
+        set_number_axis(axes, "iteration", "x")
+        if self.beside:
+            strokes = zip(self.beside, _STROKES, strict=False)
+            axes.set_title("; ".join(f"{stroke}: {_words(other)}" for other, (stroke, _) in strokes))
+        add_legend(figure, axes)
+
+
+def _words(quantity: str) -> str:
+    return _WORDS.get(quantity, quantity.replace("_", " "))

@@ -1,0 +1,228 @@
+"""The document of a paper: parts to carry out, figures to draw, and what the paper states beside what is found.
+
+title: Understanding Top-k Sparsification in Distributed Deep Learning
+citation: Shi, Chu, Cheung and See, 2019, arXiv 1911.08772
+read: what of it could be read
+parts:
+  - name: selection_time
+    shows: the time of a selection over the size of the gradient
+    sweep: {base: ..., vary: ...}
+    figures:
+      - {kind: lines, settings: {over: workload.layers.0.numel, quantity: breakdown_s.selection}}
+    states:
+      - says: GaussianK makes the selection much faster
+        place: abstract
+        found:
+          - {what: Top-k over GaussianK, column: breakdown_s.selection, take: last, show: times,
+             where: {sparsifier: topk}, over: {sparsifier: gaussiank}}
+        note: why the two differ
+    quick: {sweep: {vary: {cluster.nodes: [2, 4]}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.component import Spec, expected
+from simulator.errors import suggest_nearest
+from simulator.loading.documents import Document, KeyPath, read_document
+from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.problems import validate_document
+from simulator.studies.papers.trainings import QualityStudy
+
+PAPERS = "scenarios/papers"
+NOT_STATED = "not stated in what could be read"
+STUDIES = ("sweep", "build_up", "distribution", "training", "quality")
+"""Keys of a part that say how it is carried out; a part has one of them."""
+
+
+class Found(Spec):
+    """One figure, computed from the rows of a part.
+
+    - `what`: it is.
+    - `column`: of the rows.
+    - `where`: which rows, by column; a value, a list of values, or comparisons, as under `skip` of a sweep.
+    - `per`: a second column, by which the first one is divided row by row.
+    - `take`: what is made of the rows.
+    - `over`: the figure is divided by that of the rows that meet these conditions as well, instead of those of `where`
+      with the same columns.
+    - `show`: how it is written: seconds, a share in percent, a factor, a number, bytes, or text.
+    """
+
+    what: str
+    column: str
+    where: dict[str, Any] = Field(default_factory=dict)
+    per: str = ""
+    take: Literal["first", "last", "mean", "median", "min", "max"] = "last"
+    over: dict[str, Any] | None = None
+    show: Literal["time", "share", "times", "number", "bytes", "text"] = "number"
+
+
+class Statement(Spec):
+    """What the paper states, and what is found here.
+
+    - `says`: in short, in our own words; nothing: it is not stated in what could be read.
+    - `place`: where the paper says it.
+    - `found`: figures of the part.
+    - `note`: what the figures mean, and why they differ from what the paper states.
+    """
+
+    says: str = NOT_STATED
+    place: str = ""
+    found: tuple[Found, ...] = Field(min_length=1)
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.says != NOT_STATED and not self.place:
+            raise expected("the `place` in the paper where this is said", "nothing")
+        return self
+
+
+class Drawing(Spec):
+    """A figure of a part.
+
+    - `kind`: of the figure (`sparsim figure --list`).
+    - `settings`: of the figure.
+    - `where`: rows of a sweep, by column.
+    - `names`: shorter names for texts in the table of the figure, such as those of its lines.
+    """
+
+    kind: str
+    settings: dict[str, Any] = Field(default_factory=dict)
+    where: dict[str, Any] = Field(default_factory=dict)
+    names: dict[str, str] = Field(default_factory=dict)
+
+
+class BuildUpStudy(Spec):
+    """Methods that are replayed over a trace on several numbers of workers; none: 1, 2, 4, ... up to those recorded."""
+
+    trace: str
+    methods: tuple[dict[str, Any], ...] = Field(min_length=1)
+    workers: tuple[int, ...] = ()
+
+
+class DistributionStudy(Spec):
+    """The distribution of gradient plus residual in a replay of `method`, at some of the recorded iterations."""
+
+    trace: str
+    method: dict[str, Any]
+    iterations: tuple[int, ...] = Field(min_length=1)
+
+
+class Part(Spec):
+    """One experiment of a paper; it has one of the keys `sweep`, `build_up`, `distribution`, `training`
+    and `quality`.
+
+    - `name`: of its files.
+    - `shows`: what it is about.
+    - `sweep`: a sweep, as in a file of `sparsim sweep`.
+    - `build_up`: methods on recorded gradients.
+    - `distribution`: the distribution of what a method selects from.
+    - `training`: a study of trainings, as in a file of `sparsim train`.
+    - `quality`: the time to a target, from the trainings of another part.
+    - `figures`: that are drawn from it.
+    - `states`: what the paper says about it, and what is found.
+    - `quick`: keys of the part with smaller values, for a first look (`--quick`).
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9_]+$")
+    shows: str
+    sweep: dict[str, Any] | None = None
+    build_up: BuildUpStudy | None = None
+    distribution: DistributionStudy | None = None
+    training: dict[str, Any] | None = None
+    quality: QualityStudy | None = None
+    figures: tuple[Drawing, ...] = ()
+    states: tuple[Statement, ...] = Field(min_length=1)
+    quick: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def study(self) -> str:
+        """Which of `STUDIES` the part is."""
+        return next(name for name in STUDIES if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _is_one_study(self) -> Self:
+        given = [name for name in STUDIES if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise expected(f"one of {', '.join(STUDIES)}", ", ".join(given) or "none")
+        return self
+
+
+class Paper(Spec):
+    """A published piece of work and the experiments that are set up again.
+
+    - `title`: of the work.
+    - `citation`: authors, year, where it was published, and its number.
+    - `read`: what of it could be read.
+    - `parts`: its experiments.
+    """
+
+    title: str
+    citation: str
+    read: str
+    parts: tuple[Part, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        names = [part.name for part in self.parts]
+        if len(set(names)) < len(names):
+            raise expected("parts with different names", ", ".join(names))
+        trained = [part.name for part in self.parts if part.training is not None]
+        for part in self.parts:
+            if part.quality is not None and part.quality.trainings not in trained:
+                raise expected("the name of a part that trains", part.quality.trainings, suggest_nearest("", trained))
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PaperDocument:
+    """A paper as it was read: its name, its contents, and the file that they are in."""
+
+    name: str
+    paper: Paper
+    document: Document
+
+    def part_document(self, number: int, key: str) -> Document:
+        """One key of a part as a document of its own, whose places are those in the file of the paper."""
+        start: KeyPath = ("parts", number, key)
+        marks = {path[len(start) :]: mark for path, mark in self.document.marks.items() if path[: len(start)] == start}
+        return replace(self.document, data=getattr(self.paper.parts[number], key), marks=marks)
+
+
+def read_paper(name: str, quick: bool = False) -> PaperDocument:
+    """The document of a paper, by its name or file; `quick`: with the smaller values of its parts.
+
+    Raises InputError with every problem and its place.
+    """
+    found = find_file(name, None, PAPERS)
+    if found is None:
+        raise missing_file_error(name, PAPERS)
+    document = read_document(found)
+    if quick:
+        document = replace(document, data=_made_smaller(document.data))
+    return PaperDocument(found.stem, validate_document(Paper.model_validate, document, found.parent), document)
+
+
+def _made_smaller(data: Any) -> Any:
+    """The document with what each part has under `quick` put over the part."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("parts"), list):
+        return data
+    parts = [_merged(part, part.get("quick")) if isinstance(part, Mapping) else part for part in data["parts"]]
+    return {**data, "parts": parts}
+
+
+def _merged(value: Any, changes: Any) -> Any:
+    """A mapping with the changes, which go into its inner mappings; anything else is replaced.
+
+    >>> _merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}})
+    {'a': {'b': 3, 'c': 2}}
+    """
+    if not isinstance(value, Mapping) or not isinstance(changes, Mapping):
+        return value if changes is None else changes
+    return {**value, **{key: _merged(value.get(key), change) for key, change in changes.items()}}

@@ -1,0 +1,106 @@
+"""The figures that are set beside what a paper states: computed from the rows of a part, never typed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.studies.papers.document import Found
+from simulator.studies.sweep.columns import UNITS
+from simulator.studies.sweep.skip_conditions import matches, part_of
+
+
+def value_of(found: Found, rows: pd.DataFrame, where: str) -> float | str:
+    """A figure from the rows of a part; text where `show` is `text`.
+
+    `show: text` lists the different values. Raises InputError, whose place is `where`, for an unknown
+    column, where no row is left, and where the result is no number.
+    """
+    own = _reduced(found, _chosen(rows, found.where, where), where)
+    if found.over is None or isinstance(own, str):
+        return own
+    other = _reduced(found, _chosen(rows, {**found.where, **found.over}, where), where)
+    if isinstance(other, str) or not other or not math.isfinite(own / other):
+        raise InputError(Problem(where, "a number above 0 to divide by", format_value(other)))
+    return own / other
+
+
+def _chosen(rows: pd.DataFrame, conditions: Mapping[str, Any], where: str) -> pd.DataFrame:
+    met = [True] * len(rows)
+    for name, condition in conditions.items():
+        values = _values(rows, name, where, compared=True)
+        met = [so_far and matches(value, condition) for so_far, value in zip(met, values, strict=True)]
+    if not any(met):
+        known = ", ".join(f"{name} {format_value(_known(_values(rows, name, where, True)))}" for name in conditions)
+        raise InputError(Problem(where, "rows that meet the conditions", format_value(dict(conditions)), known))
+    return rows.loc[met]
+
+
+def _known(values: list[Any]) -> list[Any]:
+    """The first different values, for a message."""
+    return [value for place, value in enumerate(values) if value not in values[:place]][:12]
+
+
+def _values(rows: pd.DataFrame, name: str, where: str, compared: bool = False) -> list[Any]:
+    """The values of a column by its name, which may be without its unit, or by a key of the mappings in a column.
+
+    `compared`: quantities carry their unit, as those do that they are compared with.
+    """
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        for unit, suffix in {"": "", **UNITS}.items():
+            column = ".".join(parts[:cut]) + suffix
+            if column in rows:
+                values = [part_of(_plain(value), parts[cut:], Path()) for value in rows[column]]
+                return [f"{value!r} {unit}" if unit and compared else value for value in values]
+    raise InputError(Problem(where, "a column of the rows", repr(name), suggest_nearest(name, map(str, rows.columns))))
+
+
+def _plain(value: Any) -> Any:
+    """A cell as plain data: mappings are JSON in a table."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value.item() if hasattr(value, "item") else value
+
+
+def _reduced(found: Found, rows: pd.DataFrame, where: str) -> float | str:
+    values = _values(rows, found.column, where)
+    if found.show == "text":
+        return ", ".join(map(str, _known(values)))
+    numbers = list(map(_number, values))
+    if found.per:
+        others = map(_number, _values(rows, found.per, where))
+        numbers = [own / (other or math.nan) for own, other in zip(numbers, others, strict=True)]
+    kept = [number for number in numbers if math.isfinite(number)]
+    if not kept:
+        raise InputError(Problem(where, f"numbers in the column {found.column}", format_value(_known(values))))
+    return _TAKE[found.take](kept)
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def _median(values: list[float]) -> float:
+    """The middle value, or the mean of the two in the middle."""
+    middle = sorted(values)[(len(values) - 1) // 2 : len(values) // 2 + 1]
+    return math.fsum(middle) / len(middle)
+
+
+_TAKE: dict[str, Callable[[list[float]], float]] = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "mean": lambda values: math.fsum(values) / len(values),
+    "median": _median,
+    "min": min,
+    "max": max,
+}

@@ -1,0 +1,70 @@
+"""Parts that train with the methods in the loop, and the time to a target that follows from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from simulator.component import Spec
+from simulator.errors import InputError, Problem
+from simulator.loading.documents import Document
+from simulator.record.environment import need_torch
+from simulator.scenario.reading import load, scenario_of
+from simulator.studies.quality.quality import describe_quality
+from simulator.studies.quality.study import read_study
+from simulator.studies.quality.targets import parse_target
+from simulator.studies.sweep.sweep import Progress
+from simulator.studies.sweep.trainings import train_study
+from simulator.training.runs import TrainingRun, describe_method, read_runs
+
+Observe = Callable[[Progress], None] | None
+"""What is called with the progress of a part."""
+
+
+class QualityStudy(Spec):
+    """Time to a target: iterations of the trainings of a part, times the predicted time of one iteration.
+
+    - `trainings`: the part that trains.
+    - `target`: a value of the loss or of the metric, such as `accuracy 0.9`.
+    - `scenario`: the model and the cluster of the predicted iteration, in place or by name.
+    """
+
+    trainings: str
+    target: str
+    scenario: dict[str, Any] | str
+
+
+def train_all(document: Document, folder: Path, processes: int | None, observe: Observe) -> None:
+    """Train every point of a study into subfolders 0000, 0001, ...; those that are finished are kept.
+
+    Raises InputError for a bad study, where PyTorch is missing, and where a training fails.
+    """
+    need_torch("reproduce")
+    done = train_study(document, folder, processes=processes, observe=observe)
+    for place, message in done.failed.items():
+        raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))
+
+
+def training_rows(folder: Path) -> list[dict[str, Any]]:
+    """One row per training and iteration; the metric is missing where it was not measured."""
+    return [row for run in read_runs(folder) for row in _rows(run)]
+
+
+def _rows(run: TrainingRun) -> Iterator[dict[str, Any]]:
+    about = {"method": describe_method(run.spec.method), "workers": run.spec.workers, "seed": run.spec.seed}
+    for point in run.curve:
+        metric = None if math.isnan(point.metric) else point.metric
+        shares = {"selected": point.selected, "aggregated": point.aggregated, "energy_kept": point.energy_kept}
+        yield {**about, "iteration": point.iteration, "loss": point.loss, "metric": metric, **shares}
+
+
+def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> dict[str, Any]:
+    """What `sparsim quality` says about the trainings in a folder. Raises InputError as it does."""
+    near = Path(document.path).parent
+    given = study.scenario
+    scenario = load(given) if isinstance(given, str) else scenario_of(given, document, near)
+    runs = read_runs(trainings)
+    workers = max(run.spec.workers for run in runs)
+    return describe_quality(read_study(str(trainings), parse_target(study.target)), scenario, workers=workers)

@@ -1,0 +1,74 @@
+"""The distribution of what a method selects from, u = gradient + residual, at some iterations of a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from simulator.component import build
+from simulator.errors import InputError, Problem
+from simulator.models.gradients import Values
+from simulator.sparsifiers.base import Sparsifier
+from simulator.studies.traces.trace_study import BINS, WIDTH
+from simulator.traces.format.trace import Trace
+
+
+def distributions(
+    folder: str | Path, method: dict[str, Any] | str, iterations: Sequence[int]
+) -> list[dict[str, float | int]]:
+    """Histograms of u over the whole model and all workers while `method` is replayed; one row per iteration and bin.
+
+    u is divided by its standard deviation of that iteration. `middle`: of the bin, in standard deviations; `share`: of
+    the elements in it; `normal`: the share in a normal distribution of the same mean and deviation;
+    `excess_kurtosis`: E[(u - mean)^4] / deviation^4 - 3, 0 for a normal distribution and 3 for a Laplace. On a sampled
+    trace every coordinate counts as many elements as it stands for. Raises InputError for a damaged trace, and for an
+    iteration that was not recorded.
+    """
+    trace = Trace.open(Path(folder))
+    recorded = trace.spec.iterations
+    absent = [iteration for iteration in iterations if iteration not in recorded]
+    if absent:
+        known = f"{recorded[0]} to {recorded[-1]}, {len(recorded)} in all"
+        raise InputError(Problem(str(folder), "iterations that were recorded", str(absent[0]), known))
+    sparsifier = build(Sparsifier, method)
+    rows: list[dict[str, float | int]] = []
+    for number, (first, _) in enumerate(trace.spec.runs()):
+        left = trace.residuals(number)
+        state: dict[str, Any] | None = None if left is None else {"residual": left}
+        for iteration, block in enumerate(trace.blocks(block=number), start=first):
+            start = sparsifier.start(block)
+            state = start if state is None else {**start, **state}
+            state, _, u, _ = sparsifier.at(block.iteration).select(state, block)
+            if iteration in iterations:
+                rows += [{"iteration": iteration, **row} for row in _histogram(u, block.weight)]
+    return rows
+
+
+def _histogram(u: Values, weight: np.ndarray) -> Iterable[dict[str, float]]:
+    """Rows of one iteration: u (n, m) with the weight of each coordinate (m,)."""
+    total = float(weight.sum()) * len(u)
+    mean = float((u.astype(float) @ weight).sum()) / total
+    centred = u.astype(float) - mean
+    deviation = (float((np.square(centred) @ weight).sum()) / total) ** 0.5
+    if not deviation:
+        return []
+    scaled = centred / deviation
+    kurtosis = float((np.square(np.square(scaled)) @ weight).sum()) / total - 3
+    counts, edges = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH), weights=np.tile(weight, (len(u), 1)))
+    below = [NormalDist().cdf(edge) for edge in edges.tolist()]
+    return [
+        {
+            "middle": (low + high) / 2,
+            "share": count / total,
+            "normal": below[place + 1] - below[place],
+            "standard_deviation": deviation,
+            "excess_kurtosis": kurtosis,
+        }
+        for place, (low, high, count) in enumerate(
+            zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+        )
+    ]

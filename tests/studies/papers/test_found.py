@@ -1,0 +1,73 @@
+"""Figures beside what a paper states: computed from rows, with the conditions that sweeps use."""
+
+import pandas as pd
+import pytest
+
+from simulator.errors import InputError
+from simulator.studies.papers.document import Found
+from simulator.studies.papers.found import value_of
+
+ROWS = pd.DataFrame(
+    {
+        "sparsifier": ["dense", '{"kind": "topk", "density": "1 %"}', "dense", '{"kind": "topk", "density": "1 %"}'],
+        "scheduler.partition_bytes": [1e6, 1e6, 4e6, 4e6],
+        "workers": [2, 2, 8, 8],
+        "time_s": [4.0, 1.0, 6.0, 3.0],
+        "bytes": [8.0, 2.0, 18.0, 12.0],
+        "empty": [float("nan")] * 4,
+    }
+)
+
+
+def value(**keys):
+    return value_of(Found(what="it", **keys), ROWS, "paper.yaml:1:1")
+
+
+@pytest.mark.parametrize(
+    ("take", "expected"), [("first", 4.0), ("last", 3.0), ("mean", 3.5), ("median", 3.5), ("min", 1.0), ("max", 6.0)]
+)
+def test_rows_are_reduced(take, expected):
+    assert value(column="time_s", take=take) == expected
+
+
+def test_the_median_of_an_odd_number_is_the_middle_one():
+    assert value(column="time_s", take="median", where={"workers": {"at_most": 8}, "time_s": {"not": 6.0}}) == 3.0
+
+
+def test_conditions_choose_rows_by_kind_by_key_and_by_quantity():
+    assert value(column="time_s", where={"sparsifier": "topk", "workers": 2}) == 1.0
+    assert value(column="time_s", where={"sparsifier.density": "1 %"}, take="max") == 3.0
+    assert value(column="time_s", where={"scheduler.partition": "4 MB"}, take="max") == 6.0
+    assert value(column="time_s", where={"sparsifier.density": None, "workers": {"above": 2}}) == 6.0
+
+
+def test_a_ratio_of_rows_and_a_ratio_of_columns():
+    assert value(column="time_s", where={"sparsifier": "dense", "workers": 8}, over={"sparsifier": "topk"}) == 2.0
+    assert value(column="bytes", per="time_s", take="max") == 4.0
+
+
+def test_texts_are_listed_once():
+    assert value(column="sparsifier", show="text", where={"workers": 2, "sparsifier": "dense"}) == "dense"
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"column": "tme_s"}, "expected a column of the rows, got 'tme_s': did you mean 'time_s'?"),
+        ({"column": "time_s", "where": {"workers": 3}}, "expected rows that meet the conditions"),
+        ({"column": "empty"}, "expected numbers in the column empty"),
+        ({"column": "sparsifier", "where": {"sparsifier": "dense"}}, "expected numbers in the column sparsifier"),
+        ({"column": "time_s", "over": {"workers": 3}}, "expected rows that meet the conditions"),
+    ],
+)
+def test_what_is_not_there_is_one_line_with_its_place(keys, words):
+    with pytest.raises(InputError) as caught:
+        value(**keys)
+    assert words in str(caught.value) and str(caught.value).startswith("paper.yaml:1:1: ")
+
+
+def test_nothing_is_divided_by_zero():
+    rows = pd.DataFrame({"method": ["a", "b"], "x": [1.0, 0.0]})
+    found = Found(what="it", column="x", where={"method": "a"}, over={"method": "b"})
+    with pytest.raises(InputError, match="a number above 0 to divide by, got 0"):
+        value_of(found, rows, "here")
