@@ -149,7 +149,7 @@ def test_the_shipped_traces_are_whole(name):
 
 @pytest.mark.parametrize(("name", "coordinates"), [("resnet14-digits", 2056), ("transformer-text", 2216)])
 def test_the_long_shipped_traces_resolve_what_they_are_for(name, coordinates):
-    """500 iterations in a row, a density of 0.001 of the model and of each layer, and 64 pieces for each of 16 workers."""
+    """500 iterations in a row, a density of 0.001 of model and layers, and 64 pieces for each of 16 workers."""
     trace = Trace.open(SHIPPED / name)
     assert trace.spec.workers == 16
     assert trace.spec.runs() == ((20, 519),)
