@@ -21,6 +21,8 @@ _LEAST = 2 * _BATCHES
 """Iterations with which a method can be called settled: batches of at least two."""
 _MATERIAL = 0.05
 """A change over all priced iterations that is no movement: the mean is off by half of it, which its width holds."""
+_LAST = 5
+"""The share of the iterations, one in so many, that is priced of a method that still moves."""
 _MSER_BATCH, _MSER_BATCHES = 5, 20
 """MSER-5; of short series single iterations, so that there is something to choose from."""
 
@@ -31,7 +33,7 @@ class Settled:
 
     `first`: the recorded iteration with which it begins; `iterations`: how many there are from there on. Of the count
     that is known worst, all relative to its mean: `error` is the standard error of the mean, `change` the change in 100
-    iterations, and `change_error` its standard error; None where there are fewer than 20 iterations. `moved`: what it
+    iterations, and `change_error` its standard error; None where there are fewer than four iterations. `moved`: what it
     changes over the priced iterations. `reason`: why it has not settled; empty if it has.
     """
 
@@ -75,7 +77,8 @@ def settle(steps: Sequence[Step], since: int | None = None) -> Settled:
     the mean of what follows smallest (White 1997, Simulation 69(6)), and the later of both starts holds. A method has
     settled if neither series moves in what follows: if the slope of a line through the means of ten batches, by its
     standard error, is not significant at 95 %, or the line changes by less than 5 %. Batches hold the autocorrelation
-    of iterations (Schmeiser 1982, Operations Research 30(3)).
+    of iterations (Schmeiser 1982, Operations Research 30(3)). Of a method that still moves, the last fifth of the
+    iterations is priced, at least 20 of them, since it is nearest to what would follow.
     """
     numbers = [step.iteration for step in steps]
     series = [[step.selection.aggregated for step in steps], [step.selection.largest for step in steps]]
@@ -87,7 +90,11 @@ def settle(steps: Sequence[Step], since: int | None = None) -> Settled:
     few = f"{len(kept)} iterations are too few to tell" if len(kept) < _LEAST else ""
     if len(kept) < _FEWEST:
         return Settled(kept[0], len(kept), reason=few)
-    part = max((_movement(kept, values[start:]) for values in series), key=lambda part: part.width)
+    part = _worst(kept, [values[start:] for values in series])
+    if part.reason and since is None and not few:
+        last = max(_LEAST, len(steps) // _LAST)
+        end = _worst(numbers[-last:], [values[-last:] for values in series])
+        return replace(end, change=part.change, change_error=part.change_error, reason=part.reason)
     return replace(part, reason=", and ".join(text for text in (few, part.reason) if text))
 
 
@@ -110,6 +117,11 @@ def truncation(values: Sequence[float]) -> int:
         if found < best:
             best, place = found, start
     return left + size * place if place else 0
+
+
+def _worst(numbers: Sequence[int], series: Sequence[Sequence[float]]) -> Settled:
+    """The movement of the series whose mean may be off most; of one that moves, where one does."""
+    return max((_movement(numbers, values) for values in series), key=lambda part: (bool(part.reason), part.width))
 
 
 def _movement(numbers: Sequence[int], values: Sequence[float]) -> Settled:

@@ -76,8 +76,7 @@ class Block:
 
         They decide where a method takes fewer elements than a coordinate stands for.
         """
-        place = self.coordinate[unit]
-        return np.stack([draw_uniformly(seed, self.iteration, worker, place) for worker in range(self.workers)])
+        return draw_uniformly(seed, self.iteration, self.workers, self.coordinate[unit])
 
     def cut(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Cut:
         """Where a bucket lies among the coordinates: some tensors of the whole model in the bucket's order, or a slice.

@@ -15,17 +15,16 @@ _STEP = 0x9E3779B97F4A7C15
 """The increment of SplitMix64: counters that differ by it give independent numbers."""
 
 
-def draw_uniformly(seed: int, iteration: int, worker: int, coordinate: Ints) -> Floats:
-    """A number from [0, 1) for each coordinate (m,), by counter: no state, the same in any order of calls.
+def draw_uniformly(seed: int, iteration: int, workers: int, coordinate: Ints) -> Floats:
+    """A number from [0, 1) for each worker and coordinate, (n, m), by counter: without state, the same in any order.
 
     Different seeds, iterations, workers and coordinates give independent numbers (SplitMix64 of the counters).
     """
-    counter = np.uint64(0)
-    for part in (seed, iteration, worker):
-        counter = splitmix64(np.array([(int(counter) + (part + 1) * _STEP) % 2**64], dtype=np.uint64))[0]
+    counter = np.zeros((1, 1), dtype=np.uint64)
     with np.errstate(over="ignore"):
-        mixed = splitmix64(counter + (coordinate.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
-    draws: Floats = (mixed >> np.uint64(11)).astype(float) * 2.0**-53
+        for part in (np.array([[seed]]), np.array([[iteration]]), np.arange(workers)[:, None], coordinate):
+            counter = splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
+    draws: Floats = (counter >> np.uint64(11)).astype(float) * 2.0**-53
     return draws
 
 

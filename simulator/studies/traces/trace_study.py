@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -87,9 +88,9 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently; `threshold`: that of methods which have
-    one. `priced`: whether the iteration is in the settled part, of which a mean over iterations is taken. Raises
-    InputError for a damaged trace, and for more workers than it recorded.
+    `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
+    `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
+    over iterations is taken. Raises InputError for a damaged trace, and for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
@@ -107,9 +108,9 @@ def build_up(
             for steps, step in zip(each, together, strict=True):
                 row = step.row()
                 about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
-                independent = union_density(row["selected"], count)
+                alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
                 threshold = steps[0].selection.detail.get("threshold")
-                rows.append({**about, **row, "independent": independent, "threshold": threshold})
+                rows.append({**about, **row, "independent": alone, "threshold": threshold})
     return rows
 
 
@@ -163,7 +164,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 def _state_law(law: Overlap) -> dict[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
-        return {"overlap_mixture": {"spread": law.spread, "core": law.core}}
+        return {"overlap_mixture": asdict(law)}
     return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
