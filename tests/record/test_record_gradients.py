@@ -12,6 +12,7 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
+from simulator.models.layers import Layer
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.traces.format.trace import Trace
@@ -104,6 +105,46 @@ def test_blocks_of_a_sample_are_recorded(tmp_path):
         np.testing.assert_array_equal(values[number][0], seen[number][held])
 
 
+def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp_path):
+    from simulator.record.gradients import GradientRecorder
+    from simulator.traces.sampling import Sampling
+
+    model = network()
+    sampling = Sampling(coordinates=200, pieces=32, pilot=3, seed=1)
+    with GradientRecorder(model, tmp_path, sample=sampling, workers=2) as recorder:
+        seen = train(model, recorder, 16)
+    trace, values = values_of(tmp_path)
+    assert trace.spec.iterations == (3, 4, 5, 6, 7)
+    assert trace.spec.mantissa_bits == 2
+    assert "200 coordinates" in trace.spec.sampling
+    assert 150 < len(trace.keys.layer) < 260
+    assert trace.pieces() >= 16
+    held = trace.keys.coordinate + np.cumsum([0, *trace.numels[:-1]])[trace.keys.layer]
+    for number in trace.spec.iterations:
+        whole = np.stack(seen[2 * number : 2 * number + 2])[:, held]
+        np.testing.assert_allclose(values[number], whole, rtol=1 / 8, atol=1e-6 * np.abs(whole).max())
+    size = np.sqrt(np.mean(np.square(seen[:6]), axis=0))[held]
+    light, heavy = trace.keys.weight < np.median(trace.keys.weight), trace.keys.weight > np.median(trace.keys.weight)
+    assert size[light].mean() > size[heavy].mean()
+
+
+def test_a_long_recording_needs_no_more_memory_than_a_short_one(tmp_path):
+    """What waits for the disk is one group of rows, whatever is recorded."""
+    from simulator.record.streams import GradientStream
+    from simulator.traces.format.trace import TraceSpec
+    from simulator.traces.format.writer import GROUP_ROWS
+
+    d, layer = GROUP_ROWS // 4 + 1, Layer(name="a", numel=GROUP_ROWS // 4 + 1)
+    stream = GradientStream(tmp_path, TraceSpec(format=1, workers=1, iterations=(0,)), [layer], shapes=[(d,)])
+    waiting = []
+    for iteration in range(12):
+        stream.append(np.ones((1, d), dtype=np.float32), iteration)
+        waiting.append(sum(len(table) for tables in stream._writer._waiting.values() for table in tables))
+    assert max(waiting) < GROUP_ROWS
+    stream.close()
+    assert Trace.open(tmp_path).spec.iterations == tuple(range(12))
+
+
 def test_workers_of_one_process_are_rows_of_one_iteration(tmp_path):
     from simulator.record.gradients import GradientRecorder
 
@@ -176,7 +217,7 @@ def test_the_command_trains_records_and_the_trace_replays(tmp_path):
     result = invoke(*command, *more)
     assert (result.exit_code, result.output) == (0, f"{tmp_path}: 2 workers, 4 iterations\n")
     checked = invoke("trace", "check", tmp_path)
-    assert checked.output == f"{tmp_path}: 2 workers, 4 iterations, no problems\n"
+    assert checked.output.startswith(f"{tmp_path}: 2 workers, 4 iterations, no problems\na sample of 5")
     trace, values = values_of(tmp_path)
     assert all(layer.backward > 0 for layer in trace.layers)
     assert not np.array_equal(values[0][0], values[0][1])

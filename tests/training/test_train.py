@@ -2,6 +2,7 @@
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -85,3 +86,23 @@ def test_the_command_trains_and_says_where(tmp_path):
     assert [point.iteration for point in run.curve] == list(range(5))
     assert run.spec.method == {"kind": "topk", "density": 0.01}
     assert f"{run.curve[-1].metric:.4g}" in done.stdout
+
+
+def test_a_training_records_what_its_workers_computed_and_is_then_not_continued(tmp_path):
+    from simulator.traces.format.trace import Trace
+
+    keys = ("mlp-digits", "--workers", "2", "--batch-size", "4", "--iterations", "6", "--set", "parameters.width=24")
+    command = ("train", *keys, "--out", str(tmp_path / "run"), "--record", str(tmp_path / "trace"))
+    made = CliRunner().invoke(main, [*command, "--coordinates", "150", "--pieces", "64", "--pilot", "2"])
+    assert made.exit_code == 0, made.output
+    trace = Trace.open(tmp_path / "trace")
+    assert trace.spec.runs() == ((2, 5),)
+    assert trace.spec.workers == 2
+    assert "mlp-digits, width 24" in trace.spec.model
+    assert trace.shapes[0] == (24, 64)
+    assert set(trace.spec.loss) == {2, 3, 4, 5}
+    first, second = (next(trace.blocks()).values[worker] for worker in (0, 1))
+    assert np.abs(first - second).max() > 0
+    again = CliRunner().invoke(main, list(command))
+    assert again.exit_code == 2
+    assert "a recording starts with the training" in again.output

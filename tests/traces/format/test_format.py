@@ -147,6 +147,20 @@ def test_the_shipped_traces_are_whole(name):
         assert np.abs(trace.residuals(run)).max() > np.abs(next(trace.blocks(block=run)).values).max() / 100
 
 
+@pytest.mark.parametrize(("name", "coordinates"), [("resnet14-digits", 2056), ("transformer-text", 2216)])
+def test_the_long_shipped_traces_resolve_what_they_are_for(name, coordinates):
+    """500 iterations in a row, a density of 0.001 of model and layers, and 64 pieces for each of 16 workers."""
+    trace = Trace.open(SHIPPED / name)
+    assert trace.spec.workers == 16
+    assert trace.spec.runs() == ((20, 519),)
+    assert 1e6 < sum(trace.numels) < 1e7
+    assert str(sum(trace.numels)) in trace.spec.model
+    assert len(trace.keys.weight) == coordinates
+    assert trace.resolves(0.001, "model", 1024)
+    assert trace.resolves(0.001, "layer", 1024)
+    assert sum(path.stat().st_size for path in (SHIPPED / name).iterdir()) < 15e6
+
+
 def without(name):
     return lambda table: table.drop_columns([name])
 
