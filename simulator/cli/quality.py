@@ -12,8 +12,8 @@ from simulator.cli.root import main, print_document
 
 @main.command(
     examples="""
-    sparsim quality mlp-digits --target 'accuracy 0.8'
-    sparsim quality mlp-digits --target 'accuracy 0.8' --scenario quickstart --workers 8 --batch 32 --price 2.5
+    sparsim quality mlp-digits --target 'loss 1'
+    sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
 """
 )
 @click.argument("trainings")
@@ -27,7 +27,12 @@ from simulator.cli.root import main, print_document
     "--dense-iterations", type=click.FloatRange(1, 1e15), help="Iterations that dense needs on the scenario's model."
 )
 @click.option("--price", type=click.FloatRange(0, 1e9), help="What one GPU costs for an hour.")
-@click.option("--table", type=FILE, metavar="FILE.csv", help="Write what every training took, to be read again.")
+@click.option(
+    "--table",
+    type=FILE,
+    metavar="FILE.csv",
+    help="Add what every training took to a table.",
+)
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @AS_JSON
 def quality(
@@ -61,7 +66,7 @@ def quality(
     if table is not None:
         from simulator.studies.quality.settings import write_table
 
-        write_table(table, (item for items in study.groups.values() for item in items), study.target)
+        write_table(table, [item for items in study.groups.values() for item in items])
     loaded = None
     if scenario is not None:
         from simulator.scenario.reading import load

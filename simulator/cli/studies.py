@@ -134,7 +134,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
     sparsim advise quickstart --iterations-to-target iterations.yaml
-    sparsim advise quickstart --iterations-to-target mlp-digits --target 'accuracy 0.8' --workers 8 --batch 32
+    sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
 """
 )
 @click.argument("scenario", type=SCENARIO)

@@ -57,7 +57,7 @@ class Step:
             "selected": selected / d,
             "aggregated": chosen.aggregated / d,
             "aggregated_error": chosen.aggregated_error / d,
-            "build_up": chosen.aggregated / selected if selected else 1.0,
+            "build_up": chosen.aggregated / chosen.without_overlap if selected else 1.0,
             "padding": chosen.largest / selected if selected else 1.0,
             "imbalance": float(chosen.selected.max()) / selected if selected else 1.0,
             "smallest": float(chosen.selected.min()) / selected if selected else 1.0,
@@ -187,6 +187,7 @@ def add_steps(steps: Sequence[Step]) -> Step:
         largest=math.fsum(item.largest for item in chosen),
         target=math.fsum(item.target for item in chosen),
         aggregated_error=float(np.hypot.reduce([item.aggregated_error for item in chosen])),
+        exclusive=chosen[0].exclusive,
     )
     return Step(
         iteration=steps[0].iteration,
@@ -210,4 +211,5 @@ def mean_selection(selections: Sequence[Selection]) -> Selection:
         passes=float(np.mean([item.passes for item in selections])),
         aggregated_error=float(np.mean([item.aggregated_error for item in selections])),
         detail={key: float(np.mean([item.detail[key] for item in selections])) for key in selections[0].detail},
+        exclusive=selections[0].exclusive,
     )

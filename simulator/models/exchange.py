@@ -113,7 +113,7 @@ class Selection:
     `selected`: k_i per worker (p,). `aggregated`: K, elements of the sum. `largest`: m, the size to which an equal-size
     gather is padded. `target`: elements to select. `scanned`: elements that the busiest worker reads per pass, in
     `passes` passes (0: all of them, once). `aggregated_error`: standard error of K on sampled coordinates. `detail`:
-    other figures of the method.
+    other figures of the method. `exclusive`: workers select in disjoint parts, so that nothing is selected twice.
     """
 
     selected: Floats
@@ -124,6 +124,12 @@ class Selection:
     passes: float = 1.0
     aggregated_error: float = 0.0
     detail: dict[str, float] = field(default_factory=dict)
+    exclusive: bool = False
+
+    @property
+    def without_overlap(self) -> float:
+        """What K is without build-up: the mean selection, or the sum of all in disjoint parts."""
+        return float(self.selected.sum() if self.exclusive else self.selected.mean())
 
 
 def alike(workers: int, value: float) -> Floats:

@@ -18,14 +18,16 @@ INDEPENDENT = math.inf
 class ScaleMixture:
     """Build-up if coordinates differ in scale by a log-normal factor, and all workers select a common core.
 
-    K(n)/d = h rho + (1 - h rho) (1 - E[(1 - q)^n]), where q = exp(-t e^(-s z)) is the chance that a Laplace-tailed
+    K(n)/d = h rho + (rho^g - h rho) (1 - E[(1 - q)^n]), where q = exp(-t e^(-s z)) is the chance that a Laplace-tailed
     value of scale e^(s z), z standard normal, exceeds the threshold t, and t is such that K(1)/d = rho. `spread` s: log
     standard deviation of the scales, between layers and within them; 0 is independence. `core` h: the share of one
-    worker's selection that every worker selects (persistently large coordinates); 1 is identical choices.
+    worker's selection that every worker selects (persistently large coordinates); 1 is identical choices. `silent` g:
+    a share 1 - rho^g of the coordinates is selected by nobody (those of units that no example of a batch excites).
     """
 
     spread: float
     core: float
+    silent: float = 0.0
 
 
 Overlap = float | ScaleMixture
@@ -57,7 +59,7 @@ def union_density(density: float, workers: int, concentration: Overlap = INDEPEN
     if density >= 1:
         return 1.0
     if isinstance(concentration, ScaleMixture):
-        return mixture_density(density, workers, concentration.spread, concentration.core)
+        return mixture_density(density, workers, concentration.spread, concentration.core, concentration.silent)
     if concentration <= 0:
         return density
     if math.isinf(concentration):
@@ -69,12 +71,13 @@ def union_density(density: float, workers: int, concentration: Overlap = INDEPEN
 
 
 @lru_cache(maxsize=4096)
-def mixture_density(density: float, workers: int, spread: float, core: float) -> float:
+def mixture_density(density: float, workers: int, spread: float, core: float, silent: float = 0.0) -> float:
     """K(n)/d of a `ScaleMixture` for the density 0 < rho <= 1 of one worker."""
     from scipy.optimize import brentq  # heavy, and only for this law
 
     sure = core * density
-    rest = (density - sure) / (1 - sure) if sure < 1 else 0.0
+    left = math.pow(density, silent) - sure
+    rest = (density - sure) / left if left > 0 else 0.0
     if rest <= 0 or rest >= 1:
         return min(1.0, density)
     nodes, weights = _gauss()
@@ -86,7 +89,7 @@ def mixture_density(density: float, workers: int, spread: float, core: float) ->
     span = 50.0 + 25.0 * spread
     threshold = float(brentq(lambda t: float(weights @ chance(t)) - rest, -span, span, xtol=1e-12))
     missed = np.exp(workers * np.log1p(-np.minimum(chance(threshold), 1 - 1e-15)))
-    return sure + (1 - sure) * float(1 - weights @ missed)
+    return sure + left * float(1 - weights @ missed)
 
 
 @cache

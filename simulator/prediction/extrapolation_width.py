@@ -14,7 +14,7 @@ from simulator.prediction.replay_by_workers import Observed
 LEAST_ERROR = 0.05
 """ln of the factor that no extrapolation over four times the workers is taken to be better than, in nine of ten cases.
 
-Layer-wise unions of five small networks, extrapolated from 4 workers to 16, are within it (a test computes it).
+Nine in ten unions of five small networks, extrapolated from 4 workers to 16, are within it (a test computes it).
 """
 _TIMES = 4
 

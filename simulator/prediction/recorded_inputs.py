@@ -167,5 +167,5 @@ def _open_trace(replay: _Replay) -> Trace:
 
 def _describe_law(law: Overlap) -> str:
     if isinstance(law, ScaleMixture):
-        return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}"
+        return f"scale mixture, spread {law.spread:.3g}, core {law.core:.3g}, silent {law.silent:.3g}"
     return f"concentration {law:.4g}"

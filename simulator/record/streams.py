@@ -17,8 +17,9 @@ from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.sampling import Sampling
 
-HEADROOM = 9
-"""Of a sample, the largest gradient of the pilot is stored below 2^(HEADROOM + 1), 32 times below float16's largest."""
+LARGEST = 2
+"""Of a sample, the largest gradient of the pilot is stored below 2^LARGEST: float16 holds 2^14 times as much, and has
+all bits of gradients down to 2^-16 of the largest, far below what adds up to a selected element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class GradientStream:
         if self.sampling is not None and self._looked == self.sampling.pilot:
             size = np.sqrt(self._squares / (self._looked * len(values)))
             self._squares = None
-            scale = 2.0 ** (HEADROOM - math.frexp(self._largest)[1]) if self._largest else 1.0
+            scale = 2.0 ** (LARGEST - math.frexp(self._largest)[1]) if self._largest else 1.0
             about = {
                 "sampling": self.sampling.described(),
                 "gradient_scale": min(1e30, max(1e-30, scale)),

@@ -125,10 +125,12 @@ class Mixture(Spec):
 
     - `spread`: standard deviation of the logarithm of the coordinates' scales; small is near independence.
     - `core`: share of one worker's selection that every worker selects.
+    - `silent`: exponent g of the share 1 - density^g of the coordinates that nobody selects; 0: there are none.
     """
 
     spread: float = Field(gt=0, le=8)
     core: float = Field(ge=0, le=1)
+    silent: float = Field(default=0.0, ge=0, lt=1)
 
 
 VERSUS = ("best_dense", "none")
@@ -222,7 +224,7 @@ class Scenario(Spec):
     def concentration(self) -> Overlap:
         """The overlap law; independence unless one is stated."""
         if self.overlap_mixture is not None:
-            return ScaleMixture(self.overlap_mixture.spread, self.overlap_mixture.core)
+            return ScaleMixture(**self.overlap_mixture.model_dump())
         return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
 
     def resolved(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -162,7 +163,8 @@ class Sparsifier(Component, family="sparsifier"):
         if choice.chosen.shape != u.shape or not finite:
             raise SparsimError(f"sparsifier {self.kind}: choose must return finite arrays of shape {u.shape}")
         self.after(state, u, choice)
-        return state, counted(choice, block, self.target(block.numel)), u, choice
+        counts = counted(choice, block, self.target(block.numel))
+        return state, replace(counts, exclusive=self.exclusive), u, choice
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""

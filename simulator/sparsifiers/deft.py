@@ -63,7 +63,8 @@ class Deft(Exclusive, kind="deft"):
         common = union - own.sum()
         most = max(own.max(), min(self.padding * own.mean(), own.sum()))
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
-        return Selection(own + common, union, float(most + common), self.target(bucket.numel), float(scanned))
+        target = self.target(bucket.numel)
+        return Selection(own + common, union, float(most + common), target, float(scanned), exclusive=True)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and the norm of every piece; top-k of the busiest worker's pieces, taken as equally large."""

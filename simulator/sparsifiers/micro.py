@@ -116,7 +116,7 @@ class Micro(Exclusive, kind="micro"):
         union = min(d, max(float(self.wanted(bucket.numel)), workers))
         mean = union / workers
         largest = max(mean, min(self.padding * mean, union, scanned))
-        return Selection(alike(workers, mean), union, largest, self.target(bucket.numel), scanned)
+        return Selection(alike(workers, mean), union, largest, self.target(bucket.numel), scanned, exclusive=True)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing and residual add over d; absolute value, compare and compaction over the largest part."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +27,12 @@ class RedSync(EstimatedThreshold, kind="redsync"):
     count is used, whatever it is: for counts from k/2 to k the released search goes up, and for k = 1 there is no count
     strictly between. If all magnitudes are equal, none exceeds the mean, so that a tensor of one element is never sent.
     `converged` in the detail is the share of units that stopped between k and 2k. The closed form takes the geometric
-    mean of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest count.
+    mean of k and 2k, sqrt(2) k, after all passes. Pairs are gathered at the largest count. A
+    sample of coordinates does not hold the largest magnitude, and is refused: on a sample of 2,215 of a million, twice
+    and half as many elements were selected as on all.
     """
+
+    whole_only: ClassVar[str] = "its search begins at the largest magnitude"
 
     tolerance: float = Field(default=0.2, ge=1e-6, lt=1)
 

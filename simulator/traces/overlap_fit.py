@@ -20,8 +20,8 @@ Points = Mapping[int, float]
 
 LAW_ERROR = 1e-3
 """Relative error of unions that a law is not expected to do better than; errors of measurement come on top."""
-_CORE_PRIOR, _SPREAD_PRIOR = 0.15, 1.0
-"""Standard deviations of what a mixture is expected to be before any union is seen: of its core, and of ln spread."""
+_CORE_PRIOR, _SILENT_PRIOR, _SPREAD_PRIOR = 0.15, 0.3, 1.0
+"""Standard deviations of what a mixture is expected to be before any union is seen: of core, silent and ln spread."""
 _LOG_CONCENTRATION = (-7.0, 13.0)
 _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
@@ -31,10 +31,10 @@ def fit_law(points: Points, errors: Points | None = None, density: float | None 
     """The overlap law that unions ask for: beta-binomial, or the scale mixture where they tell the two apart.
 
     `errors`: relative standard errors of the unions (none: only `LAW_ERROR`). A law costs the sum of
-    ((law / union - 1) / error)^2, and the mixture what its two parameters are away from their priors, core 0 +- 0.15
-    and ln spread 0 +- 1, in squares; the cheaper law is taken. Inexact unions, or a single one, are explained as well
-    by one parameter as by two, of which one would be noise. The priors and the least error were chosen on two networks
-    and judged on three others (a test computes it). Raises SparsimError as `fit_concentration` does.
+    ((law / union - 1) / error)^2, and the mixture what its two parameters are away from their priors, ln spread 0 +- 1
+    and core 0 +- 0.15 or silent 0 +- 0.3, in squares; the cheapest law is taken. Inexact unions, or a single one, are
+    explained as well by one parameter as by two, of which one would be noise. The priors and the least error were
+    chosen on two networks and judged on three others (a test computes it). Raises SparsimError as `fit_concentration`.
     """
     rho, measured = _check_points(points, density)
     errors = errors or {}
@@ -43,15 +43,27 @@ def fit_law(points: Points, errors: Points | None = None, density: float | None 
     if len(measured) < 2:
         return concentration
 
+    found = [_penalised_mixture(rho, measured, weights, silent) for silent in (False, True)]
+    mixture, least = min(found, key=lambda each: each[1])
+    return mixture if least < cost else concentration
+
+
+def _penalised_mixture(rho: float, measured: Points, weights: Points, silent: bool) -> tuple[ScaleMixture, float]:
+    """The cheapest mixture with a core, or with silent coordinates instead, and what it costs with its priors."""
+    prior = _SILENT_PRIOR if silent else _CORE_PRIOR
+
+    def made(x: Sequence[float]) -> ScaleMixture:
+        spread, other = min(_SPREAD[1], math.exp(x[0])), float(x[1])
+        return ScaleMixture(spread, 0.0, other) if silent else ScaleMixture(spread, other)
+
     def terms(x: Floats) -> Floats:
-        spread, core = math.exp(x[0]), x[1]
-        misses = [weights[n] * (mixture_density(rho, n, spread, core) / value - 1) for n, value in measured.items()]
-        return np.array([*misses, x[0] / _SPREAD_PRIOR, core / _CORE_PRIOR])
+        law = made(x.tolist())
+        misses = [weights[n] * (union_density(rho, n, law) / value - 1) for n, value in measured.items()]
+        return np.array([*misses, x[0] / _SPREAD_PRIOR, x[1] / prior])
 
     bounds = [(math.log(_SPREAD[0]), math.log(_SPREAD[1])), _CORE]
-    log_spread, core = _best_fit(terms, [(-0.5, 0.02), (0.4, 0.1)], bounds)
-    mixed = math.fsum((terms(np.array([log_spread, core])) ** 2).tolist())
-    return ScaleMixture(math.exp(log_spread), core) if mixed < cost else concentration
+    best = _best_fit(terms, [(-0.5, 0.02), (0.4, 0.1)], bounds)
+    return made(best), math.fsum((terms(np.array(best)) ** 2).tolist())
 
 
 def fit_concentration(points: Points, density: float | None = None) -> float:

@@ -37,11 +37,10 @@ class Sampling:
         if self.pilot < 1 or self.pieces < 1:
             got = f"{self.pieces} pieces, {self.pilot} iterations"
             raise InputError(Problem("sampling", "at least one piece, and one iteration to look at", got))
-        if self.coordinates < 2 * self.pieces:
-            hint = "half of them are spread evenly over the pieces"
-            raise InputError(
-                Problem("sampling", f"at least {2 * self.pieces} coordinates", f"{self.coordinates}", hint)
-            )
+        least = 3 * self.pieces // 2
+        if self.coordinates < least:
+            hint = "one in each piece, and others that follow the size of the gradients"
+            raise InputError(Problem("sampling", f"at least {least} coordinates", f"{self.coordinates}", hint))
 
     def draw(self, size: Floats, numels: Sequence[int]) -> tuple[Ints, Floats]:
         """Positions in the flat vector, increasing, and the elements that each stands for, both (m,).
@@ -56,10 +55,10 @@ class Sampling:
         """What trace.yaml says of the sample."""
         return (
             f"about {self.coordinates} coordinates, the same for all workers and iterations, drawn systematically with "
-            f"seed {self.seed} (Madow 1949): half with equal chances, so that each of {self.pieces} equal pieces holds "
-            f"at least one, half in proportion to the root mean square of the gradients in {self.pilot} iterations "
-            f"before the first one that is recorded; at least {PER_TENSOR} of each tensor; a coordinate stands for "
-            "1/chance elements, scaled to those of its tensor (Hajek 1971)"
+            f"seed {self.seed} (Madow 1949): with even chances, so that each of {self.pieces} equal pieces holds at "
+            "least one, plus chances in proportion to the root mean square of the gradients in "
+            f"{self.pilot} iterations before the first one that is recorded; at least {PER_TENSOR} of each tensor; a "
+            "coordinate stands for 1/chance elements, scaled to those of its tensor (Hajek 1971)"
         )
 
 
@@ -85,8 +84,8 @@ def chances(size: Floats, numels: Sequence[int], coordinates: int, pieces: int) 
     start = 0
     for numel in numels:
         part = slice(start, start + numel)
-        least, total = min(PER_TENSOR, numel), float(chance[part].sum())
-        if total < least:
+        least = min(PER_TENSOR, numel)
+        while (total := float(chance[part].sum())) < least - 1e-6:
             chance[part] = np.minimum(1.0, chance[part] * (least / total))
         start += numel
     return chance

@@ -31,12 +31,13 @@ from simulator.training.runs import (
     describe_method,
     finished_run,
     read_run,
-    write_curve,
-    write_spec,
+    write_run,
 )
 from simulator.training.task import Task, load_task
 
 Observe = Callable[[int], None]
+LARGEST = 1e12
+"""Gradients beyond it have diverged; of smaller ones, sums over iterations and norms are finite."""
 
 
 def train(
@@ -53,9 +54,10 @@ def train(
 
     `threads`: of the processor. The same options give the same bytes again on the same machine with the same number of
     threads and versions, also after an interruption. `checkpoint_every`: iterations between two checkpoints, which are
-    removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss or
-    gradient that is not finite ends the training; `stopped` then says when, and what was done is kept. `record`: what
-    of the gradients is written as a trace, before the exchange; such a training is not continued after an interruption.
+    removed at the end. `observe` is called with the number of finished iterations, at the start too. A loss that
+    is not finite or a gradient beyond `LARGEST` ends the training; `stopped` says when, and what was done is kept.
+    `record`: what of the gradients is written as a trace, before the exchange; such a training is not continued after
+    an interruption.
 
     Raises InputError for a task or method that cannot be trained, and where the folder holds another training, or any
     if it is to be recorded.
@@ -70,7 +72,6 @@ def train(
         task = load_task(options, device)
         loop = _Loop(options, task)
         spec = _spec_of(options, task, loop)
-        write_spec(folder, spec)
         if record is not None:
             loop.stream = _begin_trace(record, options, task, loop.workers)
         else:
@@ -84,12 +85,13 @@ def train(
             if observe is not None:
                 observe(len(loop.points))
             if len(loop.points) % checkpoint_every == 0 and not stopped and record is None:
-                write_curve(folder, loop.points)
+                write_run(folder, spec, loop.points)
                 write_checkpoint(folder, loop.content())
         if loop.stream is not None:
             loop.stream.close()
-    write_curve(folder, loop.points)
-    write_spec(folder, spec.model_copy(update={"weights": loop.digest(), "stopped": stopped}))
+    if not loop.points:
+        raise InputError(Problem(options.task, "a loss and gradients that are finite numbers", stopped))
+    write_run(folder, spec.model_copy(update={"weights": loop.digest(), "stopped": stopped}), loop.points)
     (folder / CHECKPOINT_FILE).unlink(missing_ok=True)
     return read_run(folder)
 
@@ -120,13 +122,11 @@ class _Loop:
             momentum = 0.0 if getattr(options.sparsifier, "momentum", 0.0) else options.momentum
         loss = math.fsum(losses) / len(losses)
         values = values.cpu().numpy()
-        if not (math.isfinite(loss) and math.isfinite(np.vdot(values, values))):
-            return f"iteration {iteration}: the loss or a gradient is not finite"
+        if not (math.isfinite(loss) and values.min() > -LARGEST and values.max() < LARGEST):
+            return f"iteration {iteration}: the loss is not finite, or a gradient is beyond {LARGEST:g}"
         if self.stream is not None:
             self.stream.append(values, iteration, loss)
         mean, figures = self.exchange.run(values, iteration)
-        if not all(map(math.isfinite, figures.values())):
-            return f"iteration {iteration}: a residual is not finite"
         self.velocity.mul_(momentum).add_(torch.from_numpy(mean).to(self.velocity.device))
         self.workers.weights.sub_(self.velocity, alpha=learning_rate)
         self.points.append(CurvePoint(iteration, loss, self._metric(iteration), **figures))

@@ -88,6 +88,13 @@ def write_curve(folder: Path, points: Iterable[CurvePoint]) -> None:
     write_rows(folder / CURVE_FILE, COLUMNS, rows)
 
 
+def write_run(folder: Path, spec: TrainingSpec, points: Iterable[CurvePoint]) -> None:
+    """Write the curve, and then training.yaml, with which the folder is that of a training."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_curve(folder, points)
+    write_spec(folder, spec)
+
+
 def finished_run(folder: Path, options: TrainingOptions) -> bool:
     """Whether the folder holds a finished training of these options. Raises InputError where it holds another one."""
     place = folder / TRAINING_FILE

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.exchange import Bucket
-from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.redsync import RedSync
 
@@ -108,15 +107,3 @@ def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     assert largest > 0
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
     assert sent == pytest.approx((workers - 1) * 8 * largest)
-
-
-def test_a_sample_of_coordinates_gives_the_counts_of_all():
-    draws, d = np.random.default_rng(2), 100_000
-    values = draws.laplace(size=(2, d)).astype(np.float32)
-    # The largest magnitude sets the scale of the search, so it has to be among the sample.
-    places = np.unique(np.concatenate([draws.choice(d, 20_000, replace=False), np.abs(values).argmax(axis=1)]))
-    part = Block(values[:, places], np.zeros(len(places), int), places, np.full(len(places), d / len(places)), (d,))
-    member = RedSync(density=0.01)
-    _, sampled, _, _ = member.select(member.start(part), part)
-    _, whole, _, _ = once(member, values)
-    assert sampled.selected == pytest.approx(whole.selected, rel=0.2)

@@ -34,7 +34,11 @@ def warn_of_workload(sizes: Sizes) -> Iterator[SizedWarning]:
 def warn_of_trace(sizes: Sizes, text: str) -> Iterator[SizedWarning]:
     """What the trace of the workload could not give: selections of so many workers."""
     if text:
-        yield sizes.warning(text, sizes.inputs(BEYOND_TRACE), sizes.seconds_of(*_METHOD))
+        touched, unknown = sizes.seconds_of(*_METHOD), sizes.inputs(BEYOND_TRACE)
+        if unknown and all(item.width == 1 for item in unknown):  # nothing that is extrapolated is sent
+            yield SizedWarning(text, sizes.spread.time, touched, 0.0, 0.0)
+        else:
+            yield sizes.warning(text, unknown, touched)
 
 
 def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
@@ -11,7 +12,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis
-from simulator.reporting.figures.style.colours import assign_looks
+from simulator.reporting.figures.style.colours import Look, assign_looks
 from simulator.studies.quality.curves import method_curves
 from simulator.studies.quality.targets import LOSS
 
@@ -63,11 +64,12 @@ class Convergence(Figure, kind="convergence"):
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """A panel for the loss on a logarithmic axis, and one for the metric where there is one."""
+        looks = assign_looks(data["method"])
         quantities = list(dict.fromkeys(data["quantity"]))
         panels = figure.subplots(1, len(quantities), squeeze=False)[0]
         for axes, quantity in zip(panels, quantities, strict=True):
             mine = data[data["quantity"] == quantity]
-            draw_curves(axes, mine, "iteration")
+            draw_curves(axes, mine, "iteration", looks)
             set_number_axis(axes, "iterations", "x")
             axes.set_xlim(left=0)
             if quantity == LOSS and mine["middle"].min() > 0:
@@ -78,10 +80,11 @@ class Convergence(Figure, kind="convergence"):
         add_legend(figure, panels[0])
 
 
-def draw_curves(axes: Axes, data: pd.DataFrame, over: str) -> None:
+def draw_curves(axes: Axes, data: pd.DataFrame, over: str, looks: Mapping[str, Look]) -> None:
     """A line for each method, with the band of its seeds where few lines share the panel."""
     few = data["method"].nunique() <= FEW
-    for method, look in assign_looks(data["method"]).items():
+    for method in dict.fromkeys(data["method"]):
+        look = looks[method]
         mine = data[data["method"] == method]
         axes.plot(mine[over], mine["middle"], color=look.colour, linestyle=look.stroke, linewidth=1.6, label=method)
         if few:

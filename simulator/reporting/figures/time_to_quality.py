@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,12 +19,13 @@ from simulator.reporting.figures.style.axes import (
     set_number_axis,
     set_seconds_axis,
 )
-from simulator.reporting.figures.style.colours import GREY, assign_looks
+from simulator.reporting.figures.style.colours import GREY, Look, assign_looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
+Looks = Mapping[str, Look]
 CURVE, TARGET = "curve", "target"
 """Rows of a curve over time, and those of a method at the target."""
 _WIDE = 6
@@ -83,12 +84,12 @@ class TimeToQuality(Figure, kind="time_to_quality"):
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Two or three panels; without curves the left one is left out."""
         curves, ends = (data[data["row"] == name] for name in (CURVE, TARGET))
+        looks = assign_looks(sorted(ends["method"]))
         panels = list(figure.subplots(1, 2 if curves.empty else 3))
         if not curves.empty:
-            _draw_curves(panels.pop(0), curves, ends)
-        _draw_times(panels[0], ends)
-        _draw_parts(panels[1], ends)
-        looks = assign_looks(ends["method"])
+            _draw_curves(panels.pop(0), curves, ends, looks)
+        _draw_times(panels[0], ends, looks)
+        _draw_parts(panels[1], ends, looks)
         handles = [panels[1].plot([], [], look.marker, color=look.colour, markersize=7)[0] for look in looks.values()]
         add_legend_of(figure, handles, list(looks))
 
@@ -101,8 +102,8 @@ def _curve(curve: dict[str, Any], seconds: float) -> list[list[Any]]:
     ]
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame, ends: pd.DataFrame) -> None:
-    draw_curves(axes, curves, "time_s")
+def _draw_curves(axes: Axes, curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> None:
+    draw_curves(axes, curves, "time_s", looks)
     axes.axhline(ends["middle"].iloc[0], color=GREY, linewidth=1.2)
     axes.set_xlim(0, 1.15 * ends["time_s"].max())
     set_seconds_axis(axes, "time on this cluster", "x")
@@ -111,8 +112,7 @@ def _draw_curves(axes: Axes, curves: pd.DataFrame, ends: pd.DataFrame) -> None:
     axes.set_title("grey: the target")
 
 
-def _draw_times(axes: Axes, ends: pd.DataFrame) -> None:
-    looks = assign_looks(ends["method"])
+def _draw_times(axes: Axes, ends: pd.DataFrame, looks: Looks) -> None:
     ordered = ends.sort_values("time_s", ascending=False)
     for place, row in enumerate(ordered.itertuples()):
         look = looks[str(row.method)]
@@ -124,9 +124,8 @@ def _draw_times(axes: Axes, ends: pd.DataFrame) -> None:
     axes.set_title("with the 90 % interval")
 
 
-def _draw_parts(axes: Axes, ends: pd.DataFrame) -> None:
+def _draw_parts(axes: Axes, ends: pd.DataFrame, looks: Looks) -> None:
     """Iterations over the time of one; a grey line for each of some equal times to the target."""
-    looks = assign_looks(ends["method"])
     for row in ends.itertuples():
         look, place = looks[str(row.method)], (row.iteration_time_s, row.iterations)
         if row.pareto:

@@ -55,11 +55,20 @@ def print_overlap(document: dict[str, Any], console: Console) -> None:
         f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}",
         console,
     )
+    print_plain(f"Taken for more workers than the trace has: {_describe_law(document['default'])}", console)
     rows = []
     for row in document["rows"]:
         cells = [row["workers"], f"{row['union']:.4g}"]
-        for law in ("beta_binomial", "mixture"):
+        for law in ("beta_binomial", "mixture", "default"):
             cells += [f"{row[law]:.4g}", format_error(row[f"{law}_error"], sign=True)]
         rows.append([*cells, "fitted" if row["used_in_fit"] else ""])
-    table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", ""))
+    table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", "taken", "error", ""))
     console.print(add_rows(table, rows), highlight=False)
+
+
+def _describe_law(law: dict[str, Any]) -> str:
+    """A law as the key of a scenario."""
+    ((key, value),) = law.items()
+    if isinstance(value, dict):
+        value = "{" + ", ".join(f"{name}: {number:.4g}" for name, number in value.items()) + "}"
+    return f"{key}: {value if isinstance(value, str) else 'independent' if value is None else f'{value:.4g}'}"

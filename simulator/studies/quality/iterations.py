@@ -21,6 +21,8 @@ from simulator.units import count_of
 
 WHAT = "iterations to the target"
 _CARRIED = "iterations carried over"
+MINUTES = 60.0
+"""What trainings of a model take: a guess, since nobody knows how long a training is before it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ def _response(what: str, method: str, level: Level, low: float, high: float) -> 
     """The effect of one error of iterations on the logarithm of the time to the target."""
     more = max(abs(low), abs(high))
     command = f'sparsim train YOUR_MODEL.py --method "{method}"'
-    measurement = Measurement(f"the iterations of {method} on your own model", command, 60.0)
+    measurement = Measurement(f"the iterations of {method} with your own model", command, MINUTES)
     source = "trainings of small tasks" if what == _CARRIED else "seeds of trainings"
     item = UncertainInput(
         what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement

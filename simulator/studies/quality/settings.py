@@ -18,7 +18,7 @@ from simulator.loading.finding import find_shipped
 from simulator.loading.problems import problems_of
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.quality.targets import Target, reach
+from simulator.studies.quality.targets import Target, parse_target, reach
 from simulator.training.runs import TrainingRun, TrainingSpec, read_runs
 
 HOME = "configs/trainings"
@@ -94,7 +94,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One training: the iterations that it took to the target, None where it did not reach it within `iterations`.
+    """One training: the iterations that it took to `target`, None where it did not reach it within `iterations`.
 
     `tuning`: its learning rates and momenta.
     """
@@ -102,6 +102,7 @@ class Observation:
     setting: Setting
     tuning: Tuning
     seed: int
+    target: Target
     steps: float | None
     iterations: int
     at_once: bool = False
@@ -153,7 +154,8 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
 
 def _observed(run: TrainingRun, target: Target) -> Observation:
     made, spec = reach(run, target), run.spec
-    return Observation(setting_of(spec), tuning_of(spec), spec.seed, made.steps, made.iterations, made.at_once)
+    taken = (made.steps, made.iterations, made.at_once)
+    return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, *taken)
 
 
 def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
@@ -170,21 +172,24 @@ def _middle(items: Sequence[Observation]) -> float:
     return steps[len(steps) // 2]
 
 
-def write_table(path: Path, observations: Iterable[Observation], target: Target) -> int:
-    """Write a table of iterations, which `read_observations` reads again; returns the number of rows."""
-    rows = []
-    for item in observations:
-        of, recipe = item.setting, item.setting.recipe
-        method = {"kind": recipe.kind, **of.parameters}
-        steps = "" if item.steps is None else round(item.steps, 2)
-        rows.append(
-            [
-                *(recipe.task, recipe.elements, json.dumps(method), str(recipe.error_feedback).lower(), of.workers),
-                *(of.batch_size, *item.tuning, recipe.local_steps, recipe.precision),
-                *(item.seed, target, steps, item.iterations),
-            ]
-        )
-    return write_rows(path, _COLUMNS, rows)
+def write_table(path: Path, observations: Sequence[Observation]) -> int:
+    """Write a table of iterations, which `read_observations` reads again; returns the number of rows.
+
+    What the table already says of other targets is kept.
+    """
+    targets = {item.target for item in observations}
+    kept = [item for item in read_table(path) if item.target not in targets] if path.is_file() else []
+    return write_rows(path, _COLUMNS, map(_as_row, [*kept, *observations]))
+
+
+def _as_row(item: Observation) -> list[object]:
+    of, recipe = item.setting, item.setting.recipe
+    method = json.dumps({"kind": recipe.kind, **of.parameters})
+    return [
+        *(recipe.task, recipe.elements, method, str(recipe.error_feedback).lower(), of.workers, of.batch_size),
+        *(*item.tuning, recipe.local_steps, recipe.precision, item.seed, item.target),
+        *("" if item.steps is None else round(item.steps, 2), item.iterations),
+    ]
 
 
 def read_table(path: Path, target: Target | None = None) -> list[Observation]:
@@ -210,7 +215,8 @@ def _observation_of(row: Row) -> Observation | None:
     )
     iterations = row.convert("iterations_run", int, "a whole number above 0", lambda value: value > 0)
     method = row.convert("method", json.loads, "a method as JSON", lambda value: isinstance(value, dict))
-    if steps is None or method is None or iterations is None:
+    target = row.convert("target", lambda text: parse_target(text, row.where), "a quantity and its value")
+    if steps is None or method is None or iterations is None or target is None:
         return None
     # The name of a metric and its direction matter for curves only.
     data = {name: row.cells[name] for name in _COLUMNS if name not in _OBSERVED} | {"metric": "-", "better": "higher"}
@@ -219,7 +225,8 @@ def _observation_of(row: Row) -> Observation | None:
     except ValidationError as error:
         row.problems.extend(problems_of(error, Document(row.where, data, {})))
         return None
-    return Observation(setting_of(spec), tuning_of(spec), spec.seed, None if steps < 0 else steps, iterations)
+    steps = None if steps < 0 else steps
+    return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, steps, iterations)
 
 
 def _steps_or_nothing(text: str) -> float:

@@ -129,6 +129,8 @@ def leave_out(study: Study, recipe: Recipe) -> list[dict[str, Any]]:
     The form of the law is chosen anew without the setting. `factor`: measured over predicted iterations; `inside`:
     whether the 90 % interval holds the typical iterations that were measured.
     """
+    if study.laws[recipe] is None:
+        return []
     points = points_of(recipe, study.typical)
     rows = []
     for place, (setting, log) in enumerate(zip(points.settings, points.logs, strict=True)):

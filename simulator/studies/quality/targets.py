@@ -40,7 +40,7 @@ class Reached:
     at_once: bool = False
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str, where: str = "--target") -> Target:
     """A target such as `loss 0.5` or `accuracy 0.95`. Raises InputError for anything else."""
     quantity, _, number = text.strip().rpartition(" ")
     try:
@@ -48,7 +48,7 @@ def parse_target(text: str) -> Target:
     except ValueError:
         value = math.nan
     if not quantity.strip() or not math.isfinite(value):
-        raise InputError(Problem("--target", "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
+        raise InputError(Problem(where, "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
     return Target(quantity.strip(), value)
 
 
@@ -67,14 +67,19 @@ def measured_points(run: TrainingRun, quantity: str) -> list[tuple[int, float]]:
 def smooth(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """The running median of a curve (Tukey, Exploratory Data Analysis, 1977, ch. 7), without its ends.
 
-    Each point is the median of itself and of as many points before as after it: 10 % of those before, at least 2.
-    A curve that only rises, or only falls, is not changed by it, however fast it does, so that the median takes the
-    noise of single batches away and does not move the iteration at which a target is reached; a mean would.
+    Each point is the median of itself and of as many points before as after it: 10 % of those before, at least 2. Near
+    the end fewer follow; where they are fewer than half of that, there is no median, so that the last batches, which
+    are noise, reach no target. A curve that only rises, or only falls, is not changed by it, however fast it does: the
+    median takes the noise of single batches away and does not move the iteration at which a target is reached, as a
+    mean would.
     """
     values = np.array([value for _, value in points])
     made = []
     for place in range(LEAST, len(points) - LEAST):
-        half = min(max(LEAST, round(REACH * (place + 1))), MOST, place, len(points) - 1 - place)
+        wanted = min(max(LEAST, round(REACH * (place + 1))), MOST)
+        half = min(wanted, len(points) - 1 - place)
+        if 2 * half < wanted:
+            break
         made.append((points[place][0], float(np.median(values[place - half : place + half + 1]))))
     return made
 

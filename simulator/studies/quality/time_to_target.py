@@ -28,13 +28,10 @@ HOUR = 3600.0
 class _Candidate:
     """A method that was trained, with its prediction on the scenario's cluster, and its time to the target."""
 
+    method: str
     prediction: Prediction
     iterations: Iterations
     spread: Spread
-
-    @property
-    def method(self) -> str:
-        return method_name(self.prediction.scenario)
 
     @property
     def time(self) -> float:
@@ -95,7 +92,8 @@ def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scen
 def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _Candidate:
     iterations = measured.find(scenario)
     prediction = with_responses(run(scenario))
-    return _Candidate(prediction, iterations, iterations.spread(prediction.spread))
+    name = measured.setting_of(scenario).method
+    return _Candidate(name, prediction, iterations, iterations.spread(prediction.spread))
 
 
 def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None) -> dict[str, Any]:

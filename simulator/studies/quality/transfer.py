@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from simulator.loading.finding import find_shipped
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.settings import HOME, Observation, Setting, read_table
+from simulator.studies.quality.targets import Target
 
 Method = tuple[str, str, bool, float]
 """A method by its kind, its parameters, whether it has error feedback, and its density."""
@@ -23,45 +24,52 @@ def transfer_width() -> tuple[float, int]:
     """The factor within which ratios of iterations carry over to another task in nine of ten cases, and on how many
     pairs that rests; 1000 where nothing was measured. Tasks are those of the tables of iterations in the package.
 
-    For each method and two tasks: ln of its iterations over those of dense on the one task, less that on the other. The
+    For each method and two tasks, each to each of its targets: ln of its iterations over those of dense on the one
+    task, less that on the other. The
     width is e to Student's quantile of the root of their mean square.
     """
     home = find_shipped(HOME)
     tables = sorted(home.glob("*.csv")) if home is not None else []
     ratios = ratios_by_task(item for path in tables for item in read_table(path))
-    gaps = [one - other for tasks in ratios.values() for one, other in combinations(tasks.values(), 2)]
+    gaps = [
+        one - other
+        for found in ratios.values()
+        for ((task, _), one), ((task_of_other, _), other) in combinations(found.items(), 2)
+        if task != task_of_other
+    ]
     if not gaps:
         return 1000.0, 0
     deviation = math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
     return math.exp(deviation * -float(stdtrit(len(gaps), 0.05))), len(gaps)
 
 
-def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[str, float]]:
-    """ln(iterations over those of dense with the same workers and batch) of each method, by task: mean over those.
+def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tuple[str, Target], float]]:
+    """ln(iterations over those of dense with the same workers and batch) of each method, by task and target: mean over
+    workers and batches.
 
     Settings at which a training did not reach the target are left out: they have no ratio.
     """
-    groups: dict[Setting, list[float | None]] = defaultdict(list)
+    groups: dict[tuple[Setting, Target], list[float | None]] = defaultdict(list)
     for item in observations:
-        groups[item.setting].append(item.steps)
+        groups[item.setting, item.target].append(item.steps)
     logs = {
-        setting: math.fsum(math.log(value) for value in steps if value is not None) / len(steps)
-        for setting, steps in groups.items()
+        key: math.fsum(math.log(value) for value in steps if value is not None) / len(steps)
+        for key, steps in groups.items()
         if None not in steps
     }
-    dense = {_place(setting): log for setting, log in logs.items() if setting.recipe.kind == Dense.kind}
-    found: dict[Method, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for setting, log in logs.items():
-        recipe, place = setting.recipe, _place(setting)
+    dense = {_place(*key): log for key, log in logs.items() if key[0].recipe.kind == Dense.kind}
+    found: dict[Method, dict[tuple[str, Target], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for (setting, target), log in logs.items():
+        recipe, place = setting.recipe, _place(setting, target)
         if recipe.kind != Dense.kind and place in dense:
             method = (recipe.kind, recipe.parameters, recipe.error_feedback, setting.density)
-            found[method][recipe.task].append(log - dense[place])
+            found[method][recipe.task, target].append(log - dense[place])
     return {
         method: {task: math.fsum(values) / len(values) for task, values in tasks.items()}
         for method, tasks in found.items()
     }
 
 
-def _place(setting: Setting) -> tuple[str, int, int, int, str]:
+def _place(setting: Setting, target: Target) -> tuple[str, Target, int, int, int, str]:
     recipe = setting.recipe
-    return recipe.task, setting.workers, setting.batch_size, recipe.local_steps, recipe.precision
+    return recipe.task, target, setting.workers, setting.batch_size, recipe.local_steps, recipe.precision

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,11 @@ from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import Overlap, ScaleMixture, union_density
+from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
@@ -39,9 +44,11 @@ def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
     layers: list[dict[str, Any]] = []
     for u, block in _last_u(trace, method):
         for place, layer in enumerate(trace.layers):
-            values = u[:, block.piece == place].astype(float).ravel()
+            held = block.piece == place
+            values = u[:, held].astype(float).ravel()
+            weight = np.tile(block.weight[held], len(u)) if block.sampled else None
             about = {"iteration": block.iteration, "layer": layer.name, "numel": layer.numel}
-            layers.append({**about, **_distribution(values)})
+            layers.append({**about, **_distribution(values, weight)})
     return {**trace.spec.model_dump(mode="json"), "density": density, "layers": layers}
 
 
@@ -56,19 +63,23 @@ def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
             yield u, block
 
 
-def _distribution(values: np.ndarray) -> dict[str, Any]:
-    from scipy import stats
-
-    mean, deviation = float(values.mean()), float(values.std())
-    if not deviation:
+def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
+    """Of values (m,) that stand for so many elements each; None: one each."""
+    mean, variance = mean_of(values, weight), variance_of(values, weight)
+    if not variance:
         return {"std": 0.0, "excess_kurtosis": None, "gaussian_distance": None, "histogram": []}
-    scaled = (values - mean) / deviation
-    counts, _ = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH))
+    scaled = (values - mean) / math.sqrt(variance)
+    shares = np.full(len(values), 1.0) if weight is None else weight
+    counts, _ = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH), weights=shares)
+    order = np.argsort(scaled, kind="stable")
+    ends = np.cumsum(shares[order])
+    normal = np.array([NormalDist().cdf(value) for value in scaled[order].tolist()])
+    above, below = ends / ends[-1] - normal, normal - (ends - shares[order]) / ends[-1]
     return {
-        "std": deviation,
-        "excess_kurtosis": float(stats.kurtosis(scaled)),
-        "gaussian_distance": float(stats.kstest(scaled, "norm").statistic),
-        "histogram": (counts / len(values)).tolist(),
+        "std": math.sqrt(variance),
+        "excess_kurtosis": mean_of(scaled**4, weight) - 3.0,
+        "gaussian_distance": float(max(above.max(), below.max())),
+        "histogram": (counts / ends[-1]).tolist(),
     }
 
 
@@ -77,9 +88,9 @@ def build_up(
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
-    `independent`: the aggregated density if workers selected independently; `threshold`: that of methods which have
-    one. `priced`: whether the iteration is in the settled part, of which a mean over iterations is taken. Raises
-    InputError for a damaged trace, and for more workers than it recorded.
+    `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
+    `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
+    over iterations is taken. Raises InputError for a damaged trace, and for more workers than it recorded.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
@@ -97,9 +108,9 @@ def build_up(
             for steps, step in zip(each, together, strict=True):
                 row = step.row()
                 about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
-                independent = union_density(row["selected"], count)
+                alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
                 threshold = steps[0].selection.detail.get("threshold")
-                rows.append({**about, **row, "independent": independent, "threshold": threshold})
+                rows.append({**about, **row, "independent": alone, "threshold": threshold})
     return rows
 
 
@@ -153,7 +164,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 def _state_law(law: Overlap) -> dict[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
-        return {"overlap_mixture": {"spread": law.spread, "core": law.core}}
+        return {"overlap_mixture": asdict(law)}
     return {"overlap_concentration": law if np.isfinite(law) else None}
 
 

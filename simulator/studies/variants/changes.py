@@ -91,7 +91,7 @@ def without_replay(scenario: Scenario) -> tuple[Scenario, str]:
         return bare, note
     law = fitted_law(scenario, plan_of(scenario).work.buckets)
     if isinstance(law, ScaleMixture) and law.spread > 0:
-        bare = with_value(bare, "overlap_mixture", Mixture(spread=law.spread, core=law.core))
+        bare = with_value(bare, "overlap_mixture", Mixture(spread=law.spread, core=law.core, silent=law.silent))
     elif isinstance(law, float) and law < INDEPENDENT:
         bare = with_value(bare, "overlap_concentration", law)
     else:

@@ -10,18 +10,23 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
-WORST = 0.25
-"""Relative standard error of a worker's count, down to the smallest density that counts as resolved."""
+WORST = 0.6
+"""Relative standard error of a worker's count in one iteration, down to the smallest density that is resolved.
+
+Means over iterations and unions of workers are far sharper: on whole gradients of a transformer of 1.1 M parameters,
+layer-wise Top-k at 0.001 had an error of 0.45 by this measure on a sample of 2,215 coordinates, and its aggregated
+density, as a mean over 24 iterations of 16 workers, was 5 % above that of all coordinates.
+"""
 _PER_DECADE = 20
 
 
 def smallest_density(size: Floats, weight: Floats, units: Sequence[tuple[slice, int]]) -> float:
     """The density from which on a worker's count has a relative standard error of at most `WORST`, to two digits.
 
-    0 where every coordinate is one element, and 1 where no density is resolved. `size` and `weight` (m,): the magnitude
-    of each coordinate and the elements that it stands for; `units`: the coordinates and elements from each of which the
-    largest are selected. The variance of a count is that of independent draws, the sum of w (w - 1) over what is
-    selected (Horvitz and Thompson 1952).
+    0 where every coordinate is one element, and 1 where no density is resolved; at least one element of every unit.
+    `size` and `weight` (m,): the magnitude of each coordinate and the elements that it stands for; `units`: the
+    coordinates and elements from each of which the largest are selected. The variance of a count is that of independent
+    draws, the sum of w (w - 1) over what is selected (Horvitz and Thompson 1952).
     """
     if not np.any(weight != 1.0):
         return 0.0
@@ -32,7 +37,8 @@ def smallest_density(size: Floats, weight: Floats, units: Sequence[tuple[slice, 
         if _relative_error(sorted_units, density) > WORST:
             break
         smallest = density
-    return float(f"{smallest:.2g}")
+    one_each = len(units) / sum(numel for _, numel in units)
+    return float(f"{max(smallest, one_each):.2g}")
 
 
 def _relative_error(sorted_units: Sequence[tuple[Floats, int]], density: float) -> float:

@@ -559,7 +559,7 @@ def test_convergence_is_the_median_over_seeds_with_the_lowest_and_the_highest():
     assert (data["seeds"] == 3).all()
     assert (data["low"] <= data["middle"]).all()
     assert (data["middle"] <= data["high"]).all()
-    late = data[(data["quantity"] == "loss") & (data["iteration"] == 378)].set_index("method")["middle"]
+    late = data[data["quantity"] == "loss"].groupby("method").tail(1).set_index("method")["middle"]
     assert late["dense"] < late["topk 0.01"] < late["randomk 0.1"]
 
 
@@ -582,3 +582,57 @@ def test_time_to_quality_is_iterations_times_their_time():
         curve = data[(data["row"] == "curve") & (data["method"] == method)]
         passed = curve[curve["middle"] <= 0.5]["iterations"].min()
         assert passed == pytest.approx(end["iterations"], rel=0.1)
+
+
+def test_lines_have_one_name_for_each_method_and_the_key_that_is_asked_for():
+    data = figure_of("lines", {"quantity": "scaling_efficiency"}).data(swept("workers"))
+    assert set(data["line"]) == {"topk 1 %", "gtopk 1 %", "dense"} and set(data["over"]) == {1, 2, 4, 8}
+    assert data["key"].unique().tolist() == ["workers"] and len(data) == 12
+    with pytest.raises(InputError, match="for figure lines columns of numbers, got 'digest'"):
+        figure_of("lines", {"quantity": "digest"}).data(swept("workers"))
+
+
+def test_bars_are_grouped_by_the_last_part_of_a_name():
+    rows = [
+        ["workloads/one-v100", "dense", "a", 2, 1.0],
+        ["workloads/one-v100", "topk", "b", 2, 0.5],
+        ['{"trace": "workloads/two", "batch_size": 8}', "dense", "c", 2, 3.0],
+    ]
+    source = points(rows, ["workload", "sparsifier", "digest", "workers", "iteration_time_s"])
+    data = figure_of("grouped_bars", {"over": "workload", "quantity": "iteration_time_s"}).data(source)
+    assert data[["group", "bar", "value"]].to_numpy().tolist() == [
+        ["one-v100", "dense", 1.0],
+        ["one-v100", "topk", 0.5],
+        ["two", "dense", 3.0],
+    ]
+    with pytest.raises(InputError, match="columns of the sweep, got 'nothing'"):
+        figure_of("grouped_bars", {"quantity": "nothing"}).data(source)
+
+
+def test_the_map_can_name_combinations_of_all_that_varies():
+    rows = [
+        ["dense", scheduler, bandwidth, f"{scheduler}{workers}{bandwidth}", workers, time]
+        for (scheduler, workers, bandwidth), time in {
+            ("wfbp", 2, 1e8): 2.0, ("priority", 2, 1e8): 1.0, ("wfbp", 2, 1e9): 1.0, ("priority", 2, 1e9): 1.5,
+            ("wfbp", 8, 1e8): 4.0, ("priority", 8, 1e8): 3.0, ("wfbp", 8, 1e9): 2.0, ("priority", 8, 1e9): 2.5,
+        }.items()
+    ]  # fmt: skip
+    source = points(rows, ["sparsifier", "scheduler", BANDWIDTH, "digest", "workers", "iteration_time_s"])
+    data = (
+        figure_of("break_even_map", {"by": "combination"}).data(source).set_index(["workers", "bandwidth_bytes_per_s"])
+    )
+    assert data.loc[2, 1e8].tolist()[:2] == ["dense, priority", 1.0]
+    assert data.loc[8, 1e9].tolist()[:4] == ["dense, wfbp", 2.0, "dense, priority", 2.5]
+
+
+def test_a_replay_over_iterations_has_its_bounds_beside_it():
+    data = figure_of("over_iterations").data(replayed())
+    assert set(data["quantity"]) == {"energy_kept", "top_k_bound", "random_k_bound"}
+    rows = pd.DataFrame(replayed().document)
+    last = rows[(rows["workers"] == 4) & (rows["method"] == "topk 0.01 layer")].iloc[-1]
+    shown = data[(data["method"] == "topk 0.01 layer") & (data["iteration"] == last["iteration"])]
+    assert dict(zip(shown["quantity"], shown["value"], strict=True)) == {
+        name: pytest.approx(last[name]) for name in ("energy_kept", "top_k_bound", "random_k_bound")
+    }
+    share = last["random_k_bound"]
+    assert last["top_k_bound"] == pytest.approx(1 - (1 - share) ** 2)

@@ -114,7 +114,7 @@ def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
 
 def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
     """What cannot be told apart by time and iterations together is said so; iterations that are given are exact."""
-    methods = [{"kind": "dense"}, {"kind": "topk", "density": 0.01}, {"kind": "randomk", "density": 0.05}]
+    methods = [{"kind": "dense"}, {"kind": "topk", "density": 0.01}, {"kind": "topk", "density": 0.012}]
     trained = read_study(str(write_study(tmp_path, methods)), Target("loss", 0.6))
     spec = scenario(bandwidth=1e7)
     measured = find_iterations(trained, spec, find_place(trained, spec))
@@ -123,7 +123,7 @@ def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
     row = next(each for each in made["ranking"] if each["method"] == "topk 0.01")
     low, high = row["iterations_to_target_interval"]
     assert low < row["iterations_to_target"] < high
-    assert set(made["iterations_to_target"]) == {"dense", "topk 0.01", "randomk 0.05"}
+    assert set(made["iterations_to_target"]) == {"dense", "topk 0.01", "topk 0.012"}
     given = advise(spec, made["iterations_to_target"], grid)
     exact = next(each for each in given["ranking"] if each["method"] == "topk 0.01")
     assert exact["time_to_target_s"] == pytest.approx(row["time_to_target_s"])
@@ -132,6 +132,23 @@ def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
     assert widths[1][1] / widths[1][0] > 1.1 * widths[0][1] / widths[0][0]
     assert any("small task, made" in note for note in made["notes"])
     assert "cannot be told apart" in " ".join([made["answer"], *made["details"]])
+
+
+def test_the_command_takes_trainings_with_a_target(tmp_path, small_file):
+    write_study(tmp_path / "study", [{"kind": "dense"}, {"kind": "topk", "density": 0.01}])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simulator.studies.advice.advice.candidates", lambda *_: FEW_CANDIDATES)
+        trained = ("--iterations-to-target", str(tmp_path / "study"))
+        result = invoke("advise", small_file, *trained, "--target", "loss 0.6", "--workers", "4", "--json")
+        assert result.exit_code == 0, result.output
+        rows = json.loads(result.output)["ranking"]
+        assert {row["method"] for row in rows if row["time_to_target_s"] is not None} == {"dense", "topk 0.01"}
+        far = invoke("advise", small_file, *trained, "--target", "loss 0.6", "--workers", "64")
+        assert far.exit_code == 2
+        assert "workers from 4 to 4, the range that was run, got 64" in far.output
+    missing = invoke("advise", small_file, "--target", "loss 0.6")
+    assert missing.exit_code == 2
+    assert "--iterations-to-target" in missing.output
 
 
 def test_wrong_iterations_are_said_so(tmp_path):

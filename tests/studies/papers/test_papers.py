@@ -1,6 +1,7 @@
 """Every paper's document is valid, and its parts are carried out, with smaller values, and written as a page."""
 
 import re
+from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
@@ -58,6 +59,23 @@ def test_a_shipped_document_has_valid_sweeps_and_figures(name):
                 points.scenario(point)  # raises for one that is not valid
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_its_page_in_the_documentation_has_every_part_and_statement(name):
+    page = " ".join((PAGES / name / "page.md").read_text(encoding="utf-8").split())
+    paper = read_paper(name).paper
+    for part in paper.parts:
+        assert part.shows in page
+        for statement in part.states:
+            assert f"| {' '.join(statement.says.split())}" in page, statement.says
+            assert " ".join(statement.note.split()) in page
+            assert all(f"{' '.join(found.what.split())}: **" in page for found in statement.found)
+    pictures = re.findall(r"\]\((\S+\.png)\)", page)
+    assert len(pictures) == sum(len(part.figures) for part in paper.parts)
+    for picture in pictures:
+        assert 1000 < (PAGES / name / picture).stat().st_size <= 120_000
+
+
+TRAINED = ("training", "quality")
 SLOW = ("partition-priority",)
 """Papers whose messages are followed one by one, which takes half a minute even with smaller values."""
 
@@ -65,9 +83,28 @@ SLOW = ("partition-priority",)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in NAMES])
 def test_its_parts_are_carried_out_and_written(name, tmp_path):
     document = read_paper(name, quick=True)
-    results = list(carry_out(document, tmp_path, workers=1))
+    plain = [part.name for part in document.paper.parts if part.study not in TRAINED]
+    results = list(carry_out(document, tmp_path, plain, workers=1))
+    check_page(document, results, tmp_path)
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")
+@pytest.mark.parametrize("name", ["exdyna", "gaussiank", "skip-reduce"])
+def test_its_trainings_are_carried_out_and_written(name, tmp_path):
+    document = read_paper(name, quick=True)
+    trained = [part.name for part in document.paper.parts if part.study in TRAINED]
+    results = list(carry_out(document, tmp_path, trained, workers=1))
+    check_page(document, results, tmp_path)
+    curves = results[0].rows
+    assert set(curves["seed"]) == {0, 1} and curves["loss"].notna().all()
+    assert len(list((tmp_path / trained[0]).glob("*/curve.csv"))) == 2 * curves["method"].nunique()
+
+
+def check_page(document, results, tmp_path):
+    """Write the page of some parts: it has every figure and every value, and nothing that is not a number."""
     page = write_paper(document, results, tmp_path, "a command").read_text(encoding="utf-8")
-    assert page.count("](") == sum(len(part.figures) for part in document.paper.parts)
+    assert page.count("](") == sum(len(result.part.figures) for result in results)
     assert not re.search(r"\b(nan|inf)\b", page)
     found = [answer for result in results for answer in result.answers]
     assert all(answer.values for answer in found)

@@ -8,6 +8,7 @@ import pytest
 from simulator.errors import InputError
 from simulator.studies.quality.seeds import by_setting, noise_of, typical_steps
 from simulator.studies.quality.settings import Observation, Recipe, Setting
+from simulator.studies.quality.targets import Target
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 TRUTH, NOISE = 5.0, 0.2
@@ -18,7 +19,7 @@ def observed(logs, workers=4, limit=10**6):
     setting = Setting(RECIPE, 0.01, workers, 8)
     steps = [math.exp(log) for log in logs]
     return [
-        Observation(setting, (0.1, 0.9, 1.0, 0.0), seed, value if value <= limit else None, limit)
+        Observation(setting, (0.1, 0.9, 1.0, 0.0), seed, Target("loss", 0.5), value if value <= limit else None, limit)
         for seed, value in enumerate(steps)
     ]
 

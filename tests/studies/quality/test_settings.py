@@ -4,7 +4,7 @@ import pytest
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.settings import read_observations, write_table
+from simulator.studies.quality.settings import read_observations, read_table, write_table
 from simulator.studies.quality.targets import Target
 
 LOSS = Target("loss", 0.5)
@@ -19,7 +19,7 @@ def test_a_table_of_steps_says_the_same_as_the_folder(tmp_path):
         "dense", "topk 0.01", "randomk 0.01", "topk 0.1 granularity=model"
     }  # fmt: skip
     assert all(item.steps is None for item in made if item.setting.recipe.kind == "randomk")
-    assert write_table(tmp_path / "steps.csv", made, LOSS) == 8
+    assert write_table(tmp_path / "steps.csv", made) == 8
     again = read_observations(str(tmp_path / "steps.csv"), LOSS)
     assert [(item.setting, item.seed, item.tuning, item.iterations) for item in again] == [
         (item.setting, item.seed, item.tuning, item.iterations) for item in made
@@ -46,9 +46,9 @@ def _flat(iterations):
 def test_damaged_tables_are_named_by_line(tmp_path):
     folder = write_study(tmp_path / "study", [DENSE, TOPK], seeds=1)
     path = tmp_path / "steps.csv"
-    write_table(path, read_observations(str(folder), LOSS), LOSS)
+    write_table(path, read_observations(str(folder), LOSS))
     text = path.read_text()
-    path.write_text(text.replace("398", "many", 1).replace('""topk""', '""topkk""'))
+    path.write_text(text.replace("381", "many", 1).replace('""topk""', '""topkk""'))
     with pytest.raises(InputError) as error:
         read_observations(str(path), LOSS)
     assert "steps.csv:2: iterations_run" in str(error.value)
@@ -56,6 +56,16 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
         read_observations(str(path), Target("loss", 0.1))
+
+
+def test_a_table_keeps_other_targets(tmp_path):
+    folder, path = write_study(tmp_path / "study", [DENSE, TOPK], seeds=1), tmp_path / "steps.csv"
+    early = Target("loss", 1.0)
+    for target in (LOSS, early, LOSS):
+        write_table(path, read_observations(str(folder), target))
+    assert len(read_table(path)) == 4
+    steps = [[item.steps for item in read_observations(str(path), target)] for target in (early, LOSS)]
+    assert all(one < other for one, other in zip(*steps, strict=True))
 
 
 def test_an_empty_folder_is_named(tmp_path):

@@ -168,7 +168,7 @@ def test_the_command_prints_tables_and_markdown(folder):
     arguments = (folder / "study", "--target", "loss 0.5")
     text = invoke(*arguments)
     assert "Iterations to loss 0.5" in text
-    assert "not within 398" in text
+    assert "not within 381" in text
     text = invoke(*arguments, "--scenario", folder / "small.yaml", "--markdown", "--price", "2")
     heading, line = text.splitlines()[2:4]
     assert heading.startswith("| method | iterations | 90 % interval |")

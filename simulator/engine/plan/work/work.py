@@ -225,6 +225,6 @@ def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict
         "target": math.fsum(item.target for item in selections) / d,
         "selected": selected / d,
         "aggregated": aggregated / d,
-        "build_up": aggregated / selected if selected else 1.0,
+        "build_up": aggregated / math.fsum(item.without_overlap for item in selections) if selected else 1.0,
         "padding": math.fsum(item.largest for item in selections) / selected if selected else 1.0,
     }

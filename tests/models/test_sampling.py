@@ -1,0 +1,81 @@
+"""Coordinates that stand for several elements: fair counts, moments, and draws by counter."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.models.gradients import Block, without_noise
+from simulator.models.largest import largest, largest_elements
+from simulator.models.sampling import count_elements, draw_elements, draw_uniformly, mean_of, quantile_of, variance_of
+
+
+@given(seed=st.integers(0, 99), m=st.integers(1, 40), k=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
+def test_of_single_elements_the_largest_are_taken_whatever_is_drawn(seed, m, k, draw):
+    values = np.abs(np.random.default_rng(seed).standard_normal((3, m)))
+    taken = largest_elements(values, np.ones(m), k, np.full((3, m), draw))
+    np.testing.assert_array_equal(taken, largest(values, k))
+
+
+@pytest.mark.parametrize("k", [1, 7, 30, 64])
+def test_coordinates_that_stand_for_many_elements_are_taken_so_that_k_holds_on_average(k):
+    """Also k of 1 where the largest coordinate stands for 50."""
+    weight = np.array([3.0, 50.0, 1.0, 10.0])
+    values = np.tile([2.0, 4.0, 1.0, 3.0], (200_000, 1))
+    draws = np.random.default_rng(0).random(values.shape)
+    counts = largest_elements(values, weight, k, draws) @ weight
+    assert counts.mean() == pytest.approx(k, rel=0.05)
+
+
+def test_repeated_elements_have_the_moments_of_weighted_ones():
+    values, weight = np.array([1.0, -2.0, 4.0]), np.array([2.0, 5.0, 3.0])
+    repeated = np.repeat(values, weight.astype(int))
+    assert mean_of(values, weight) == pytest.approx(mean_of(repeated, None))
+    for ddof in (0, 1):
+        assert variance_of(values, weight, ddof) == pytest.approx(variance_of(repeated, None, ddof))
+    mask = np.array([True, False, True])
+    assert count_elements(mask, weight) == 5
+    assert count_elements(mask, None) == 2
+
+
+def test_quantiles_of_even_weights_are_near_those_without():
+    values = np.random.default_rng(1).standard_normal(4001)
+    shares = np.linspace(0.01, 0.99, 21)
+    np.testing.assert_allclose(quantile_of(values, np.full(4001, 7.0), shares), np.quantile(values, shares), atol=1e-12)
+    light = np.where(values > 0, 1.0, 3.0)
+    assert quantile_of(values, light, np.array([0.75]))[0] == pytest.approx(0.0, abs=0.05)
+
+
+def test_elements_are_drawn_in_proportion_to_their_weights():
+    drawn = draw_elements(np.array([1.0, 3.0]), 40_000, np.random.default_rng(0))
+    assert drawn.mean() == pytest.approx(0.75, abs=0.01)
+
+
+def test_draws_are_uniform_and_differ_by_every_counter():
+    places = np.arange(50_000)
+    first = draw_uniformly(0, 0, 0, places)
+    assert 0 <= first.min() < first.max() < 1
+    np.testing.assert_allclose(np.histogram(first, 10, (0, 1))[0], 5000, atol=300)
+    for other in ((1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        assert abs(np.corrcoef(first, draw_uniformly(*other, places))[0, 1]) < 0.02
+    np.testing.assert_array_equal(first[100:], draw_uniformly(0, 0, 0, places[100:]))
+
+
+def test_a_block_draws_for_every_worker_and_iteration_anew():
+    def at(iteration):
+        values = np.zeros((2, 3), dtype=np.float32)
+        return Block(values, np.zeros(3, int), np.arange(3), np.full(3, 2.0), (6,), iteration).draws(slice(1, 3))
+
+    seen = np.concatenate([at(0).ravel(), at(1).ravel()])
+    assert len(set(seen.tolist())) == 8
+    np.testing.assert_array_equal(at(1), at(1))
+
+
+def test_counts_lose_the_spread_of_their_errors_only():
+    rng = np.random.default_rng(2)
+    true = 1000 + 50 * rng.standard_normal(400)
+    seen = true + 80 * rng.standard_normal(400)
+    made = without_noise(seen, 80.0**2)
+    assert made.std() == pytest.approx(true.std(), rel=0.15)
+    assert made.sum() == pytest.approx(seen.sum())
+    np.testing.assert_array_equal(without_noise(seen, 1e9), np.full(400, seen.mean()))

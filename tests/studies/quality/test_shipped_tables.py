@@ -1,0 +1,88 @@
+"""The tables of iterations that come with the package: settings left out are predicted, and intervals hold."""
+
+import math
+from functools import cache
+from statistics import median
+
+import pytest
+from places import ROOT
+
+from simulator.studies.quality.settings import read_table, setting_of
+from simulator.studies.quality.study import leave_out, read_study
+from simulator.studies.quality.targets import Target
+from simulator.studies.quality.transfer import ratios_by_task, transfer_width
+from simulator.studies.sweep.trainings import read_study as read_trainings
+from simulator.training.runs import TrainingSpec
+
+TABLES = sorted((ROOT / "configs" / "trainings").glob("*.csv"))
+TARGETS = {
+    "mlp-digits": (Target("loss", 1), Target("accuracy", 0.8)),
+    "lstm-text": (Target("nats_per_token", 2.3),),
+    "transformer-text": (Target("nats_per_token", 2.3),),
+}
+CASES = [(name, target) for name, targets in TARGETS.items() for target in targets]
+
+
+@cache
+def study(name, target):
+    return read_study(name, target)
+
+
+def test_every_table_is_tested():
+    assert {path.stem for path in TABLES} == set(TARGETS)
+    for path in TABLES:
+        assert {item.target for item in read_table(path)} == set(TARGETS[path.stem])
+        assert path.stat().st_size < 50_000
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_table_has_the_trainings_of_its_study(name):
+    """The command that made it: `sparsim train iterations-NAME`."""
+    options = read_trainings(ROOT / "scenarios" / "trainings" / f"iterations-{name}.yaml").values()
+    more = {"metric": "-", "better": "lower"}
+    items = read_table(ROOT / "configs" / "trainings" / f"{name}.csv", TARGETS[name][0])
+    elements, rate = items[0].setting.recipe.elements, items[0].tuning[0]
+    batch = items[0].setting.batch_size
+    wanted = set()
+    for each in options:
+        data = each.model_dump(exclude_none=True) | more | {"elements": elements}
+        spec = TrainingSpec.model_validate({"learning_rate": rate, "batch_size": batch, **data})
+        wanted.add((setting_of(spec), spec.seed, spec.momentum))
+    assert {(item.setting, item.seed, item.tuning[1]) for item in items} == wanted
+
+
+def test_settings_left_out_are_predicted_and_intervals_hold():
+    """Of all tables: within a factor of 1.15 in the middle, and at least 85 % of the 90 % intervals hold."""
+    rows = [row for case in CASES for recipe in study(*case).laws for row in leave_out(study(*case), recipe)]
+    assert len(rows) > 100
+    assert math.exp(median(abs(math.log(row["factor"])) for row in rows)) < 1.15
+    assert sum(row["inside"] for row in rows) / len(rows) >= 0.85
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_lower_density_needs_more_iterations(case):
+    """With error feedback less of the gradient only adds iterations: from the highest to the lowest density."""
+    found = {}
+    for setting, known in study(*case).typical.items():
+        if known.log is not None and setting.recipe.kind in ("topk", "randomk"):
+            key = setting.recipe, setting.workers, setting.batch_size
+            found.setdefault(key, []).append((setting.density, known.log))
+    pairs = [(max(each)[1], min(each)[1]) for each in found.values() if len(each) > 1]
+    assert sum(high < low for high, low in pairs) >= 0.9 * len(pairs)
+
+
+def test_what_carries_over_is_measured_between_tasks():
+    width, pairs = transfer_width()
+    assert pairs > 20
+    assert 1.1 < width < 2
+    ratios = ratios_by_task(item for path in TABLES for item in read_table(path))
+    half = math.log(width)
+    gaps = [
+        abs(one - other)
+        for found in ratios.values()
+        for (task, _), one in found.items()
+        for (other_task, _), other in found.items()
+        if task < other_task
+    ]
+    assert len(gaps) == pairs
+    assert 0.8 <= sum(gap <= half for gap in gaps) / pairs <= 1
