@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 _PANELS = 3
+_MARKED = 60
+"""Iterations whose marks can be told apart."""
 
 
 def build_up_rows(source: Source, columns: list[str], methods: Sequence[dict[str, Any] | str]) -> pd.DataFrame:
@@ -76,6 +78,10 @@ def draw_iterations(
     drawn = []
     for method, line in line_styles(labels):
         for part in split_at_gaps(run[run["method"] == method]):
-            axes.plot(part["iteration"], part[column], **line | {"markersize": 4})
+            axes.plot(
+                part["iteration"],
+                part[column],
+                **line | {"markersize": 4 if len(part) <= _MARKED else 0, "linewidth": 1.2},
+            )
             drawn.append((line["color"], part))
     return drawn
