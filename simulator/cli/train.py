@@ -73,10 +73,12 @@ def train(
     need_torch("train")
     from simulator.record.streams import Recording
     from simulator.traces.sampling import Sampling
+    from simulator.training.task import known_tasks
 
     keys = {name: value for name, value in given.items() if value is not None}
     place = device_of(device)
-    study = None if task.endswith(".py") else find_file(task, None, "scenarios/trainings")
+    is_task = task.endswith(".py") or task in known_tasks()
+    study = None if is_task else find_file(task, None, "scenarios/trainings")
     try:
         if study is not None:
             if record is not None:

@@ -24,16 +24,25 @@ MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
 class TrainingOptions(Spec):
     """One training: the keys of `sparsim train --set`, and of the base of a study.
 
-    `task`: a built-in task or a Python file; `parameters`: keyword arguments for the functions of the task. `method`:
-    the sparsifier as a scenario writes it, or in one line, such as `topk 0.01 granularity=model`. `batch_size`: samples
-    per worker and iteration; it and `learning_rate` are those of the task unless they are given. `error_feedback`:
-    false empties the residual before every iteration. `precision`: the format to which gradients are rounded before the
-    exchange.
-
     With `local_steps: 1` the mean of what the workers send is the gradient of SGD with `momentum`, as PyTorch defines
     it: v = momentum v + g, w = w - learning_rate v. A method with a momentum of its own, such as DGC, replaces that of
     SGD. With H local steps per iteration, each worker takes H steps of this SGD by itself; the difference of its
     weights goes through the method, and the mean is applied by SGD with `outer_learning_rate` and `outer_momentum`.
+
+    - `task`: a built-in task or a Python file.
+    - `parameters`: keyword arguments for the functions of the task.
+    - `method`: the sparsifier as a scenario writes it, or in one line, such as `topk 0.01 granularity=model`.
+    - `error_feedback`: false empties the residual before every iteration.
+    - `workers`: how many are trained, all in one process.
+    - `batch_size`: samples per worker and iteration; by default that of the task.
+    - `iterations`: exchanges in all.
+    - `learning_rate`: by default that of the task.
+    - `momentum`: of SGD.
+    - `local_steps`: steps of every worker between two exchanges.
+    - `outer_learning_rate`, `outer_momentum`: of SGD on the differences of weights, with several local steps.
+    - `precision`: the format to which gradients are rounded before the exchange.
+    - `evaluate_every`: iterations from one measurement of the metric to the next.
+    - `seed`: of weights, batches and methods.
     """
 
     task: str

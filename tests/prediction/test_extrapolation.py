@@ -194,7 +194,7 @@ def test_all_workers_count_equally_at_every_number(sixteen):
 
     trace = Trace.open(sixteen)
     bucket = Bucket(0, trace.numels, 0, (0, 1, 2))
-    observed = replay_by_workers(TOPK, [bucket], trace)
+    observed, _ = replay_by_workers(TOPK, [bucket], trace)
     assert [item.workers for item in observed] == [1, 2, 4, 8, 16]
     assert growth_of(TOPK, observed).selected == 0
     assert all(item.selections[0].selected.mean() == observed[0].selections[0].selected.mean() for item in observed)
