@@ -199,4 +199,4 @@ def test_all_workers_count_equally_at_every_number(sixteen):
     assert growth_of(TOPK, observed).selected == 0
     assert all(item.selections[0].selected.mean() == observed[0].selections[0].selected.mean() for item in observed)
     merged = build(Sparsifier, {"kind": "gtopk", "density": 0.02})
-    assert not growth_of(merged, replay_by_workers(merged, [bucket], trace)).grows
+    assert not growth_of(merged, replay_by_workers(merged, [bucket], trace)[0]).grows

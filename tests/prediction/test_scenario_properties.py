@@ -149,19 +149,26 @@ def test_the_breakdown_sums_to_the_iteration_and_covers_the_compute(scenario, ji
         assert result["scaling_efficiency"] <= 1 + 1e-9
 
 
+def chosen_algorithms(result):
+    return [(item["primitive"], item["algorithm"], item["calls"]) for item in result["collectives"]]
+
+
 @given(scenario=scenarios(), by=st.floats(1, 100))
 def test_a_better_network_is_never_slower(scenario, by):
     """But by priority it can be, as nothing is interrupted: what ends sooner may let a less urgent bucket in before an
-    urgent one is ready (Graham 1969, anomalies of list scheduling). And where buckets are merged by a rule of thumb,
-    from costs, a better network may have worse buckets."""
+    urgent one is ready (Graham 1969, anomalies of list scheduling). Where buckets are merged by a rule of thumb, from
+    costs, a better network may have worse buckets, and where a library chooses its algorithm by tables of its own, it
+    may choose one that is worse on this network."""
     if scenario["scheduler"]["kind"] in (*BY_PRIORITY, *BY_COSTS):
         return
     result = predicted(scenario)
     if result is None:
         return
     time = result["iteration_time_s"] * (1 + 1e-9)
-    assert predicted(networked(scenario, bandwidth=by))["iteration_time_s"] <= time
-    assert predicted(networked(scenario, latency=1 / by))["iteration_time_s"] <= time
+    for change in ({"bandwidth": by}, {"latency": 1 / by}):
+        better = predicted(networked(scenario, **change))
+        if chosen_algorithms(better) == chosen_algorithms(result):
+            assert better["iteration_time_s"] <= time
 
 
 @given(scenario=scenarios(gpus=st.just(1), nodes=st.integers(2, 6)), factor=st.floats(1, 5), data=st.data())

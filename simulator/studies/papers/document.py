@@ -99,7 +99,12 @@ class Drawing(Spec):
 
 
 class BuildUpStudy(Spec):
-    """Methods that are replayed over a trace on several numbers of workers; none: 1, 2, 4, ... up to those recorded."""
+    """Methods that are replayed over a trace on several numbers of workers.
+
+    - `trace`: its folder, or the name of a shipped one.
+    - `methods`: the sparsifiers, as a scenario writes them.
+    - `workers`: how many of the recorded workers; none: 1, 2, 4, ... up to all of them.
+    """
 
     trace: str
     methods: tuple[dict[str, Any], ...] = Field(min_length=1)
@@ -107,7 +112,12 @@ class BuildUpStudy(Spec):
 
 
 class DistributionStudy(Spec):
-    """The distribution of gradient plus residual in a replay of `method`, at some of the recorded iterations."""
+    """The distribution of gradient plus residual in a replay of one method.
+
+    - `trace`: its folder, or the name of a shipped one.
+    - `method`: the sparsifier, as a scenario writes it.
+    - `iterations`: the recorded iterations to look at.
+    """
 
     trace: str
     method: dict[str, Any]
