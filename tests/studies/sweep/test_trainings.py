@@ -75,8 +75,11 @@ def files(folder):
 class TestTraining:
     pytestmark = needs_torch
 
-    def test_processes_and_interruptions_change_nothing(self, study, tmp_path):
+    def test_processes_and_interruptions_change_nothing(self, study, tmp_path, monkeypatch):
         from simulator.studies.sweep.trainings import train_study
+
+        # Each training is told of by itself, however fast the machine is.
+        monkeypatch.setattr("simulator.studies.sweep.executors.BATCH_SECONDS", -1.0)
 
         def stop(progress):
             if progress.evaluated == 2:
