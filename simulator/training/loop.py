@@ -137,7 +137,7 @@ class _Loop:
         due = (iteration + 1) % self.options.evaluate_every == 0 or iteration + 1 == self.options.iterations
         if self.task.evaluate is None or not due:
             return math.nan
-        self.task.model.eval()
+        self.task.model.train(False)
         with torch.no_grad():
             value = float(self.task.evaluate(self.task.model))
         self.task.model.train()

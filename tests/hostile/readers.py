@@ -160,7 +160,7 @@ def _open_trace(path: Path) -> None:
     trace = Trace.open(path.parent)
     sum(1 for _ in trace.blocks(whole_model=False))
     if trace.spec.workers <= 8 and len(trace.spec.iterations) <= 8:
-        build_up(path.parent, ["dense", {"kind": "topk", "density": 0.1}])
+        build_up(path.parent, ["dense", {"kind": "topk", "density": 0.5}])
 
 
 def _parquets(name: str) -> list[bytes]:

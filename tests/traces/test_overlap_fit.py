@@ -88,14 +88,16 @@ def test_one_concentration_is_enough_for_one_trace_layer_wise_and_not_for_all(tr
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_layers_of_their_own_explain_whole_model_selection(traces, name):
-    """On the sampled gradients, late in training: one concentration misses 16 workers by 8 % or more, layers by 3 %."""
+    """On the sampled gradients, late in training: one concentration misses 16 workers by 5 % or more, layers by less
+    than 0.4 of that. A sample of few coordinates per layer is noisy: the whole gradients are judged above."""
     trace = traces[name]
     points = measured_unions(trace.blocks(block=1), 0.01, granularity="model", workers=(1, 2, 4, 16))
     few = {layer: {n: value for n, value in item.items() if n <= 4} for layer, item in points.items()}
     law = fit_layers(few, trace.numels)
     assert law.union_density(1) == pytest.approx(points[-1][1], rel=1e-3)
-    assert law.union_density(16) == pytest.approx(points[-1][16], rel=0.03)
-    assert by_concentration(few[-1])(16) < 0.93 * points[-1][16]
+    by_layers, by_one = (1 - each(16) / points[-1][16] for each in (law.union_density, by_concentration(few[-1])))
+    assert by_one > 0.05
+    assert abs(by_layers) < 0.4 * by_one
 
 
 @given(rho=st.floats(1e-4, 0.5), c=st.floats(0.1, 3000))

@@ -8,7 +8,13 @@ import pandas as pd
 from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, split_at_gaps
+from simulator.reporting.figures.data.replays import (
+    build_up_rows,
+    draw_iterations,
+    mean_points,
+    set_iteration_axis,
+    split_at_gaps,
+)
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis, set_share_axis
 from simulator.reporting.figures.style.colours import line_styles
@@ -70,7 +76,7 @@ class OverIterations(Figure, kind="over_iterations"):
         colours = {method: line["color"] for method, line in line_styles(mine["method"])}
         for other, (_, stroke) in zip(self.beside, _STROKES, strict=False):
             for method, part in data[data["quantity"] == other].groupby("method", sort=False):
-                for run in split_at_gaps(part):
+                for run in map(mean_points, split_at_gaps(part)):
                     axes.plot(run["iteration"], run["value"], stroke, color=colours[str(method)], linewidth=1.4)
         axes.set_yscale(self.scale)
         label = _words(self.quantity)
@@ -82,7 +88,7 @@ class OverIterations(Figure, kind="over_iterations"):
             set_log_ticks(axes, "y")
         else:
             axes.set_ylim(bottom=0)
-        set_number_axis(axes, "iteration", "x")
+        set_iteration_axis(axes, mine)
         if self.beside:
             strokes = zip(self.beside, _STROKES, strict=False)
             axes.set_title("; ".join(f"{stroke}: {_words(other)}" for other, (stroke, _) in strokes))

@@ -13,8 +13,8 @@ _METHODS = (
     Column("method", "method"),
     Column("iterations_to_target", "iterations", "count"),
     Column("interval", "90 % interval", "figure"),
-    Column("iterations_over_dense", "over dense", "number"),
-    Column("iteration_time_s", "an iteration", "time"),
+    Column("iterations_over_dense", "of dense", "number"),
+    Column("iteration_time_s", "iteration", "time"),
     Column("time_to_target_s", "to target", "time"),
     Column("time_interval", "90 % interval", "figure"),
     Column("cost", "cost", "number"),
@@ -82,7 +82,7 @@ def _method(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **row,
         "interval": _whole(row["iterations_to_target_interval"]),
-        "time_interval": " to ".join(map(show_time, row["time_to_target_interval_s"])),
+        "time_interval": _times(row["time_to_target_interval_s"]),
         "speed_up": f"{row['speed_up_over_dense']:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),
     }
 
@@ -104,6 +104,13 @@ def _law(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole(interval: Sequence[float]) -> str:
     return " to ".join(f"{end:,.0f}" for end in interval)
+
+
+def _times(interval: Sequence[float]) -> str:
+    """Both ends, with the unit once where it is the same."""
+    low, high = map(show_time, interval)
+    number, _, unit = low.rpartition(" ")
+    return f"{number if high.endswith(f' {unit}') else low} to {high}"
 
 
 def _range(ends: Sequence[float]) -> str:

@@ -48,7 +48,10 @@ def train_all(document: Document, folder: Path, processes: int | None, observe: 
 
 
 def training_rows(folder: Path) -> list[dict[str, Any]]:
-    """One row per training and iteration; the metric is missing where it was not measured."""
+    """One row per training and iteration; the metric is missing where it was not measured.
+
+    `done`: the share of the training that is done after the iteration, by which rows of its end can be chosen.
+    """
     return [row for run in read_runs(folder) for row in _rows(run)]
 
 
@@ -57,7 +60,8 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, Any]]:
     for point in run.curve:
         metric = None if math.isnan(point.metric) else point.metric
         shares = {"selected": point.selected, "aggregated": point.aggregated, "energy_kept": point.energy_kept}
-        yield {**about, "iteration": point.iteration, "loss": point.loss, "metric": metric, **shares}
+        done = (point.iteration + 1) / run.spec.iterations
+        yield {**about, "iteration": point.iteration, "done": done, "loss": point.loss, "metric": metric, **shares}
 
 
 def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> dict[str, Any]:

@@ -232,7 +232,9 @@ def test_padding_and_imbalance_are_those_of_the_replay():
     topk = data[data["method"].str.startswith("topk")]
     assert topk[["padding", "imbalance", "smallest"]].to_numpy() == pytest.approx(1.0)
     uneven = data[data["method"].str.startswith("gaussiank") & (data["workers"] == 4)]
-    assert (uneven["padding"] > 1).all()
+    # Where the counts of a sample differ no more than the sample explains, they count as equal.
+    assert (uneven["padding"] >= 1).all()
+    assert uneven["padding"].mean() > 1.2
     n, mean = 4, 1.0  # the others select what is left of the mean: the largest is at most n - (n - 1) smallest
     assert (uneven["imbalance"] <= n * mean - (n - 1) * uneven["smallest"] + 1e-9).all()
 

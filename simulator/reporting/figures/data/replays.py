@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 _PANELS = 3
+_POINTS = 100
 _MARKED = 60
 """Iterations whose marks can be told apart."""
 
@@ -66,7 +67,7 @@ def make_panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tupl
         if place:
             one.sharey(axes[1])
             one.tick_params(labelleft=False)
-        set_number_axis(one, "iteration", "x")
+        set_iteration_axis(one, runs[place])
         one.xaxis.get_major_locator().set_params(nbins=8 // len(runs), integer=True)
     return axes[0], list(zip(axes[1:], runs, strict=True))
 
@@ -74,14 +75,34 @@ def make_panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tupl
 def draw_iterations(
     axes: Axes, run: pd.DataFrame, column: str, labels: Iterable[str]
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Draw a column over the iterations of a run, with the looks of `labels`; returns each line's colour and rows."""
+    """Draw a column over the iterations of a run, with the looks of `labels`; returns each line's colour and points."""
     drawn = []
     for method, line in line_styles(labels):
         for part in split_at_gaps(run[run["method"] == method]):
+            points = mean_points(part)
             axes.plot(
-                part["iteration"],
-                part[column],
-                **line | {"markersize": 4 if len(part) <= _MARKED else 0, "linewidth": 1.2},
+                points["iteration"],
+                points[column],
+                **line | {"markersize": 4 if len(points) <= _MARKED else 0, "linewidth": 1.2},
             )
-            drawn.append((line["color"], part))
+            drawn.append((line["color"], points))
     return drawn
+
+
+def mean_points(part: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a run as no more points than a line can show: means over consecutive iterations."""
+    together = _together(part)
+    if together == 1:
+        return part
+    return part.select_dtypes("number").groupby([place // together for place in range(len(part))]).mean()
+
+
+def set_iteration_axis(axes: Axes, run: pd.DataFrame) -> None:
+    """Name the axis of the iterations, with how many are drawn as one point."""
+    longest = max((_together(part) for _, one in run.groupby("method") for part in split_at_gaps(one)), default=1)
+    set_number_axis(axes, "iteration" if longest == 1 else f"iteration (points are means of {longest})", "x")
+
+
+def _together(part: pd.DataFrame) -> int:
+    """How many iterations are drawn as one point."""
+    return -(-len(part) // _POINTS)
