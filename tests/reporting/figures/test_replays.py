@@ -11,12 +11,12 @@ def rows(count):
 
 
 def test_a_short_run_is_drawn_as_it_is():
-    assert mean_points(rows(100)).equals(rows(100))
+    assert mean_points(rows(60)).equals(rows(60))
 
 
-@pytest.mark.parametrize(("count", "together"), [(101, 2), (250, 3), (500, 5)])
+@pytest.mark.parametrize(("count", "together"), [(61, 2), (170, 3), (500, 9)])
 def test_a_long_run_is_drawn_as_means(count, together):
     points = mean_points(rows(count))
-    assert len(points) == -(-count // together) <= 100
+    assert len(points) == -(-count // together) <= 60
     assert points["iteration"].iloc[0] == (together - 1) / 2
     assert points["padding"].iloc[0] == pytest.approx(sum(n % 2 for n in range(together)) / together)

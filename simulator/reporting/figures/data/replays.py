@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 _PANELS = 3
-_POINTS = 100
+_POINTS = 60
 _MARKED = 60
 """Iterations whose marks can be told apart."""
 
