@@ -87,14 +87,14 @@ def _overlapping(target: _Target, d: float, alone: Selection, known: Selection) 
         union = min(d, known.aggregated * target.times**growth.aggregated)
     spread = (known.largest - mean) * (selected / mean if mean else 1.0)
     passes = alone.passes + (known.passes - alone.passes) * further
-    return _made(
-        target,
+    made = replace(
         known,
         selected=_each(known.selected, selected, further, target.workers),
         aggregated=union,
         largest=min(d, selected + spread * further),
         passes=min(passes, max(target.most_passes, known.passes)),
     )
+    return _carry_on(target, known, made)
 
 
 def _each(known: Floats, mean: float, further: float, workers: int) -> Floats:
@@ -130,18 +130,18 @@ def _exclusive(target: _Target, d: float, alone: Selection, known: Selection) ->
     own = (union - common) / workers
     padding = min(float(workers), max(1.0, own_padding(known, target.recorded) * times**growth.padding))
     scanned = max(d / workers, min(d, known.scanned * times**growth.scanned))
-    return _made(
-        target,
+    made = replace(
         known,
         selected=alike(workers, own + common),
         aggregated=union,
         largest=min(own * padding, max(own, scanned)) + common,
         scanned=scanned,
     )
+    return _carry_on(target, known, made)
 
 
-def _made(target: _Target, known: Selection, **changes: object) -> Selection:
+def _carry_on(target: _Target, known: Selection, made: Selection) -> Selection:
+    """What is left of a selection: figures of the method's own as powers of n, and the union's error in proportion."""
     detail = {key: value * target.times ** target.growth.detail[key] for key, value in known.detail.items()}
-    made = replace(known, detail=detail, **changes)  # type: ignore[arg-type]
     relative = known.aggregated_error / known.aggregated if known.aggregated else 0.0
-    return replace(made, aggregated_error=relative * made.aggregated)
+    return replace(made, detail=detail, aggregated_error=relative * made.aggregated)

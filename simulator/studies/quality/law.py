@@ -162,7 +162,10 @@ def fit_law(points: Points) -> Law | None:
     best = min(tried, key=lambda form: (means[form], form.parameters))
     enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
     form = min(enough, key=lambda form: (form.parameters, means[form]))
-    scale, factors = _fit(form, points)
+    fitted = _fit(form, points)
+    if fitted is None:
+        return None
+    scale, factors = fitted
     own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
     freedom = len(own) - form.parameters
     deviation = math.sqrt(means[form] * len(own) / freedom)
@@ -188,10 +191,11 @@ def left_out_errors(form: Form, points: Points) -> list[float] | None:
     return [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
 
 
-def _fit(form: Form, points: Points) -> tuple[float, dict[str, float]]:
-    """ln S and the other factors by least squares of the logarithms."""
+def _fit(form: Form, points: Points) -> tuple[float, dict[str, float]] | None:
+    """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
     base = _base(form, points)
-    assert base is not None  # noqa: S101 - such a form was not chosen
+    if base is None:
+        return None
     residuals = _residuals(form, points, base)
     node = int(np.argmin((residuals * residuals).sum(axis=1)))
     b, c = points.nodes[form.batch, form.delay][node]
