@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,12 @@ class Gpu(Spec):
     - `source`: where the curves come from.
     - `memory_bandwidth`: of the data sheet, for kernels without a curve.
     - `memory`: HBM or GDDR.
+    - `memory_size`: bytes of memory, of the data sheet.
     - `multiprocessors`: of the data sheet, for kernels that these limit.
     - `clock`: boost clock of the data sheet.
     - `fp32_rate`: arithmetic in fp32, of the data sheet.
+    - `tensor_rates`: matrix products of its tensor cores with dense operands and sums in fp32, by format, of the data
+      sheet.
     - `l2_cache`: size of the second-level cache.
     - `kernels`: curves from elements to seconds, by kernel.
     """
@@ -54,9 +58,11 @@ class Gpu(Spec):
     source: str = ""
     memory_bandwidth: BytesPerSecond | None = None
     memory: MemoryKind | None = None
+    memory_size: PositiveBytes | None = None
     multiprocessors: int | None = Field(default=None, ge=1, le=100_000)
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
+    tensor_rates: dict[Literal["tf32", "fp16", "bf16"], FlopsPerSecond] = Field(default_factory=dict)
     l2_cache: PositiveBytes | None = None
     ideal: bool = False
     kernels: dict[str, Curve] = Field(default_factory=dict)

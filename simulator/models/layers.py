@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
-from simulator.units import Ratio, Seconds
+from simulator.units import PositiveBytes, Ratio, Seconds
 
 MAX_BATCH = 10**9
 
@@ -79,6 +79,8 @@ class Workload(Spec):
       cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
     - `device`: GPU on which the times were measured.
     - `source`: of sizes and times.
+    - `activation_bytes`: bytes that one sample keeps in the GPU's memory from its forward to its backward pass; none:
+      not known.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
     """
 
@@ -95,6 +97,7 @@ class Workload(Spec):
     compute_width: float | None = Field(default=None, ge=1, le=100)
     gradients: str = ""
     settled: Since = "auto"
+    activation_bytes: PositiveBytes | None = None
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"
     layers: Annotated[
