@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    BeforeValidator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -16,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
+from simulator.architectures.describing import describe_workload, is_described, rescale
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
@@ -128,11 +130,13 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and "trace" in value:
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = load_named(source.trace, "workloads", info)
-        if source.compute_time is None and workload.compute_time is None and not workload.has_times:
+        timed = workload.has_times or workload.origin is not None
+        if source.compute_time is None and workload.compute_time is None and not timed:
             hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
             raise expected("a compute_time", "none", hint)
         if source.batch_size is not None:
-            workload = workload.rescaled(source.batch_size)
+            described = workload.origin is not None
+            workload = (rescale if described else Workload.rescaled)(workload, source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
         given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
@@ -142,11 +146,16 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if not os.path.isfile(near / value["layers"]):
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
         return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
-    return value
+    return described_or_stated(value, info)
+
+
+def described_or_stated(value: Any, info: ValidationInfo) -> Any:
+    """A workload as it is written in a config: the description of a model, or stated layers."""
+    return describe_workload(value, info) if is_described(value) else value
 
 
 _TARGETS: dict[str, TypeAdapter[Any]] = {
-    "workloads": TypeAdapter(Workload),
+    "workloads": TypeAdapter(Annotated[Workload, BeforeValidator(described_or_stated)]),
     "gpus": TypeAdapter(Gpu),
     "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
     "runtimes": TypeAdapter(Runtime),
