@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simulator.architectures.building import Builder
 from simulator.component import expected
-from simulator.models.operators import Operator, streaming
+from simulator.models.operators import Operator, OperatorKind, streaming
 
 
 @dataclass(slots=True)
@@ -55,8 +55,10 @@ class Images:
         depth = inputs // groups * kernel**2
         nbytes = self.builder.width * (moved_in + self.elements + numel)
 
+        kind: OperatorKind = "winograd" if (kernel, stride, groups) == (3, 1, 1) else "convolution"
+
         def operator(what: str, m: float, n: float, k: float) -> Operator:
-            return Operator(what, "convolution", nbytes, groups, m, n, k)
+            return Operator(what, kind, nbytes, groups, m, n, k)
 
         tensor = self.builder.tensor(f"{name}.weight", numel)
         per_group = outputs // groups

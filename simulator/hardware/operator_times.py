@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from simulator.component import expected
-from simulator.hardware.compute_widths import same_device
+from simulator.hardware.compute_widths import OTHER_SOFTWARE, same_device
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.kernel_estimates import shipped_rates
 from simulator.loading.documents import read_document
@@ -20,6 +20,18 @@ from simulator.models.operators import Arithmetic, Description, Operator
 RATES = "configs/operator_rates.yaml"
 TILE = 128
 """Rows and columns of the result that one multiprocessor works on at a time; the usual tile of matrix products."""
+
+SPLIT = 0.5
+"""Least rounds of tiles that a product counts for: one with fewer tiles is split along k. Assumed."""
+WINOGRAD = 2.25
+"""Multiplications of a 3x3 convolution over those of its fast algorithm F(2x2, 3x3) (Lavin and Gray 2016, 1509.09308),
+which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the data sheet's rate without it."""
+
+
+JUDGED = "Tesla V100"
+JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
+"""Where convolutions were compared with measured times (`simulator.calibration.operator_priors`)."""
+_CONVOLUTIONS = ("convolution", "winograd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +98,10 @@ class OperatorClock:
     """Times of operators on a GPU in one arithmetic.
 
     A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet, the bandwidth B that
-    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t M 2 T^2 k / (2 b m n k)): d is the shortest of m, n and
-    k; M multiprocessors work on tiles of T x T, and a share t of one round of them is lost. Other operators take start +
-    bytes / B. The start is that of a kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
+    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k; r = b m n / (M T^2)
+    are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is lost; small products
+    are split along k (r counts as at least `SPLIT`). Other operators take start + bytes / B. The start is that of a
+    kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.
     """
@@ -101,9 +114,7 @@ class OperatorClock:
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
         self.per_byte = 1 / reached
-        self.efficiency, self.timed = _efficiency(gpu, arithmetic, self.rates)
-        self._depth = self.rates.depth
-        self._tail = self.rates.tail * (gpu.multiprocessors or 0) * TILE * TILE
+        self.efficiency = _efficiency(gpu, arithmetic, self.rates)
 
     def time(self, operators: Iterable[Operator]) -> float:
         """Seconds of operators, one after the other."""
@@ -125,17 +136,26 @@ class OperatorClock:
         if operator.kind == "attention":
             return ideal / self.rates.attention
         shortest = min(operator.m, operator.n, operator.k)
-        tail = 2 * self._tail * operator.k / (self.rate * self.efficiency.value)
-        factor = self.rates.convolution if operator.kind == "convolution" else 1.0
-        return (ideal + tail) * (1 + self._depth / shortest) / factor
+        rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
+        lost = self.rates.tail / max(rounds, SPLIT)
+        factor = 1.0
+        if operator.kind in _CONVOLUTIONS:
+            factor = self.rates.convolution
+            if operator.kind == "winograd" and self.arithmetic == "fp32":
+                factor *= WINOGRAD
+        return ideal * (1 + lost) * (1 + self.rates.depth / shortest) / factor
 
     def estimated(self, made: Description) -> Estimated:
-        """How far times of a whole model may be off, and why."""
+        """How far times of a whole model may be off, and why; no less than those of other software and machines."""
         width, reason = self.efficiency.width, self.efficiency.source
-        convolutions = math.fsum(item.flops for item in made.forward if item.kind == "convolution")
-        if 2 * convolutions > math.fsum(item.flops for item in made.forward):
-            width = max(width, self.rates.convolution_width)
-            reason = f"{reason}; convolutions as on V100"
+        arithmetic = math.fsum(item.flops for item in made.forward)
+        convolutions = math.fsum(item.flops for item in made.forward if item.kind in _CONVOLUTIONS)
+        if 2 * convolutions > arithmetic:
+            judged_here = self.arithmetic == "fp32" and same_device(JUDGED, self.gpu.device or self.gpu.name)
+            reason = JUDGED_BY if judged_here else f"{reason}; convolutions: {JUDGED_BY}"
+            width = self.rates.convolution_width if judged_here else max(width, self.rates.convolution_width)
+        if width < OTHER_SOFTWARE:
+            width, reason = OTHER_SOFTWARE, f"{reason}; profiles of one GPU from other machines and versions"
         return Estimated(width=width, reason=reason)
 
 
@@ -155,13 +175,9 @@ def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
     return gpu.fp32_rate
 
 
-def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> tuple[Efficiency, bool]:
-    """The efficiency on a GPU, and whether it was timed there."""
+def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency:
+    """The efficiency of large products on a GPU."""
     if arithmetic != "fp32" and gpu.tensor_rates:
-        return rates.tensor, False
-    for device, found in rates.devices.items():
-        if gpu.device and same_device(device, gpu.device):
-            return found, True
-    return rates.fp32, False
-
-
+        return rates.tensor
+    timed = (found for device, found in rates.devices.items() if gpu.device and same_device(device, gpu.device))
+    return next(timed, rates.fp32)

@@ -14,9 +14,9 @@ Arithmetic = Literal["fp32", "tf32", "fp16", "bf16"]
 ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 """Bytes of one operand in memory."""
 
-OperatorKind = Literal["product", "attention", "convolution", "streaming", "rows"]
-"""What limits an operator: matrix products, fused attention and convolutions arithmetic or memory; `streaming`
-(element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
+OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"]
+"""What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
+or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
 
 
 @dataclass(frozen=True, slots=True)
