@@ -16,8 +16,9 @@ MOST_LAYERS = 1000
 class Architecture(Component, family="model"):
     """A model described by its sizes. Tensors, arithmetic, bytes and activations follow from them.
 
-    - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16` or `bf16`; none: that of the
-      gradients. `bf16` with gradients in fp32 is automatic mixed precision (torch.autocast).
+    - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
+      where the GPU has it, else fp16); none: that of the gradients. 16 bits with gradients in fp32 are automatic mixed
+      precision (torch.autocast).
     """
 
     arithmetic: Arithmetic | None = None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simulator.architectures.base import Architecture
+from simulator.architectures.config_json import NAME, read_config
 from simulator.component import discover, expected
-from simulator.errors import format_value, suggest_nearest
+from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
@@ -38,7 +40,7 @@ SHARED = (
 
 def is_described(value: Any) -> bool:
     """Whether what is written describes a model."""
-    return isinstance(value, dict) and "model" in value
+    return isinstance(value, dict) and ("model" in value or "config" in value)
 
 
 def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
@@ -47,8 +49,9 @@ def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
     Raises an expected-error for an unknown model, and ValidationError for keys that are wrong.
     """
     kinds = discover(Architecture)
+    value = _with_config(value, (info.context or {}).get("near")) if "config" in value else value
     kind = value["model"]
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         hint = suggest_nearest(str(kind), kinds)
         raise expected("a kind of model", format_value(kind), hint)
     member = kinds[kind]
@@ -62,6 +65,24 @@ def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
     workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
     architecture = member.model_validate(sizes, context=info.context)
     return of_architecture(architecture, workload)
+
+
+def _with_config(value: dict[str, Any], near: Path | None) -> dict[str, Any]:
+    """The keys of a config.json, where what is written beside it counts."""
+    name = value["config"]
+    if "model" in value or not isinstance(name, str):
+        got = format_value(name) if "model" not in value else "both"
+        raise expected("the path of a config.json, or a `model`", got)
+    try:
+        found = read_config(name, near)
+    except InputError as error:
+        raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+    name_of = {"name": Path(name).parent.name if Path(name).name == NAME else Path(name).name}
+    return {**{key: text for key, text in name_of.items() if text}, **found, **_without(value, "config")}
+
+
+def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: item for name, item in value.items() if name != key}
 
 
 class Origin(NamedTuple):

@@ -165,6 +165,8 @@ def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
     Raises an expected-error where the GPU states no rate, or has tensor cores without this format.
     """
     if arithmetic != "fp32" and gpu.tensor_rates:
+        if arithmetic == "mixed":
+            arithmetic = "bf16" if "bf16" in gpu.tensor_rates else "fp16"
         if arithmetic not in gpu.tensor_rates:
             known = ", ".join(("fp32", *sorted(gpu.tensor_rates)))
             raise expected(f"an arithmetic of {gpu.name}: {known}", arithmetic, "set `precision` or `arithmetic`")

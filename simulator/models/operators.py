@@ -9,9 +9,9 @@ from typing import Literal
 
 from simulator.models.rows import Rows
 
-Arithmetic = Literal["fp32", "tf32", "fp16", "bf16"]
-"""Format in which matrix products multiply; sums are in fp32."""
-ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
+"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16."""
+ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
 """Bytes of one operand in memory."""
 
 OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"]

@@ -65,7 +65,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         data = document.data
         if path.name == TRACE_FILE and subfolder == "workloads":
             data = _recorded(document, path.parent)
-        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
+        elif isinstance(data, dict) and isinstance(data.get("layers"), str) and not is_described(data):
             data = {**data, "layers": _layers(data["layers"], path.parent, document)}
         return validate_document(_TARGETS[subfolder].validate_python, replace(document, data=data), path.parent)
     except InputError as error:
@@ -142,7 +142,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
         return workload.model_copy(update=changes)
-    if isinstance(value, dict) and isinstance(value.get("layers"), str):
+    if isinstance(value, dict) and isinstance(value.get("layers"), str) and not is_described(value):
         near = (info.context or {}).get("near") or Path()
         if not os.path.isfile(near / value["layers"]):
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
