@@ -188,7 +188,10 @@ def _of_transformers(name: str, what: str) -> OwnModel:
             hint = hint if hint.startswith("did") else "a kind of model such as gpt2, bert, llama or vit"
             raise InputError(Problem(name, "a kind of model of transformers", format_value(what), hint))
         config = transformers.AutoConfig.for_model(what)
-    model = _run(name, lambda: transformers.AutoModel.from_config(config))
+    try:
+        model = _run(name, lambda: transformers.AutoModel.from_config(config))
+    except ModuleNotFoundError as error:
+        raise _missing(name, error) from None
     return OwnModel(name, model, input=_input_of(config))
 
 
