@@ -155,17 +155,21 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
 
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
-    gpu: Gpu = _read_part(name, "gpus", "gpu")
+    gpu: Gpu = read_part(name, "gpus", "gpu")
     return gpu
 
 
 def read_runtime(name: str) -> Runtime:
     """A runtime by its name or file. Raises InputError with every problem and its place."""
-    runtime: Runtime = _read_part(name, "runtimes", "runtime")
+    runtime: Runtime = read_part(name, "runtimes", "runtime")
     return runtime
 
 
-def _read_part(name: str, subfolder: str, what: str) -> Any:
+def read_part(name: str, subfolder: str, what: str) -> Any:
+    """A part by its name or file, with or without its `subfolder`; `what` it is, for the message where it is absent.
+
+    Raises InputError with every problem and its place.
+    """
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
         raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
