@@ -102,7 +102,7 @@ def test_a_wheel_is_made_from_what_the_container_copies(tmp_path):
     assert "simulator/scenarios/quickstart.yaml" in names
     assert about["License-Expression"] == "Apache-2.0"
     assert about.get_all("License-File") == PROJECT["project"]["license-files"]
-    assert about.get_payload() == long_description()
+    assert about.get_payload(decode=True).decode() == long_description()
 
 
 @pytest.mark.parametrize("folder", ["configs", "scenarios"])
