@@ -31,6 +31,8 @@ from simulator.studies.compare.run_differences import compare_runs
 
 MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""
+PAUSE_S = 0.06
+"""A newer question that comes this soon after the quick answer, as while a slider is drawn, is answered at once."""
 _KEPT = 32
 
 Part = dict[str, Any]
@@ -65,8 +67,11 @@ class Answers:
     predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(_KEPT))
     opponents: LatestResults[Opponent | None] = field(default_factory=lambda: LatestResults(_KEPT))
 
-    def parts(self, request: Any, stopped: Callable[[], bool]) -> Iterator[Part]:
-        """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception."""
+    def parts(self, request: Any, stopped: Callable[[float], bool]) -> Iterator[Part]:
+        """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception.
+
+        `stopped` waits so many seconds for a newer question, and says whether there is one.
+        """
         text = ""
         try:
             with only_shipped_files(self.allowed):
@@ -81,7 +86,7 @@ class Answers:
             said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
             yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
 
-    def _answer(self, text: str, asked: Asked, stopped: Callable[[], bool]) -> Iterator[Part]:
+    def _answer(self, text: str, asked: Asked, stopped: Callable[[float], bool]) -> Iterator[Part]:
         began = time.perf_counter()
         document = parse_scenario(text, PLACE)
         refuse_paths(document, self.allowed)
@@ -104,12 +109,12 @@ class Answers:
         rival = None if opponent is None else self._predict(opponent.scenario)
         yield _answer_part(prediction, rival, opponent, final=False)
         took = time.perf_counter() - began
-        if stopped():
+        if stopped(PAUSE_S):
             return
         prediction = self._respond(prediction)
         rival = None if rival is None else self._respond(rival)
         yield _answer_part(prediction, rival, opponent, final=True)
-        if asked.pinned and not stopped():
+        if asked.pinned and not stopped(0):
             yield self._difference_part(asked.pinned, prediction)
         yield from self._map_parts(prediction, opponent, took, stopped)
 
@@ -145,7 +150,7 @@ class Answers:
         return {"part": "difference", "html": render_difference(compare_runs(*outcomes))}
 
     def _map_parts(
-        self, prediction: Prediction, opponent: Opponent | None, took: float, stopped: Callable[[], bool]
+        self, prediction: Prediction, opponent: Opponent | None, took: float, stopped: Callable[[float], bool]
     ) -> Iterator[Part]:
         scenario, plan = prediction.scenario, prediction.plan
         if opponent is None or isinstance(scenario.versus, dict) or scenario.sparsifier.kind == Dense.kind:
@@ -160,7 +165,7 @@ class Answers:
             return
         cells: list[Cell] = []
         for cell in cells_around(scenario, grid):
-            if stopped():
+            if stopped(0):
                 return
             cells.append(cell)
             if len(cells) % len(grid.bandwidths) == 0:
