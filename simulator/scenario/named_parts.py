@@ -22,7 +22,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, Layer, Since, Workload
@@ -138,10 +138,10 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
         return workload.model_copy(update=changes)
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
-        near = (info.context or {}).get("near") or Path()
-        if not os.path.isfile(near / value["layers"]):
+        path = find_beside(value["layers"], (info.context or {}).get("near"))
+        if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
-        return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
+        return {**value, "layers": read_layers(path, times_needed=True)[0]}
     return value
 
 

@@ -31,7 +31,11 @@ def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
 def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario | None:
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
     document, near = _read_scenario(path)
-    data, _ = _override(document.data, overrides, near)
+    return versus_of(_override(document.data, overrides, near)[0], document, near)
+
+
+def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
+    """The baseline of parsed data: the scenario with the keys of `versus` replaced; None where that is no mapping."""
     changes = data.get("versus")
     if not isinstance(changes, dict):
         return None
@@ -41,7 +45,7 @@ def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario |
     return scenario_of({**data, "name": "versus"}, document, near)
 
 
-def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
+def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
     return validate_document(Scenario.model_validate, replace(document, data=data), near)
 
@@ -77,7 +81,15 @@ def _read_scenario(path: str | Path) -> tuple[Document, Path]:
     found = find_file(str(path), None, "scenarios")
     if found is None:
         raise missing_file_error(str(path), "scenarios")
-    document = read_document(found)
+    return _check_mapping(read_document(found)), found.parent
+
+
+def parse_scenario(text: str, name: str) -> Document:
+    """The document of a scenario's text; `name` stands in its problems instead of a file. Raises InputError."""
+    return _check_mapping(parse_document(text, name))
+
+
+def _check_mapping(document: Document) -> Document:
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
-    return document, found.parent
+    return document
