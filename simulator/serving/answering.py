@@ -146,7 +146,10 @@ class Answers:
         document = parse_scenario(pinned, "scenario A")
         refuse_paths(document, self.allowed)
         one = self._respond(self._predict(scenario_of(document.data, document, None)))
-        outcomes = [RunOutcome(side, item.document, item.scenario.resolved(), item) for side, item in (("A", one), ("B", prediction))]
+        outcomes = [
+            RunOutcome(side, item.document, item.scenario.resolved(), item)
+            for side, item in (("A", one), ("B", prediction))
+        ]
         return {"part": "difference", "html": render_difference(compare_runs(*outcomes))}
 
     def _map_parts(

@@ -179,7 +179,10 @@ def _parts(answers: Any, request: bytes, stop: Event) -> Any:
     try:
         yield from answers.parts(asked, stop.wait)
     except Exception as error:
-        yield {"part": "failed", "text": f"scenario: not computed because of an error of sparsim: {type(error).__name__}"}
+        yield {
+            "part": "failed",
+            "text": f"scenario: not computed because of an error of sparsim: {type(error).__name__}",
+        }
 
 
 def _limit_memory() -> None:

@@ -16,7 +16,15 @@ _FILES = ("gradients", "layers", "tuner")
 """Keys whose text is the name of a file or folder."""
 _TEXTS = ("name", "question", "source", "device")
 """Keys whose text names no file."""
-_FORBIDDEN = ("os.listdir", "os.scandir", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
+_FORBIDDEN = (
+    "os.listdir",
+    "os.scandir",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "socket.connect",
+)
 
 
 def refuse_paths(document: Document, allowed: Mapping[str, Path]) -> None:
@@ -41,7 +49,12 @@ def _is_path(path: KeyPath, text: str) -> bool:
         return False
     if names and names[-1] in _FILES and text:
         return True
-    return (text.startswith(("/", "\\", ".", "~")) and not _is_number(text)) or ".." in text or "\\" in text or "\0" in text
+    return (
+        (text.startswith(("/", "\\", ".", "~")) and not _is_number(text))
+        or ".." in text
+        or "\\" in text
+        or "\0" in text
+    )
 
 
 def _is_number(text: str) -> bool:

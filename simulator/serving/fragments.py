@@ -82,7 +82,13 @@ def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
     grid, cells = made
     known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
     rows = [
-        (nodes, [_describe_cell(known.get((nodes, bandwidth)), (bandwidth, nodes) == grid.here) for bandwidth in grid.bandwidths])
+        (
+            nodes,
+            [
+                _describe_cell(known.get((nodes, bandwidth)), (bandwidth, nodes) == grid.here)
+                for bandwidth in grid.bandwidths
+            ],
+        )
         for nodes in reversed(grid.nodes)
     ]
     return _render("map.html.j2", grid=grid, rows=rows, heads=[show_bandwidth(item) for item in grid.bandwidths])
