@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, read_document
+from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
