@@ -97,12 +97,18 @@ def of_architecture(architecture: Architecture, workload: Workload) -> Workload:
     return _without_times(workload, Origin(architecture, frozenset(workload.model_fields_set)))
 
 
-def rescale(workload: Workload, batch_size: int) -> Workload:
-    """A described model at another batch size."""
+def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
+    """A described model with some keys of the workload changed, where they are not None; without times.
+
+    At another batch size, its wait for data is in proportion. Raises an expected-error where sizes do not fit.
+    """
     origin: Origin = workload.origin
-    more = batch_size / workload.batch_size
-    changes = {"batch_size": batch_size, "input_time": workload.input_time * more}
-    return _without_times(workload.model_copy(update=changes), origin._replace(stated=origin.stated | {*changes}))
+    stated = {key: value for key, value in changes.items() if value is not None}
+    if "batch_size" in stated and "input_time" not in stated and workload.input_time:
+        stated["input_time"] = workload.input_time * stated["batch_size"] / workload.batch_size
+    changed = workload.model_copy(update=stated)
+    changed.refuse_uneven_passes()
+    return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
 
 
 def price(workload: Workload, gpu: Gpu) -> Workload:
@@ -113,7 +119,8 @@ def price(workload: Workload, gpu: Gpu) -> Workload:
     """
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
         return workload
-    layers, estimated = _priced(workload.origin.architecture, workload.batch_size, workload.precision, _Key(gpu))
+    asked = (workload.origin.architecture, workload.batch_size, workload.micro_batches, workload.precision)
+    layers, estimated = _priced(*asked, _Key(gpu))
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
@@ -153,22 +160,23 @@ class _Key:
 
 @lru_cache(maxsize=256)
 def _priced(
-    architecture: Architecture, samples: int, precision: Precision, key: _Key
+    architecture: Architecture, samples: int, passes: int, precision: Precision, key: _Key
 ) -> tuple[tuple[Layer, ...], Estimated | None]:
-    made = description_of(architecture, samples, precision)
-    gpu = key.gpu
+    """The layers with the times of all passes, each over an equal part of the samples."""
+    whole, gpu = description_of(architecture, samples, precision), key.gpu
     if gpu.ideal:
-        return _layers(made), None
+        return _layers(whole), None
+    made = description_of(architecture, samples // passes, precision)
     clock = OperatorClock(gpu, made.arithmetic)
     layers = tuple(
         Layer.model_construct(
             name=tensor.name,
             numel=tensor.numel,
             rows=tensor.rows,
-            forward=clock.time(tensor.forward),
-            backward=clock.time(tensor.backward),
+            forward=passes * clock.time(one.forward),
+            backward=passes * clock.time(one.backward),
         )
-        for tensor in made.tensors
+        for tensor, one in zip(whole.tensors, made.tensors, strict=True)
     )
     return layers, clock.estimated(made)
 

@@ -37,12 +37,20 @@ def describe_sides(candidate: Scenario, baseline: Scenario) -> Sides:
     return join_words([here for here, _ in sides]), join_words([there for _, there in sides])
 
 
+def describe_scenario(scenario: Scenario) -> str:
+    """What a scenario is, for a title: `resnet50, topk 0.001, 32 GPUs over 10 Gbit/s`."""
+    return f"{_model_name(scenario)}, {method_name(scenario)}, {_describe_gpus(scenario)}"
+
+
+def _describe_gpus(scenario: Scenario) -> str:
+    cluster = scenario.cluster
+    gpus = count_of(cluster.workers, "GPU")
+    return f"{gpus} over {show_bandwidth(cluster.network.bandwidth)}" if cluster.nodes > 1 else gpus
+
+
 def describe_question(candidate: Scenario, baseline: Scenario) -> str:
     """The question that a comparison answers, from what the two scenarios are."""
-    cluster = candidate.cluster
-    gpus = count_of(cluster.workers, "GPU")
-    if cluster.nodes > 1:
-        gpus += f" over {show_bandwidth(cluster.network.bandwidth)}"
+    gpus = _describe_gpus(candidate)
     model = _model_name(candidate)
     if is_about_paying(candidate, baseline):
         rival = "" if baseline.sparsifier.kind == "dense" else f" against {method_name(baseline)}"
