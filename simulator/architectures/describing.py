@@ -124,19 +124,20 @@ def price(workload: Workload, gpu: Gpu) -> Workload:
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
-def written(workload: Workload, gpu: Gpu) -> dict[str, Any] | None:
+def written(workload: Workload, gpu: Gpu | None = None) -> dict[str, Any] | None:
     """A described model as it is written, from which it can be made again; None where it was changed since, or stated.
 
-    Quantities have their units.
+    `gpu`: for which it has times, if it has any. Quantities have their units.
     """
     if workload.origin is None:
         return None
     origin: Origin = workload.origin
-    if price(_without_times(workload, origin), gpu) != workload:
+    again = _without_times(workload, origin)
+    if (price(again, gpu) if gpu is not None else again) != workload:
         return None
     shared = workload.model_dump(mode="json", include=set(origin.stated) & {*SHARED})
     sizes = origin.architecture.model_dump(mode="json", exclude_none=True)
-    return {"model": origin.architecture.kind, **sizes, **shared}
+    return {"model": origin.architecture.kind, **shared, **sizes}
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,8 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
-from simulator.scenario.named_parts import read_gpu, read_workload
+from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.workload_reading import read_workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
-    ValidationError,
     ValidationInfo,
 )
 from pydantic_core import PydanticCustomError, core_schema
@@ -27,7 +26,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
-from simulator.loading.problems import problems_of, validate_document
+from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
@@ -177,25 +176,14 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
 }
 
 
-_WORKLOAD: TypeAdapter[Any] = TypeAdapter(
-    Annotated[Workload, BeforeValidator(workload_of), Named("workloads")]
-)
+WORKLOADS: TypeAdapter[Any] = TypeAdapter(Annotated[Workload, BeforeValidator(workload_of), Named("workloads")])
+"""What may stand for the workload of a scenario."""
 
 
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
     gpu: Gpu = read_part(name, "gpus", "gpu")
     return gpu
-
-
-def read_workload(name: str) -> Workload:
-    """A workload by its name or file. Raises InputError with every problem and its place."""
-    context: Any = {"units_required": True, "near": None}
-    try:
-        workload: Workload = _WORKLOAD.validate_python(name, context=context)
-    except ValidationError as error:
-        raise InputError(problems_of(error, Document(name, name, {}))) from None
-    return workload
 
 
 def read_runtime(name: str) -> Runtime:
