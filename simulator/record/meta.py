@@ -14,6 +14,7 @@ from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer, Workload
 from simulator.models.limits import MAX_LAYERS
+from simulator.record.fused_attention import FusedAttention
 from simulator.record.own_model import OwnModel, load_model
 from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, sample_shape
 from simulator.record.tasks import batch_size_of, move_batch, trainable_parameters
@@ -133,7 +134,9 @@ def _trace(
     name: str, model: Any, batch: Any, loss: Callable[[Any, Any], Any], parameters: dict[str, Any], samples: int
 ) -> Listed:
     """One step: operators of the forward pass by the module that runs, of the backward pass by gradients as they come."""
-    tracer, names = _Tracer(), {id(value): key for key, value in parameters.items()}
+    tracer = _Tracer()
+    fused = FusedAttention(lambda row: tracer.rows.append(row))
+    names = {id(value): key for key, value in parameters.items()}
     forward: dict[str, list[ListedOperator]] = {}
     backward: dict[str, list[ListedOperator]] = {}
     begun: list[str] = []
@@ -162,17 +165,18 @@ def _trace(
 
     alive: list[Any] = []
     try:
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), tracer:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), fused, tracer:
             value = loss(model, batch)
             if begun:
                 forward[begun[-1]] += tracer.take()
             value.backward()
-    except InputError:
-        raise
     except Exception as error:
-        text = str(error).splitlines()[0] if str(error) else ""
-        hint = "the meta device has no values: a model must not read them, such as by .item() or `if tensor`"
-        raise InputError(Problem(name, "a model that runs on the meta device", f"{type(error).__name__}: {text}", hint)) from None
+        if isinstance(error, InputError) and _META not in str(error):
+            raise
+        text = error.problems[0].got if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        hint = "it has no values: a model must not read them, such as by .item() or `if tensor`"
+        what = "a model that runs on PyTorch's meta device"
+        raise InputError(Problem(name, what, text.partition("\n")[0], hint)) from None
     finally:
         for hook in hooks:
             hook.remove()
