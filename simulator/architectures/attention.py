@@ -76,6 +76,12 @@ class Attention:
         if self.dropout:
             moved = streaming("dropout", cells * (2 * width + 1))
             forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
-        back_values = [product("values, of cells", s, s, d, width, pairs), product("values, of values", s, d, s, width, pairs)]
-        back_scores = [product("scores, of queries", s, d, s, width, pairs), product("scores, of keys", s, d, s, width, pairs)]
+        back_values = [
+            product("values, of cells", s, s, d, width, pairs),
+            product("values, of values", s, d, s, width, pairs),
+        ]
+        back_scores = [
+            product("scores, of queries", s, d, s, width, pairs),
+            product("scores, of keys", s, d, s, width, pairs),
+        ]
         return [*forward, values], [*back_values, *backward, *back_scores], kept

@@ -52,9 +52,7 @@ class Bert(AnyTransformer, kind="bert"):
         tokens = builder.samples * sequence
         embeddings = "bert.embeddings."
         builder.embedding(f"{embeddings}word_embeddings.weight", self.vocabulary, self.hidden, tokens, dense=head)
-        builder.embedding(
-            f"{embeddings}position_embeddings.weight", self.positions, self.hidden, sequence, dense=True
-        )
+        builder.embedding(f"{embeddings}position_embeddings.weight", self.positions, self.hidden, sequence, dense=True)
         builder.residual(tokens * self.hidden)
         builder.embedding(
             f"{embeddings}token_type_embeddings.weight", self.token_types, self.hidden, tokens, dense=True

@@ -81,7 +81,14 @@ class Builder:
         )
 
     def linear(
-        self, name: str, rows: float, inputs: int, outputs: int, bias: bool = True, keep: bool = True, first: bool = False
+        self,
+        name: str,
+        rows: float,
+        inputs: int,
+        outputs: int,
+        bias: bool = True,
+        keep: bool = True,
+        first: bool = False,
     ) -> None:
         """y = x W + b for x of (rows, inputs): one product forward, two backward, 2 and 4 x rows x inputs x outputs.
 

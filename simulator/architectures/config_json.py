@@ -96,9 +96,11 @@ def _qwen2(sizes: _Sizes) -> dict[str, Any]:
 
 def _gpt2(sizes: _Sizes) -> dict[str, Any]:
     made = sizes.numbers({"layers": "n_layer", "hidden": "n_embd", "heads": "n_head"})
-    return made | sizes.optional({"mlp": "n_inner", "vocabulary": "vocab_size", "positions": "n_positions"}) | {
-        "model": "gpt2"
-    }
+    return (
+        made
+        | sizes.optional({"mlp": "n_inner", "vocabulary": "vocab_size", "positions": "n_positions"})
+        | {"model": "gpt2"}
+    )
 
 
 def _bert(sizes: _Sizes) -> dict[str, Any]:

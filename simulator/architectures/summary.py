@@ -188,7 +188,10 @@ def _assumptions(workload: Workload, made: Description | None, gpu: Gpu | None) 
             f"data sheet; {share.source} ({RATES})",
             share.width,
         )
-        add(f"memory at {1e-9 / clock.per_byte:.4g} GB/s", "element-wise kernels of this GPU, or share of the data sheet")
+        add(
+            f"memory at {1e-9 / clock.per_byte:.4g} GB/s",
+            "element-wise kernels of this GPU, or share of the data sheet",
+        )
         kinds = {operator.kind for operator in made.forward}
         if "attention" in kinds:
             text = f"fused attention at {100 * clock.rates.attention:.0f} % of the rate of large products"

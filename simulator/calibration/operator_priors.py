@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass, replace
 
 from simulator.architectures.base import Architecture
@@ -157,8 +158,9 @@ _HEAD = """\
 """
 
 
-def operator_rates_yaml(rates: OperatorRates, note: str) -> str:
-    """The text of `configs/operator_rates.yaml`; `note`: comment lines about the data."""
+def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
+    """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
+    note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
     numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width")
     lines = [f"{name}: {getattr(rates, name):.4g}" for name in numbers]
     lines += [f"{name}: {_as_text(getattr(rates, name))}" for name in ("fp32", "tensor")]
@@ -169,4 +171,3 @@ def operator_rates_yaml(rates: OperatorRates, note: str) -> str:
 def _as_text(item: Efficiency) -> str:
     text = item.source.replace('"', "'")
     return f'{{value: {item.value:.4g}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'
-

@@ -22,7 +22,18 @@ COLUMNS = ("device", "model", "measurement", "kind", *_NUMBERS)
 """Columns of a table of measured operators; `measurement` names what was timed together, whose seconds are those of all
 of its operators."""
 _KINDS = ("product", "streaming", "rows")
-_PLAIN = OperatorRates(depth=32.0, tail=0.1, rows=1.0, attention=1.0, convolution=1.0, fp32=Efficiency(0.9, 1, 0, ""), tensor=Efficiency(1, 1, 0, ""))
+FUSED_ATTENTION = 0.65
+"""Rate of fused attention over that of large products: 50 to 73 % of an A100's rate, where products reach 80 to 90 %
+(Dao 2023, 2307.08691, section 1)."""
+_PLAIN = OperatorRates(
+    depth=32.0,
+    tail=0.1,
+    rows=1.0,
+    attention=FUSED_ATTENTION,
+    convolution=1.0,
+    fp32=Efficiency(0.9, 1.0, 0, ""),
+    tensor=Efficiency(1.0, 1.0, 0, ""),
+)
 _MOST = 20_000
 
 
@@ -106,12 +117,12 @@ def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
     Raises InputError for measurements of fewer than two GPUs or two models, since nothing can be left out then.
     """
     devices = list(dict.fromkeys(item.gpu.device for item in measured))
-    models = list(dict.fromkeys(item.model for item in measured))
+    models = list(dict.fromkeys(_name(item) for item in measured))
     if min(len(devices), len(models)) < 2:
         got = f"{len(devices)} and {len(models)}"
         raise InputError(Problem("the table of operators", "at least two GPUs and two models", got))
     other_gpu = _left_out(measured, devices, lambda item: item.gpu.device)
-    other_model = _left_out(measured, models, lambda item: item.model)
+    other_model = _left_out(measured, models, _name)
     rates = _fit(measured)
     spread: dict[str, list[float]] = {}
     for (device, _), ratio in other_gpu.items():
@@ -135,6 +146,11 @@ def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
         source=f"operators of transformers in fp32 timed on {len(devices)} other GPUs, each left out in turn",
     )
     return OperatorFit(replace(rates, fp32=plain, devices=found), other_gpu, other_model)
+
+
+def _name(item: MeasuredOperators) -> str:
+    """The name of a model, without its shape."""
+    return item.model.partition(" ")[0]
 
 
 def _left_out(

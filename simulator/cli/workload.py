@@ -1,4 +1,4 @@
-"""`sparsim workload`: a model's tensors, arithmetic, times on a GPU and activations, and what they rest on."""
+"""`sparsim workload` and `calibrate operators`: what a model consists of, how long it computes, and how that is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, GPU, FileName
+from simulator.cli.calibration import calibrate
 from simulator.cli.root import main, print_document
 
 _MODEL = FileName("model", "workloads")
@@ -64,3 +65,31 @@ def workload(
     if out is not None:
         write_workload(out, loaded)
     print_document(document, as_json, "print_workload", "workload")
+
+
+@calibrate.command(
+    name="operators",
+    examples="""
+    sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
+""",
+)
+@click.argument("measured", type=FILE)
+@click.option("--out", required=True, type=FILE, help="Rates to write.")
+@click.option("--source", default="", help="Origin of the measurements, in words, for the file.")
+def calibrate_operators(measured: Path, out: Path, source: str) -> None:
+    """Fit how operators of models run on GPUs.
+
+    MEASURED is a CSV table: device, fp32_rate, memory_bandwidth, multiprocessors (of its data sheet), model,
+    measurement (what was timed together), kind (product, streaming or rows), batch, m, n, k, nbytes and seconds, in fp32.
+    Prints predicted over measured time of each model, from the other GPUs and from the other models.
+    """
+    from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
+    from simulator.calibration.operators import fit_operators, read_operators
+    from simulator.studies.storage.files import write_text
+
+    fit = fit_operators(read_operators(measured))
+    for (device, model), ratio in fit.other_gpu.items():
+        other = fit.other_model[device, model]
+        click.echo(f"{device}, {model}: {ratio:.2f} from other GPUs, {other:.2f} from other models")
+    write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(fit.rates)), source))
+    click.echo(f"{out}: written")

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from simulator.architectures.describing import price, written
+from simulator.architectures.schema import OrDescribed
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
@@ -100,7 +101,7 @@ class OtherJob(Spec):
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
         Named("workloads"),
     ]
     topology: Annotated[Topology, MemberOf(Topology)]
@@ -176,7 +177,7 @@ class Scenario(Spec):
     name: str = "unnamed"
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
         Named("workloads"),
     ]
     cluster: Cluster
