@@ -114,7 +114,7 @@ def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
 def price(workload: Workload, gpu: Gpu) -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 
-    Each layer takes the sum of its operators (`simulator.hardware.operator_times`). On an ideal GPU no layer has a time.
+    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
     Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
     """
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
