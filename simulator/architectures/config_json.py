@@ -24,7 +24,7 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a mapping, as transformers writes it", format_value(data)))
     kind = data.get("model_type")
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         known = ", ".join(_TYPES)
         hint = suggest_nearest(str(kind), _TYPES) if kind else f"supported: {known}"
         text = format_value(kind) if kind else "no `model_type`"
