@@ -12,20 +12,35 @@ from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.loading.replacing import replace_key
 from simulator.scenario.scenario import NOTES, Scenario
+from simulator.scenario.titles import make_title
 
 _MOST_OF_OVERRIDE = 60
-"""Characters of an override that a name repeats."""
+"""Characters of an override that a title repeats."""
 
 
 def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
     """Read a scenario file (a path, or a name in ./scenarios or the package), with `a.b=c` overrides applied.
 
-    Overrides that the prediction depends on become part of the name, and the question of the file no longer holds.
+    A file without a name gets one made of its model, method and cluster. So does one whose prediction overrides have
+    changed, since its own name and question may no longer hold; the name then tells the overrides.
+
     Raises InputError with every problem found, each with file, line and column.
     """
     document, near = _read_scenario(path)
     data, changed = _override(document.data, overrides, near)
-    return scenario_of(_retitle(data, changed, overrides), document, near)
+    stated = {item.partition("=")[0] for item in overrides}
+    if changed and "question" not in stated:
+        data = {key: value for key, value in data.items() if key != "question"}
+    scenario = scenario_of(data, document, near)
+    if "name" in stated or ("name" in data and not changed):
+        return scenario
+    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(document, changed)})
+
+
+def _tell_changes(document: Document, changed: list[str]) -> str:
+    """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
+    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
+    return f" ({Path(document.path).stem} with {', '.join(parts)})" if changed else ""
 
 
 def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario | None:
@@ -61,15 +76,6 @@ def _override(data: Any, overrides: tuple[str, ...], near: Path) -> tuple[Any, l
         if key.partition(".")[0] not in NOTES and data != before:
             changed.append(item)
     return data, changed
-
-
-def _retitle(data: Any, changed: list[str], overrides: tuple[str, ...]) -> Any:
-    """Data whose name says what was changed, and without its question, unless overrides state them."""
-    stated = {item.partition("=")[0] for item in overrides}
-    if changed and "name" not in stated and isinstance(data.get("name", ""), str):
-        parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-        data = {**data, "name": f"{data.get('name', 'unnamed')}, with {', '.join(parts)}"}
-    return {key: value for key, value in data.items() if not changed or key != "question" or key in stated}
 
 
 def _read_scenario(path: str | Path) -> tuple[Document, Path]:
