@@ -16,6 +16,7 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.editing import PLACE, change_text, check_changes, rename
 from simulator.serving.forms import BASES, Form, form_of, values_of
@@ -26,7 +27,7 @@ from simulator.studies.compare.baseline import compare
 from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, choose_opponent
 from simulator.studies.compare.outcomes import RunOutcome
-from simulator.studies.compare.questions import describe_question, describe_scenario
+from simulator.studies.compare.questions import describe_question
 from simulator.studies.compare.run_differences import compare_runs
 
 MAP_SECONDS = 15.0
@@ -97,7 +98,7 @@ class Answers:
         except InputError as error:
             problems = error
         if scenario is not None and asked.changes:
-            text = rename(text, describe_scenario(scenario))
+            text = rename(text, make_title(scenario))
             document = parse_scenario(text, PLACE)
             scenario = scenario_of(document.data, document, None)
         yield self._scenario_part(text, document, scenario, asked.shape)

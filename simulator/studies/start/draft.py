@@ -126,7 +126,9 @@ def _sweep_text(answers: Answers, path: Path) -> str:
     methods = yaml.safe_dump(
         [*dense, *map(dict, answers.methods)], default_flow_style=True, sort_keys=False, width=1000
     ).strip()
-    lines = [Line(f"base: {path.name}"), Line("vary:"), Line(f"  sparsifier: {methods}")]
+    what = "number of machines" if answers.goal == "workers" else "bandwidth"
+    lines = [Line(f"name: {path.stem}, by method and {what}"), Line(f"base: {path.name}"), Line("vary:")]
+    lines.append(Line(f"  sparsifier: {methods}"))
     if answers.goal == "workers":
         counts = _counts(answers.machines, answers.sites)
         lines.append(Line(f"  cluster.nodes: {counts}", f"machines of {answers.gpus_per_machine} GPUs"))
