@@ -1,0 +1,89 @@
+"""What would make a training fit that does not: each remedy with the memory that it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.engine.plan.plan import Plan
+from simulator.models.layers import MAX_MICRO_BATCHES
+from simulator.models.optimisers import Optimiser
+from simulator.models.precision import Precision
+from simulator.prediction.memory.memory import Memory, memory_of
+from simulator.prediction.memory.parts import STATES
+from simulator.scenario.changes import with_value
+from simulator.scenario.named_parts import shipped_gpus
+from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
+from simulator.units import show_memory
+
+SMALL = 0.02
+"""A remedy that saves less than this share of the sum is not named."""
+SHARDING = (
+    "parameters and states that are sharded over the workers (ZeRO, FSDP) are not modelled. What comes closest is this "
+    "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
+    "and an all-gather, and stage 3 half as many again (Rajbhandari et al. 2020)"
+)
+_RECOMPUTED = 1 / 3
+"""Recomputing the activations is one more forward pass, of three that forward and backward are worth together (Chen et
+al. 2016, 1604.06174)."""
+
+
+def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
+    """What would help, in sentences: changes with what is then needed, and what is not modelled."""
+    capacity = memory.capacity or 0.0
+    texts = [
+        f"{text}: {show_memory(changed.total)}{', which fits' if changed.total <= capacity else ''}"
+        for text, changed in _changes(scenario, memory, plan)
+        if changed.total <= (1 - SMALL) * memory.total
+    ]
+    activations = next((part.nbytes or 0.0 for part in memory.parts if part.name == "activations"), 0.0)
+    if activations > SMALL * memory.total:
+        texts.append(
+            f"recomputing the activations instead of keeping them, which saves most of {show_memory(activations)} and "
+            f"takes about {_RECOMPUTED:.0%} more compute (state the smaller `activation_bytes` and the longer times)"
+        )
+    larger = _larger_gpu(memory)
+    texts += [larger] if larger else []
+    return [f"what would help: {'; '.join(texts)}"] * bool(texts) + [SHARDING]
+
+
+def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, Memory]]:
+    """Scenarios that need less, and what they need."""
+    workload = scenario.workload
+
+    def changed(key: str, value: object) -> Memory:
+        return memory_of(with_value(scenario, key, value), plan)
+
+    passes = _fewest_passes(scenario, memory, plan)
+    if passes is not None:
+        yield f"`workload.micro_batches: {passes}`", changed("workload.micro_batches", passes)
+    if STATES[workload.optimiser.kind]:
+        least = Optimiser(kind="sgd", implementation="fused")
+        yield "an optimiser without states (`sgd`)", changed("workload.optimiser", least)
+    if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
+        short = Precision(gradients="bf16", master_weights=False)
+        yield "weights and states in bf16, without fp32 copies", changed("workload.precision", short)
+    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
+        yield "a method without residual (`sparsifier: dense`)", changed("sparsifier", Dense())
+
+
+def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None:
+    """The fewest micro-batches that fit, or as many as there are samples where these do not fit either."""
+    workload = scenario.workload
+    if not workload.activation_bytes or workload.pass_size == 1:
+        return None
+    most = min(workload.batch_size, MAX_MICRO_BATCHES)
+    possible = [m for m in range(workload.micro_batches + 1, most + 1) if workload.batch_size % m == 0]
+    for count in possible:
+        if memory_of(with_value(scenario, "workload.micro_batches", count), plan).total <= (memory.capacity or 0.0):
+            return count
+    return possible[-1] if possible else None
+
+
+def _larger_gpu(memory: Memory) -> str:
+    """The shipped GPU with the least memory that is enough; empty where none is."""
+    enough = [(gpu.memory_size, name) for name, gpu in shipped_gpus().items() if (gpu.memory_size or 0) >= memory.total]
+    if not enough:
+        return ""
+    size, name = min(enough)
+    return f"a GPU with more memory, such as `gpus/{name}` ({show_memory(size or 0.0)})"
