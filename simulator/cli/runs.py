@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FOLDER, SCENARIO, SET
+from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
 from simulator.cli.root import main, print_document, print_json
 
 
@@ -20,8 +20,9 @@ from simulator.cli.root import main, print_document, print_json
 @click.argument("scenario", type=SCENARIO)
 @SET
 @click.option("--out", type=FOLDER, help="Folder to store the result in.")
+@IGNORE_MEMORY
 @AS_JSON
-def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_memory: bool, as_json: bool) -> None:
     """Predict the time of one training iteration.
 
     Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
@@ -33,6 +34,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     from simulator.studies.compare.baseline import add_comparison
     from simulator.studies.compare.implementations import compare_with_good
 
+    overrides += IGNORED if ignore_memory else ()
     prediction = with_responses(predict(load(scenario, overrides)))
     document = prediction.document
     implementation = compare_with_good(prediction)

@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.job_setup import job_setup
-from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.memory.memory import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import interval_keys, result_document
 from simulator.prediction.simulated import Simulated, simulate_scenario
@@ -59,12 +59,11 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
-    memory = memory_of(scenario, plan)
-    refuse_what_does_not_fit(scenario, memory, plan)
+    refuse_what_does_not_fit(scenario, made.memory, plan)
     inputs = collect_inputs(scenario, plan, figures.breakdown, made.recorded) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())
-    document = result_document(scenario, made, inputs, spread) | {"memory": memory.as_keys()}
+    document = result_document(scenario, made, inputs, spread)
     return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, made, tuple(figures.kept))
 
 

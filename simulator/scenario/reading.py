@@ -58,7 +58,7 @@ def _override(data: Any, overrides: tuple[str, ...], near: Path) -> tuple[Any, l
             hint = "for example sparsifier.density=0.01"
             raise InputError(Problem(f"--set {item}", "key=value", format_value(item), hint))
         before, data = data, replace_key(data, key, parse_document(text, f"--set {key}").data, near)
-        if key.partition(".")[0] not in NOTES and data != before:
+        if key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item)
     return data, changed
 

@@ -64,16 +64,16 @@ def _payloads(plan: Plan) -> Iterator[Part]:
 def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
     """Bytes of the payloads of these kinds, bucket by bucket."""
     made, workers = defaultdict[int, float](float), plan.wiring.layout.workers
+    sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in plan.work.steps]
     for bucket, step in plan.work.uses:
-        if isinstance(plan.work.steps[step], kinds):
-            made[bucket] += payload_bytes(plan.work.steps[step], workers)
+        made[bucket] += sizes[step]
     return list(made.values()) or [0.0]
 
 
 def payload_bytes(step: Communication, workers: int) -> float:
-    """Bytes that a step holds on a worker: what it sends, and of a gather the payloads of all."""
+    """Bytes of the result of a step on a worker: of a gather the payloads of all, with servers what goes and comes."""
     if isinstance(step, PushPull):
-        return step.push_nbytes + step.pull_nbytes
+        return float(step.push_nbytes + step.pull_nbytes)
     if isinstance(step, AllGather):
         return float(step.sizes(workers).sum())
-    return math.fsum(step.nbytes) if isinstance(step, Messages) else step.nbytes
+    return float(sum(step.nbytes) if isinstance(step, Messages) else step.nbytes)
