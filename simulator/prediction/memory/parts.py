@@ -99,7 +99,7 @@ def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int
     width = NUMBER_BYTES[workload.precision.residuals]
     values = sum(method.state_values(pieces) for pieces in buckets)
     per_parameter = values / workload.numel
-    how = f"{method.kind} keeps {per_parameter:.3g} values of {width} B per parameter: residuals, momentum or factors"
+    how = f"{method.kind} keeps {per_parameter:.3g} x {width} B per parameter: residuals, momentum or factors"
     if values:
         yield exact("method", width * values, how)
     if method.has_residual:

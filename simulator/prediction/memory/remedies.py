@@ -23,48 +23,46 @@ SHARDING = (
     "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
     "and an all-gather, and stage 3 half as many again (Rajbhandari et al. 2020)"
 )
-_RECOMPUTED = 1 / 3
-"""Recomputing the activations is one more forward pass, of three that forward and backward are worth together (Chen et
-al. 2016, 1604.06174)."""
 
 
 def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
     """What would help, in sentences: changes with what is then needed, and what is not modelled."""
     capacity = memory.capacity or 0.0
-    texts = [
-        f"{text}: {show_memory(changed.total)}{', which fits' if changed.total <= capacity else ''}"
-        for text, changed in _changes(scenario, memory, plan)
-        if changed.total <= (1 - SMALL) * memory.total
-    ]
+    texts, together, joined = list[str](), scenario, 0
+    for text, key, value in _changes(scenario, memory, plan):
+        needed = memory_of(with_value(scenario, key, value), plan).total
+        if needed <= (1 - SMALL) * memory.total:
+            texts.append(f"{text}: {show_memory(needed)}{', which fits' if needed <= capacity else ''}")
+            together, joined = with_value(together, key, value), joined + 1
+    needed = memory_of(together, plan).total
+    if joined > 1 and not any(text.endswith("which fits") for text in texts):
+        texts.append(f"all of these: {show_memory(needed)}{', which fits' if needed <= capacity else ''}")
     activations = next((part.nbytes or 0.0 for part in memory.parts if part.name == "activations"), 0.0)
     if activations > SMALL * memory.total:
         texts.append(
+            # One more forward pass, where forward and backward are worth three (Chen et al. 2016, 1604.06174).
             f"recomputing the activations instead of keeping them, which saves most of {show_memory(activations)} and "
-            f"takes about {_RECOMPUTED:.0%} more compute (state the smaller `activation_bytes` and the longer times)"
+            f"takes about a third more compute (state the smaller `activation_bytes` and the longer times)"
         )
     larger = _larger_gpu(memory)
     texts += [larger] if larger else []
     return [f"what would help: {'; '.join(texts)}"] * bool(texts) + [SHARDING]
 
 
-def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, Memory]]:
-    """Scenarios that need less, and what they need."""
+def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, str, object]]:
+    """Changes that may need less: in words, and the key and value of the scenario."""
     workload = scenario.workload
-
-    def changed(key: str, value: object) -> Memory:
-        return memory_of(with_value(scenario, key, value), plan)
-
+    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
+        yield "a method without residual (`sparsifier: dense`)", "sparsifier", Dense()
     passes = _fewest_passes(scenario, memory, plan)
     if passes is not None:
-        yield f"`workload.micro_batches: {passes}`", changed("workload.micro_batches", passes)
+        yield f"`workload.micro_batches: {passes}`", "workload.micro_batches", passes
+    if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
+        short = Precision(gradients="bf16", residuals="bf16", master_weights=False)
+        yield "weights and states in bf16, without fp32 copies", "workload.precision", short
     if STATES[workload.optimiser.kind]:
         least = Optimiser(kind="sgd", implementation="fused")
-        yield "an optimiser without states (`sgd`)", changed("workload.optimiser", least)
-    if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
-        short = Precision(gradients="bf16", master_weights=False)
-        yield "weights and states in bf16, without fp32 copies", changed("workload.precision", short)
-    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
-        yield "a method without residual (`sparsifier: dense`)", changed("sparsifier", Dense())
+        yield "an optimiser without states (`sgd`)", "workload.optimiser", least
 
 
 def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None:

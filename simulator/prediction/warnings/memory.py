@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulator.prediction.memory.memory import Memory, describe_parts
+from simulator.prediction.memory.memory import Memory
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.units import show_memory
 
@@ -15,7 +15,7 @@ def warn_of_memory(memory: Memory) -> Iterator[SizedWarning]:
         return
     asked = f"{show_memory(memory.total)} of memory, and {memory.gpu.name} has {show_memory(memory.capacity)}"
     if memory.fits is False:
-        text = f"this training cannot run: a worker needs {asked}: {describe_parts(memory)}"
+        text = f"this training cannot run: a worker needs {asked}"
     else:
         text = f"this training may not run: a worker needs {asked}; at least {show_memory(memory.least)} are needed"
     yield SizedWarning(text, 0.0, unbounded=True)
