@@ -19,7 +19,7 @@ NOT_MODELLED = (
         "parameters, gradients or states that are sharded over the workers (ZeRO, FSDP)",
         "plain data parallelism with `ignore_memory: true`: ZeRO stages 1 and 2 send as many bytes, in a "
         "reduce-scatter and an all-gather (`scheduler: decoupled` splits the all-reduce so); stage 3 and FSDP send "
-        "half as many again (Rajbhandari et al. 2020)",
+        "1.5 times as many (Rajbhandari et al. 2020)",
         (
             "sharding",
             "sharded",

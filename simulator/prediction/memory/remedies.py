@@ -21,22 +21,25 @@ SMALL = 0.02
 SHARDING = (
     "parameters and states that are sharded over the workers (ZeRO, FSDP) are not modelled. What comes closest is this "
     "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
-    "and an all-gather, and stage 3 half as many again (Rajbhandari et al. 2020)"
+    "and an all-gather, and stage 3 1.5 times as many (Rajbhandari et al. 2020)"
 )
 
 
 def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
     """What would help, in sentences: changes with what is then needed, and what is not modelled."""
     capacity = memory.capacity or 0.0
-    texts, together, joined = list[str](), scenario, 0
+    texts, together, joined, needed = list[str](), scenario, 0, memory.total
     for text, key, value in _changes(scenario, memory, plan):
-        needed = memory_of(with_value(scenario, key, value), plan).total
-        if needed <= (1 - SMALL) * memory.total:
-            texts.append(f"{text}: {show_memory(needed)}{', which fits' if needed <= capacity else ''}")
+        alone = memory_of(with_value(scenario, key, value), plan).total
+        if alone > (1 - SMALL) * memory.total:
+            continue
+        texts.append(f"{text}: {_describe_need(alone, capacity)}")
+        if needed > capacity:
             together, joined = with_value(together, key, value), joined + 1
-    needed = memory_of(together, plan).total
-    if joined > 1 and not any(text.endswith("which fits") for text in texts):
-        texts.append(f"all of these: {show_memory(needed)}{', which fits' if needed <= capacity else ''}")
+            needed = memory_of(together, plan).total
+    if joined > 1:
+        of = "all of these" if joined == len(texts) else f"the first {joined} of these"
+        texts.append(f"{of} together: {_describe_need(needed, capacity)}")
     activations = next((part.nbytes or 0.0 for part in memory.parts if part.name == "activations"), 0.0)
     if activations > SMALL * memory.total:
         texts.append(
@@ -47,6 +50,10 @@ def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[st
     larger = _larger_gpu(memory)
     texts += [larger] if larger else []
     return [f"what would help: {'; '.join(texts)}"] * bool(texts) + [SHARDING]
+
+
+def _describe_need(nbytes: float, capacity: float) -> str:
+    return f"{show_memory(nbytes)}{', which fits' if nbytes <= capacity else ''}"
 
 
 def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, str, object]]:
