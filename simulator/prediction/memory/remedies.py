@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
@@ -40,16 +41,23 @@ def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[st
     if joined > 1:
         of = "all of these" if joined == len(texts) else f"the first {joined} of these"
         texts.append(f"{of} together: {_describe_need(needed, capacity)}")
-    activations = next((part.nbytes or 0.0 for part in memory.parts if part.name == "activations"), 0.0)
-    if activations > SMALL * memory.total:
-        texts.append(
-            # One more forward pass, where forward and backward are worth three (Chen et al. 2016, 1604.06174).
-            f"recomputing the activations instead of keeping them, which saves most of {show_memory(activations)} and "
-            f"takes about a third more compute (state the smaller `activation_bytes` and the longer times)"
-        )
-    larger = _larger_gpu(memory)
-    texts += [larger] if larger else []
-    return [f"what would help: {'; '.join(texts)}"] * bool(texts) + [SHARDING]
+    others = [text for text in (_recomputation(memory), _larger_gpu(memory)) if text]
+    sentences = (("what would help", texts), ("what else would", others))
+    return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), SHARDING]
+
+
+def _recomputation(memory: Memory) -> str:
+    """What recomputing the activations saves and costs; empty where they are few.
+
+    It takes one more forward pass, where forward and backward are worth three (Chen et al. 2016, 1604.06174).
+    """
+    activations = math.fsum(part.nbytes or 0.0 for part in memory.parts if part.name == "activations")
+    if activations <= SMALL * memory.total:
+        return ""
+    return (
+        f"recomputing the activations instead of keeping them, which saves most of {show_memory(activations)} and "
+        "takes about a third more compute (state the smaller `activation_bytes` and the longer times)"
+    )
 
 
 def _describe_need(nbytes: float, capacity: float) -> str:
