@@ -11,6 +11,8 @@ import click
 from simulator.cli.arguments import (
     AS_JSON,
     FILE,
+    IGNORE_MEMORY,
+    IGNORED,
     KEY_VALUE,
     OUT_FOLDER,
     SCENARIO,
@@ -51,6 +53,7 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
+@IGNORE_MEMORY
 @click.pass_context
 def sweep(
     ctx: click.Context,
@@ -62,6 +65,7 @@ def sweep(
     cluster: str | None,
     shard: tuple[int, int] | None,
     fail_fast: bool,
+    ignore_memory: bool,
 ) -> None:
     """Predict every point of a grid of scenarios.
 
@@ -88,6 +92,7 @@ def sweep(
                 cluster=cluster,
                 shard=shard,
                 fail_fast=fail_fast,
+                ignore_memory=ignore_memory,
                 observe=observe,
             )
     except PointFailed as error:
@@ -118,8 +123,9 @@ def sweep(
 )
 @click.argument("scenario", type=SCENARIO)
 @SET
+@IGNORE_MEMORY
 @AS_JSON
-def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_json: bool) -> None:
     """Explain where the time of an iteration goes.
 
     For each term: its formula, its numbers, the measurements that it rests on, and what would change it.
@@ -127,6 +133,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from simulator.scenario.reading import load
     from simulator.studies.explain.explanation import explain as study
 
+    overrides += IGNORED if ignore_memory else ()
     print_document(study(load(scenario, overrides)), as_json, "print_explanation", "explanation")
 
 
@@ -149,6 +156,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @TASK
 @TRAINED_WORKERS
 @TRAINED_BATCH
+@IGNORE_MEMORY
 @AS_JSON
 def advise(
     scenario: str,
@@ -159,6 +167,7 @@ def advise(
     task: str,
     workers: int | None,
     batch: int | None,
+    ignore_memory: bool,
     as_json: bool,
 ) -> None:
     """Recommend a method for a workload and a cluster.
@@ -170,6 +179,7 @@ def advise(
     from simulator.studies.advice.advice import advise as study
     from simulator.studies.advice.targets import read_iterations
 
+    overrides += IGNORED if ignore_memory else ()
     loaded = load(scenario, overrides)
     targets: Any
     if target is None:

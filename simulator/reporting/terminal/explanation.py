@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     add_rows,
     bar,
@@ -57,6 +58,8 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print(add_rows(plain_table(("term", "formula", "rests on")), evidence), highlight=False)
     console.print()
     console.print(_counterfactuals(document["counterfactuals"]), highlight=False)
+    console.print()
+    print_memory(document["memory"], console)
     console.print()
     print_uncertainty(document["uncertainty"], console)
     console.print()

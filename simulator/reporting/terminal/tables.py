@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.reporting.terminal.memory import describe_memory, print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
@@ -34,6 +35,8 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     print_title(document["scenario"], console)
     console.print(facts_grid(_facts(document)), highlight=False)
     console.print(_breakdown(document), highlight=False)
+    if document.get("memory", {}).get("fits") is False:
+        print_memory(document["memory"], console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
     if "comparison" in document:
         if document.get("question"):
@@ -75,6 +78,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         made = document["implementation"]
         saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
         yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
+    if "memory" in document:
+        yield "memory", describe_memory(document["memory"])
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
 
 

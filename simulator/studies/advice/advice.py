@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
@@ -55,6 +56,7 @@ def advise(
     combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
+    refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
     measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
     given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
     targets = measured or (GivenIterations(given) if given else None)
@@ -72,6 +74,8 @@ def advise(
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
     advice = recommendation(ranked)
+    # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
+    free = with_value(bare, "ignore_memory", True)
     return document | {
         **advice.as_keys(),
         "settings": as_options(advice.overrides),
@@ -80,9 +84,9 @@ def advise(
         "dense": row_of(rows, dense),
         "yours": row_of(rows, own),
         "other_densities": _other_densities(bare, others, density),
-        "break_even": crossings(bare, others) if dense is not None else [],
+        "break_even": crossings(free, others) if dense is not None else [],
         "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
-        "sensitivity": _speed_up_sensitivity(bare, dense, others[0]) if dense and others and not plan.live else None,
+        "sensitivity": _speed_up_sensitivity(free, dense, others[0]) if dense and others and not plan.live else None,
         "looked_at": _summarise_search(grid, found),
         "iterations_to_target": given or _iterations_by_method(rows),
         "notes": [*_notes(density, own_density, note, targets), *(measured.warnings(bare) if measured else ())],
