@@ -56,7 +56,7 @@ class JobTrace:
         if self._stream is None:
             self._stream = self._open_stream(step)
         rows = [step.values[layer.name].float().cpu().numpy() for layer in self._stream.layers]
-        values = np.concatenate(rows)[np.newaxis] / np.float32(step.scale)
+        values = (np.concatenate(rows)[np.newaxis] / step.scale).astype(np.float32)
         if not np.isfinite(values).all():
             self.left_out += 1
             return
