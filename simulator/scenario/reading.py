@@ -9,23 +9,26 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, read_document
+from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
+from simulator.scenario.titles import make_title
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 """A scenario, or where it comes from: a name in ./scenarios or the package, a path, or what YAML would contain."""
 _MOST_OF_OVERRIDE = 60
-"""Characters of an override that a name repeats."""
+"""Characters of an override that a title repeats."""
 
 
 def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     """Read a scenario (a name, a path, a mapping, or a scenario), with `a.b=c` overrides applied.
 
-    Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI.
-    Those that the prediction depends on become part of the name, and the question of the file no longer holds.
+    Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI. A
+    scenario without a name gets one made of its model, method and cluster. So does one whose prediction overrides have
+    changed, since its own name and question may no longer hold; the name then tells the overrides.
+
     Raises InputError with every problem found, each with file, line and column.
     """
     if isinstance(source, Scenario) and not overrides:
@@ -33,13 +36,29 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     document, near = _read_scenario(source)
     given = read_overrides(overrides)
     data, changed = _override(document.data, given, near)
-    return scenario_of(_retitle(data, changed, given), document, near)
+    stated = {item.key for item in given}
+    if changed and "question" not in stated:
+        data = {key: value for key, value in data.items() if key != "question"}
+    scenario = scenario_of(data, document, near)
+    if "name" in stated or ("name" in data and not changed):
+        return scenario
+    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(document, changed)})
+
+
+def _tell_changes(document: Document, changed: list[str]) -> str:
+    """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
+    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
+    return f" ({Path(document.path).stem} with {', '.join(parts)})" if changed else ""
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
     document, near = _read_scenario(source)
-    data, _ = _override(document.data, read_overrides(overrides), near)
+    return versus_of(_override(document.data, read_overrides(overrides), near)[0], document, near)
+
+
+def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
+    """The baseline of parsed data: the scenario with the keys of `versus` replaced; None where that is no mapping."""
     changes = data.get("versus")
     if not isinstance(changes, dict):
         return None
@@ -49,7 +68,7 @@ def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario |
     return scenario_of({**data, "name": "versus"}, document, near)
 
 
-def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
+def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
     return validate_document(Scenario.model_validate, replace(document, data=data), near)
 
@@ -80,15 +99,6 @@ def _refuse_unknown(overrides: list[Override]) -> None:
         )
 
 
-def _retitle(data: Any, changed: list[str], overrides: list[Override]) -> Any:
-    """Data whose name says what was changed, and without its question, unless overrides state them."""
-    stated = {item.key for item in overrides}
-    if changed and "name" not in stated and isinstance(data.get("name", ""), str):
-        parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-        data = {**data, "name": f"{data.get('name', 'unnamed')}, with {', '.join(parts)}"}
-    return {key: value for key, value in data.items() if not changed or key != "question" or key in stated}
-
-
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     """The document of a scenario, and the folder in which its names are looked up first."""
     if isinstance(source, Scenario):
@@ -102,7 +112,15 @@ def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     found = find_file(path, None, "scenarios")
     if found is None:
         raise missing_file_error(path, "scenarios")
-    document = read_document(found)
+    return _check_mapping(read_document(found)), found.parent
+
+
+def parse_scenario(text: str, name: str) -> Document:
+    """The document of a scenario's text; `name` stands in its problems instead of a file. Raises InputError."""
+    return _check_mapping(parse_document(text, name))
+
+
+def _check_mapping(document: Document) -> Document:
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
-    return document, found.parent
+    return document

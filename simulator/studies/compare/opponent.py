@@ -59,8 +59,13 @@ def find_opponent(
 
     Raises InputError where what it asks for cannot run.
     """
+    described = load_versus(source, overrides) if isinstance(scenario.versus, dict) else None
+    return choose_opponent(scenario, described, search)
+
+
+def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool = True) -> Opponent | None:
+    """The same, where the baseline that a mapping `versus` describes was read already."""
     if isinstance(scenario.versus, dict):
-        described = load_versus(source, overrides)
         return None if described is None else Opponent(described)
     if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
         return None
