@@ -30,23 +30,14 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
     of a shipped one.
     """
-    from simulator.prediction.run import run as predict
-    from simulator.prediction.run import with_responses
-    from simulator.scenario.reading import load
-    from simulator.studies.compare.baseline import add_comparison
-    from simulator.studies.compare.implementations import compare_with_good
+    from simulator.studies.compare.baseline import run_with_comparison
 
-    prediction = with_responses(predict(load(scenario, overrides)))
-    document = prediction.document
-    implementation = compare_with_good(prediction)
-    if implementation is not None:
-        document["implementation"] = implementation
-    add_comparison(prediction, scenario, overrides)
+    prediction = run_with_comparison(scenario, overrides)
     if out is not None:
         from simulator.studies.storage.run_files import store
 
         store(out, prediction)
-    print_document(document, as_json, "print_run")
+    print_document(prediction.document, as_json, "print_run")
 
 
 @main.command(
