@@ -16,6 +16,7 @@ from simulator.cli.root import main
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
 
+_WIDTH = 100
 _STEPS = 10, 3
 """Steps of a model of the user's own that are timed, and those before them."""
 
@@ -80,9 +81,10 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}\n\nnext:")
-    widest = max(len(command) for command in draft.commands if len(command) < 60)
+    widest = max(len(command) for command in draft.commands if len(command) < 50)
     for command, what in draft.commands.items():
-        click.echo(f"  {command:<{widest}}  # {what}" if len(command) <= widest else f"  # {what}\n  {command}")
+        beside = f"  {command:<{widest}}  # {what}"
+        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {command}")
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -180,10 +182,10 @@ def _ask(
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, 92 - widest)}".rstrip())
-    how = " or ".join(part for part in ("a number or a name" if choices else "", question.also) if part)
+        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, _WIDTH - 8 - widest)}".rstrip())
+    how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:
-        click.echo(f"  {how}")
+        click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
     _complete(tuple(choice.value for choice in choices))
     while True:
         text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
