@@ -6,6 +6,7 @@ import datetime
 import math
 import os
 import platform
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -84,16 +85,15 @@ class GradientRecorder:
         if not 0 < share <= 1:
             raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(share)))
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
-        self.rank, self.world = _rank_and_world(rank, world)
+        self.rank, self.world = rank_and_world(rank, world)
         self._parameters = trainable_parameters(model)
         self._layers = _order_layers(self._parameters, layers)
         first = next(iter(self._parameters.values()))
-        held = f"the share {share:g} of each tensor, but at least {WHOLE} elements or all of them"
         own: dict[str, Any] = {
             "model": type(getattr(model, "module", model)).__name__,
             "batch_size": batch_size,
             "workers": workers,
-            "sampling": f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}",
+            "sampling": describe_sample(share, seed),
         }
         self._spec = make_spec(str(first.device), own | (about or {}))
         self.folder = self.out
@@ -105,7 +105,7 @@ class GradientRecorder:
                 raise InputError(Problem(str(self.out), f"room for {self.world} ranks", got, hint))
         shapes = [tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers]
         sampling = sample if isinstance(sample, Sampling) else None
-        places = self._draw_coordinates(share, seed) if sampling is None else None
+        places = draw_coordinates(self._layers, share, seed) if sampling is None else None
         self._stream = GradientStream(
             self.folder, self._spec, self._layers, shapes=shapes, sampling=sampling, places=places
         )
@@ -164,18 +164,6 @@ class GradientRecorder:
     @property
     def _wanted(self) -> bool:
         return self._stream.looking or self.iteration % self.every < self.block
-
-    def _draw_coordinates(self, sample: float, seed: int) -> tuple[Ints, Floats]:
-        """Positions in the flat vector, drawn in every tensor, and the elements that each represents."""
-        random = np.random.default_rng(seed)
-        places, weights, start = [], [], 0
-        for layer in self._layers:
-            count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
-            kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
-            places.append(start + (kept if count < layer.numel else np.arange(layer.numel)))
-            weights.append(np.full(count, layer.numel / count))
-            start += layer.numel
-        return np.concatenate(places), np.concatenate(weights)
 
     def _place(self, layer: Layer, start: int) -> Any:
         """The recorded positions in a tensor that starts at `start`; None for all of them."""
@@ -285,7 +273,26 @@ def record_training(
     return recorder.recorded
 
 
-def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
+def draw_coordinates(layers: Sequence[Layer], sample: float, seed: int) -> tuple[Ints, Floats]:
+    """Positions in the flat vector, drawn in every tensor, and the elements that each represents."""
+    random = np.random.default_rng(seed)
+    places, weights, start = [], [], 0
+    for layer in layers:
+        count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
+        kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
+        places.append(start + (kept if count < layer.numel else np.arange(layer.numel)))
+        weights.append(np.full(count, layer.numel / count))
+        start += layer.numel
+    return np.concatenate(places), np.concatenate(weights)
+
+
+def describe_sample(share: float, seed: int) -> str:
+    """What trace.yaml says of a sample of even chances."""
+    held = f"the share {share:g} of each tensor, but at least {WHOLE} elements or all of them"
+    return f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}"
+
+
+def rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
     """The number of this process and of all: as given, from torch.distributed, or from torchrun."""
     distributed = torch.distributed
     if rank is None and world is None and distributed.is_available() and distributed.is_initialized():

@@ -22,10 +22,10 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
-from simulator.models.layers import MAX_BATCH, Layer, Since, Workload
+from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
@@ -100,6 +100,8 @@ class WorkloadSource(Spec):
 
     - `trace`: a config's name, or the folder of a recorded trace.
     - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
+    - `micro_batches`: forward and backward passes of a step, each over an equal part of the batch; none: as the named
+      workload says. Times stay those of the whole batch in one pass.
     - `compute_time`: the measured step of one GPU: forward, backward and update; needed where the layers of a trace
       have no times, which then share it in proportion to their elements.
     - `input_time`: seconds that a step waits for its data; none: those of the named workload, in proportion to the
@@ -114,6 +116,7 @@ class WorkloadSource(Spec):
 
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
+    micro_batches: int | None = Field(default=None, ge=1, le=MAX_MICRO_BATCHES)
     compute_time: Seconds | None = None
     input_time: Seconds | None = None
     optimiser: NamedOptimiser | None = None
@@ -134,14 +137,24 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
-        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
+        given = (
+            "micro_batches",
+            "input_time",
+            "optimiser",
+            "precision",
+            "compute_slowdown",
+            "compute_width",
+            "settled",
+        )
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
-        return workload.model_copy(update=changes)
+        made = workload.model_copy(update=changes)
+        made.refuse_uneven_passes()
+        return made
     if isinstance(value, dict) and isinstance(value.get("layers"), str):
-        near = (info.context or {}).get("near") or Path()
-        if not os.path.isfile(near / value["layers"]):
+        path = find_beside(value["layers"], (info.context or {}).get("near"))
+        if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
-        return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
+        return {**value, "layers": read_layers(path, times_needed=True)[0]}
     return value
 
 
@@ -155,17 +168,21 @@ _TARGETS: dict[str, TypeAdapter[Any]] = {
 
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
-    gpu: Gpu = _read_part(name, "gpus", "gpu")
+    gpu: Gpu = read_part(name, "gpus", "gpu")
     return gpu
 
 
 def read_runtime(name: str) -> Runtime:
     """A runtime by its name or file. Raises InputError with every problem and its place."""
-    runtime: Runtime = _read_part(name, "runtimes", "runtime")
+    runtime: Runtime = read_part(name, "runtimes", "runtime")
     return runtime
 
 
-def _read_part(name: str, subfolder: str, what: str) -> Any:
+def read_part(name: str, subfolder: str, what: str) -> Any:
+    """A part by its name or file, with or without its `subfolder`; `what` it is, for the message where it is absent.
+
+    Raises InputError with every problem and its place.
+    """
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
         raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)

@@ -37,8 +37,8 @@ from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 DEFAULT = "validation"
 
 
-def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
-    """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
+def validate(places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = ()) -> dict[str, Any]:
+    """Run every scenario with `measured:` in the given files and folders, and the given ones (default: those shipped).
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
@@ -49,12 +49,17 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
     iterations: list[Whole] = []
     collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
-    for path in scenario_files(places):
+    for scenario in scenarios:
+        with collect_problems(problems):
+            refuse_contradiction(scenario, f"{scenario.name}: measured")
+            iterations += _rows(scenario, scenario.name)
+    searched = bool(places) or not scenarios
+    for path in scenario_files(places) if searched else ():
         with collect_problems(problems):
             scenario = load(path)
             refuse_contradiction(scenario, f"{path}: measured")
             iterations += _rows(scenario, path.absolute().parent.name)
-    for path in table_files(places):
+    for path in table_files(places) if searched else ():
         group = path.absolute().parent.name
         with collect_problems(problems):
             if path.name == SCENARIO_TABLE:
@@ -66,7 +71,7 @@ def validate(places: Sequence[str | Path] = ()) -> dict[str, Any]:
         raise InputError(problems)
     rows = [*(dict(item.row) for item in iterations), *collectives]
     if not rows:
-        names = ", ".join(str(place) for place in places) or DEFAULT
+        names = ", ".join([*map(str, places), *(scenario.name for scenario in scenarios)]) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     made = signs(iterations)
     summary = {"signs": made, "signs_summary": sum_up_signs(made)}
