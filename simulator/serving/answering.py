@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
+from simulator.models.timeline import Span
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
@@ -97,9 +99,8 @@ class Answers:
         except InputError as error:
             problems = error
         if scenario is not None and asked.changes:
-            text = rename(text, describe_scenario(scenario))
-            document = parse_scenario(text, PLACE)
-            scenario = scenario_of(document.data, document, None)
+            name = describe_scenario(scenario)
+            text, scenario = rename(text, name), scenario.model_copy(update={"name": name, "question": ""})
         yield self._scenario_part(text, document, scenario, asked.shape)
         if problems is not None:
             raise problems
@@ -146,7 +147,10 @@ class Answers:
         document = parse_scenario(pinned, "scenario A")
         refuse_paths(document, self.allowed)
         one = self._respond(self._predict(scenario_of(document.data, document, None)))
-        outcomes = [RunOutcome(side, item.document, item.scenario.resolved(), item) for side, item in (("A", one), ("B", prediction))]
+        outcomes = [
+            RunOutcome(side, item.document, item.scenario.resolved(), item)
+            for side, item in (("A", one), ("B", prediction))
+        ]
         return {"part": "difference", "html": render_difference(compare_runs(*outcomes))}
 
     def _map_parts(
@@ -181,15 +185,18 @@ def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opp
     if rival is not None and opponent is not None:
         document["comparison"] = compare(prediction, rival, opponent.words)
         document["question"] = prediction.scenario.question or describe_question(prediction.scenario, opponent.scenario)
-    spans = prediction.iteration.spans()
-    others = [] if rival is None else rival.iteration.spans()
-    return {"part": "answer", "final": final, "html": render_answer(document, spans, others, final)}
+    spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
+    return {"part": "answer", "final": final, "html": render_answer(document, spans, final)}
+
+
+def _slowest_spans(prediction: Prediction) -> list[Span]:
+    """The spans of the worker that finishes its own part last, in the last iteration."""
+    iteration = prediction.iteration
+    return iteration.spans_of(int(iteration.computed().argmax()))
 
 
 def _shape_of(form: Form) -> str:
     """Which fields a form has, as a short text."""
-    import hashlib
-
     return hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
 
 

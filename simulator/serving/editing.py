@@ -67,7 +67,11 @@ def _with_kind(part: Any, kind: Any, base: type[Component]) -> Any:
     """A part with another kind, and those of its parameters that the new kind has too; a word where it has none."""
     member = discover(base).get(kind) if isinstance(kind, str) else None
     known = part if isinstance(part, dict) and member is not None else {}
-    kept = {name: value for name, value in known.items() if name != "kind" and name in (member.model_fields if member else ())}
+    kept = {
+        name: value
+        for name, value in known.items()
+        if name != "kind" and name in (member.model_fields if member else ())
+    }
     needed = {name: _FIRST[name] for name in _FIRST if member and name in member.model_fields and name not in kept}
     needed = {name: value for name, value in needed.items() if member and member.model_fields[name].is_required()}
     return {"kind": kind, **needed, **kept} if needed or kept else kind
@@ -108,9 +112,15 @@ def check_changes(changes: Any) -> list[Change]:
     """The changes that a request asks for. Raises InputError for anything else than a short list of pairs of texts."""
     pairs = changes if isinstance(changes, list) else [changes]
     if len(pairs) > MOST_CHANGES or not all(_is_change(pair) for pair in pairs):
-        raise InputError(Problem("changes", f"at most {MOST_CHANGES} pairs of a key and a value", format_value(changes)))
+        raise InputError(
+            Problem("changes", f"at most {MOST_CHANGES} pairs of a key and a value", format_value(changes))
+        )
     return [(key, value) for key, value in pairs]
 
 
 def _is_change(pair: Any) -> bool:
-    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) and len(part) <= MOST_VALUE for part in pair)
+    return (
+        isinstance(pair, list)
+        and len(pair) == 2
+        and all(isinstance(part, str) and len(part) <= MOST_VALUE for part in pair)
+    )

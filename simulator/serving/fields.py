@@ -98,4 +98,6 @@ def _chosen(schema: Schema, place: Schema, data: Any) -> Schema | None:
 
 def describe_keys(place: Schema) -> dict[str, str]:
     """What each key of a mapping is, from the list in the description of its schema."""
-    return {name: " ".join(text.split()).replace("`", "") for name, text in _BULLET.findall(place.get("description", ""))}
+    return {
+        name: " ".join(text.split()).replace("`", "") for name, text in _BULLET.findall(place.get("description", ""))
+    }

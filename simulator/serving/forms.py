@@ -59,7 +59,9 @@ class Form:
     @property
     def keys(self) -> list[str]:
         """The keys of all fields."""
-        return [item.key for item in (*self.main, *self.sliders, *(item for group in self.groups for item in group.fields))]
+        return [
+            item.key for item in (*self.main, *self.sliders, *(item for group in self.groups for item in group.fields))
+        ]
 
 
 @cache
@@ -99,7 +101,9 @@ def _sliders(scenario: Scenario | None) -> Iterator[Slider]:
     yield Slider(place, label, 1.25e6, 1.25e11, "bandwidth", "What a node sends and receives per second.")
     each = scenario.cluster.gpus_per_node if scenario else 1
     one = scenario is not None and scenario.cluster.nodes == 1 and each > 1
-    yield Slider("cluster.nodes", "nodes", 1, 1024 // max(1, each // 4), "count", "Workers are nodes times GPUs of a node.")
+    yield Slider(
+        "cluster.nodes", "nodes", 1, 1024 // max(1, each // 4), "count", "Workers are nodes times GPUs of a node."
+    )
     del one
     if scenario is None or hasattr(scenario.sparsifier, "density"):
         about = "The share of the gradient's elements that a worker sends."
@@ -152,7 +156,9 @@ def _kept(fields: Iterator[Field], shown: set[str]) -> Iterator[Field]:
 
 def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> dict[str, dict[str, Any]]:
     """Of each field, the value that the text states and the one that it stands for: `text`, `shown`, `si`."""
-    resolved = scenario.model_dump(mode="json", exclude={"workload": {"layers"}, "cluster": {"gpu"}}) if scenario else {}
+    resolved = (
+        scenario.model_dump(mode="json", exclude={"workload": {"layers"}, "cluster": {"gpu"}}) if scenario else {}
+    )
     made = {}
     for key in form.keys:
         stated = _at(data, key)

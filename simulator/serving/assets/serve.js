@@ -123,8 +123,9 @@ function showScenario(part) {
     const value = part.values[slider.dataset.slider]?.si;
     if (value > 0 && document.activeElement !== slider) moveTo(slider, value);
   }
-  const workers = part.values["cluster.nodes"]?.si * (part.values["cluster.gpus_per_node"]?.si ?? 1);
-  at("workers").textContent = workers ? `${workers.toLocaleString("en")} workers` : "";
+  const [nodes, each] = ["cluster.nodes", "cluster.gpus_per_node"].map((key) => part.values[key]?.si);
+  const workers = nodes && each ? (nodes * each).toLocaleString("en") : "";
+  at("workers").textContent = workers ? `${workers} workers: ${each} on each node` : "";
 }
 
 function showValue(field, value) {
