@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
@@ -93,18 +93,15 @@ class Answers:
         document = parse_scenario(text, PLACE)
         refuse_paths(document, self.allowed)
         scenario: Scenario | None = None
-        problems: InputError | None = None
-        try:
+        problems: list[Problem] = []
+        with collect_problems(problems):
             scenario = scenario_of(document.data, document, None)
-        except InputError as error:
-            problems = error
         if scenario is not None and asked.changes:
             name = describe_scenario(scenario)
             text, scenario = rename(text, name), scenario.model_copy(update={"name": name, "question": ""})
         yield self._scenario_part(text, document, scenario, asked.shape)
-        if problems is not None:
-            raise problems
-        assert scenario is not None  # noqa: S101
+        if scenario is None:
+            raise InputError(problems)
         prediction = self._predict(scenario)
         opponent = self._opponent(prediction, document)
         rival = None if opponent is None else self._predict(opponent.scenario)
@@ -204,5 +201,5 @@ def _describe_problem(problem: Problem) -> Part:
     """A problem with the key, line and column that its place names."""
     parts = problem.where.split(": ")
     place = parts[0].split(":")
-    line, column = (int(text) if text.isdecimal() else 0 for text in (place[1:3] + ["", ""])[:2])
+    line, column = (int(text) if text.isdecimal() else 0 for text in [*place[1:3], "", ""][:2])
     return {"text": str(problem), "key": parts[1] if len(parts) > 1 else "", "line": line, "column": column}

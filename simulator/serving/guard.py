@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 MAX_BODY = 256 * 1024
@@ -81,28 +82,26 @@ class Guard:
         return known and (named.get("sec-fetch-site", ["none"])[0] in ("none", "same-origin") or _is_link(named))
 
     async def _pass_on(self, scope: Message, receive: Receive, send: Send) -> None:
-        size, begun = 0, False
+        size = 0
 
         async def counted() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
             if size > MAX_BODY:
+                await _refuse(send, 413, f"expected at most {MAX_BODY} bytes")
                 raise _TooLargeError
             return message
 
         async def sealed(message: Message) -> None:
-            nonlocal begun
+            if size > MAX_BODY:
+                return  # refused already
             if message["type"] == "http.response.start":
-                begun = True
                 message = {**message, "headers": [*message["headers"], *_sealed_headers()]}
             await send(message)
 
-        try:
+        with suppress(_TooLargeError):
             await self.app(scope, counted, sealed)
-        except _TooLargeError:
-            if not begun:
-                await _refuse(send, 413, f"expected at most {MAX_BODY} bytes")
 
 
 def _is_link(named: dict[str, list[str]]) -> bool:

@@ -62,6 +62,7 @@ function answered(number) {
   state.waits = false;
   at("result").removeAttribute("aria-busy");
   document.body.dataset.answered = number;
+  if (number === 1) performance.mark("sparsim-answered");
   if (state.again) send();
 }
 
@@ -132,6 +133,8 @@ function showValue(field, value) {
   if (!value || state.pending.has(field.dataset.field)) return;
   if (field instanceof HTMLSelectElement) {
     const wanted = value.text;
+    const about = at(`about-${field.dataset.field}`);
+    if (about) about.textContent = value.about ?? "";
     for (const item of field.querySelectorAll("option[data-added]")) item.remove();
     if (field.options[0]?.value === "") field.options[0].textContent = value.shown ? `(${value.shown})` : "";
     if (wanted && ![...field.options].some((item) => item.value === wanted)) {
