@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+WIDTH = 100
+"""Columns that all output fits into, but for lines that are to be copied."""
+
+
 class _WithExamples(click.Command):
     """A command with `examples`: command lines that `--help` shows below the options, and that the tests run."""
 
@@ -108,5 +112,5 @@ def make_console() -> Console:
     """The console that tables are printed on."""
     from rich.console import Console
 
-    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140, soft_wrap=False)
+    # Not a terminal: no width is known, so the one that all output is made for.
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH, soft_wrap=False)

@@ -133,6 +133,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @main.command(
     examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+    sparsim advise quickstart --full
     sparsim advise quickstart --iterations-to-target iterations.yaml
     sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
 """
@@ -149,8 +150,11 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @TASK
 @TRAINED_WORKERS
 @TRAINED_BATCH
+@click.option("--full", is_flag=True, help="Print everything: all methods, break-even points, reasons and limits.")
 @AS_JSON
+@click.pass_context
 def advise(
+    ctx: click.Context,
     scenario: str,
     *,
     overrides: tuple[str, ...],
@@ -159,13 +163,18 @@ def advise(
     task: str,
     workers: int | None,
     batch: int | None,
+    full: bool,
     as_json: bool,
 ) -> None:
     """Recommend a method for a workload and a cluster.
 
-    Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why. Where
-    it is not decided whether it pays, the answer names the measurement that decides it.
+    Ranks combinations of sparsifier, scheduler and topology, says what the scenario's framework offers of them and with
+    which configuration, and what needs research code. Where it is not decided whether compression pays, the answer
+    names the measurement that decides it. With --full also where compression starts to pay, and why.
+
+    Ctrl-C prints the ranking so far. Exit code 130: interrupted.
     """
+    from simulator.reporting.terminal.progress import show_steps
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
     from simulator.studies.advice.targets import read_iterations
@@ -183,10 +192,13 @@ def advise(
 
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
-    document = study(loaded, targets)
+    with show_steps("steps") as observe:
+        document = study(loaded, targets, observe=observe)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
-    print_document(document, as_json, "print_advice", "advice")
+    print_document(document, as_json, "print_full_advice" if full else "print_advice", "advice")
+    if document["interrupted"]:
+        ctx.exit(INTERRUPTED)
 
 
 @main.command(

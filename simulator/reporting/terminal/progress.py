@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from simulator.studies.sweep.sweep import Progress
+from simulator.studies.progress import Progress
 
 LINE_SECONDS = 5.0
 
@@ -45,6 +45,16 @@ def show_count(noun: str, total: int) -> Iterator[Callable[[int], None]]:
             show(Progress(total, first[0], done - first[0], seconds=time.monotonic() - began))
 
         yield count
+
+
+@contextmanager
+def show_steps(noun: str) -> Iterator[Callable[[Progress], None] | None]:
+    """A function that shows the progress of a command that answers soon; None where nobody watches a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    with show_progress(noun) as show:
+        yield show
 
 
 class _Lines:

@@ -13,8 +13,9 @@ from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
-    facts_grid,
     plain_table,
+    print_facts,
+    print_lines,
     print_plain,
     print_table,
     print_title,
@@ -32,8 +33,8 @@ _WARNINGS = 3
 def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
-    console.print(facts_grid(_facts(document)), highlight=False)
-    console.print(_breakdown(document), highlight=False)
+    print_facts(_facts(document), console)
+    print_lines(_breakdown(document), console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
     if "comparison" in document:
         if document.get("question"):
@@ -122,4 +123,4 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
                 item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
             table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
-        console.print(table, highlight=False)
+        print_lines(table, console)

@@ -8,7 +8,7 @@ import pytest
 
 def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
     from simulator.reporting.terminal import progress as shown
-    from simulator.studies.sweep.sweep import Progress
+    from simulator.studies.progress import Progress
 
     monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
     with shown.show_progress() as observe:
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_on_a_terminal_progress_is_a_bar(monkeypatch):
     from simulator.reporting.terminal import progress as shown
-    from simulator.studies.sweep.sweep import Progress
+    from simulator.studies.progress import Progress
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
@@ -50,6 +50,6 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch):
 )
 def test_the_pace_in_words(progress, words):
     from simulator.reporting.terminal.progress import pace
-    from simulator.studies.sweep.sweep import Progress
+    from simulator.studies.progress import Progress
 
     assert pace(Progress(**progress)) == words
