@@ -160,7 +160,10 @@ def print_command(line: str, console: Console) -> None:
 
 
 def print_table(table: Table, console: Console, most: int = _MOST) -> None:
-    """The first rows of a table of results, without bars, and without what a `choose` column has in the row above."""
+    """The first rows of a table of results, without bars.
+
+    A `choose` column, and the first one where it is text, is left empty where it is as in the row above.
+    """
     columns = [(place, column) for place, column in enumerate(table.columns) if column.kind != "bars"]
     cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
     lines = plain_table((), title=table.title + cut)
@@ -168,10 +171,11 @@ def print_table(table: Table, console: Console, most: int = _MOST) -> None:
     for _, column in columns:
         side: Literal["left", "right"] = "left" if column.kind in ("text", "yes") else "right"
         lines.add_column(escape(column.label), justify=side, overflow="fold")
+    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
     above: Sequence[Any] = ()
     for row in table.rows[:most]:
         cells = [
-            "" if above and column.key in table.choose and row[place] == above[place]
+            "" if above and column.key in named and row[place] == above[place]
             else escape(format_value(column.kind, row[place], "-"))
             for place, column in columns
         ]  # fmt: skip

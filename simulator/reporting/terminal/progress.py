@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from simulator.studies.progress import Progress
+from simulator.progress import Progress, Watch
 
 LINE_SECONDS = 5.0
 
@@ -48,13 +48,13 @@ def show_count(noun: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextmanager
-def show_steps(noun: str) -> Iterator[Callable[[Progress], None] | None]:
-    """A function that shows the progress of a command that answers soon; None where nobody watches a terminal."""
+def watch_steps(noun: str = "steps") -> Iterator[Watch]:
+    """Counts the steps of a command that answers soon, and shows them where somebody looks at a terminal."""
     if not sys.stderr.isatty():
-        yield None
+        yield Watch()
         return
     with show_progress(noun) as show:
-        yield show
+        yield Watch(show)
 
 
 class _Lines:

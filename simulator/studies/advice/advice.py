@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
+from simulator.progress import Watch
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -32,7 +33,6 @@ from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
-from simulator.studies.progress import Observe, Watch
 from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
 from simulator.studies.variants.changes import without_replay
 
@@ -45,7 +45,7 @@ def advise(
     iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
-    observe: Observe | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
@@ -55,7 +55,7 @@ def advise(
     that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
     answer are described in `advice_keys`.
 
-    `observe` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
+    `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
     ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
@@ -75,7 +75,7 @@ def advise(
     document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(given)}
     if scenario.cluster.workers == 1:
         return document | _advise_one_worker(bare)
-    watch = Watch(observe)
+    watch = watch or Watch()
     own_topology = bare.topology.kind
 
     def is_offered(candidate: Candidate) -> bool:
@@ -210,12 +210,6 @@ def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome, wat
 
     None if it was interrupted.
     """
-    with watch.part("the sensitivities"):
-        return _find_sensitivity(scenario, dense, best)
-    return None
-
-
-def _find_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> dict[str, Any]:
     start = without_randomness(best.candidate.of(scenario))
     rival = dense.candidate.of(without_randomness(scenario))
 
@@ -226,7 +220,9 @@ def _find_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> dict
             against = with_value(against, "cluster.runtime", rival.cluster.runtime)
         return iteration_time(against) / iteration_time(changed)
 
-    made = sensitivity(start, speed_up)
+    made = sensitivity(start, speed_up, watch)
+    if watch.interrupted:
+        return None
     turns = [
         f"{word} the {input_label(row['input'])} ({row['input']})"
         for row in made["inputs"]

@@ -7,13 +7,13 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
+from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Race, Stretch, Win, Wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Outcome
-from simulator.studies.progress import Watch
 from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
 

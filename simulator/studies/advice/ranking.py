@@ -10,12 +10,12 @@ from typing import Any
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import Status, availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
-from simulator.studies.progress import Watch
 from simulator.studies.quality.iterations import Iterations, IterationsOf
 from simulator.studies.variants.names import method_name, schedule_name, topology_name
 

@@ -10,10 +10,10 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.progress import Watch
 from simulator.studies.variants.names import combination_name, method_name
 
 DENSE = "dense"

@@ -88,7 +88,7 @@ def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation
         return None
     foreign = [item for item in ranking.known if item.status != "offered"]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
-    ratio = best and best.over(chosen, ranking.key)
+    ratio = None if best is None else best.over(chosen, ranking.key)
     return Second(best, ratio) if best is not None and ratio is not None else None
 
 
@@ -120,10 +120,10 @@ def _gain(advice: Recommendation, key: str) -> str:
     if advice.method is None or advice.dense is None or advice.ratio is None:
         return ""
     sure = show_probability(advice.ratio.probability())
-    compared = f"{compare_speeds(advice.ratio)} dense{say_target(key)}"
+    compared = f"{compare_speeds(advice.ratio)} {name_of(advice.dense)}{say_target(key)}"
     if advice.compresses:
         times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
-        return f"It is {compared} ({name_of(advice.dense)}) and pays with probability {sure}: {times}."
+        return f"It is {compared} and pays with probability {sure}: {times}."
     return f"The best method, {name_of(advice.method)}, is {compared}; it pays with probability {sure}."
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from simulator.component import Spec
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
+from simulator.progress import Progress
 from simulator.record.environment import need_torch
 from simulator.scenario.reading import load, scenario_of
-from simulator.studies.progress import Progress
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target

@@ -46,8 +46,8 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
+from simulator.progress import Progress
 from simulator.scenario.versions import versions
-from simulator.studies.progress import Progress
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.executors import Executor, LocalExecutor, Outcome

@@ -24,8 +24,8 @@ from pydantic import TypeAdapter
 
 from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
 from simulator.loading.documents import Document, parse_document, read_document
+from simulator.progress import Progress
 from simulator.scenario.catalogue import grid_schema
-from simulator.studies.progress import Progress
 from simulator.studies.sweep.executors import LocalExecutor, Outcome
 from simulator.studies.sweep.grid import Axis, read_grid
 from simulator.studies.sweep.process_executor import ProcessExecutor
