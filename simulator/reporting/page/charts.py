@@ -13,7 +13,7 @@ from simulator.errors import InputError
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.drawings import accuracy, break_even, curves, lines
+from simulator.reporting.page.drawings import accuracy, break_even, curves, lines, quality
 from simulator.reporting.page.drawings.link_strips import link_strips
 from simulator.reporting.page.drawings.term_bars import term_bars
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
@@ -30,6 +30,7 @@ DRAWINGS: dict[str, Drawing] = {
     "break_even_map": lambda data, _: break_even.break_even_map(data),
     "measured_predicted": lambda data, member: accuracy.measured_predicted(data, getattr(member, "band", 0.1)),
     "cost_curves": lambda data, _: curves.cost_curves(data),
+    "time_to_quality": lambda data, _: quality.time_to_quality(data),
 }
 """How figures are drawn that the reader can zoom into, by plotly."""
 MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {

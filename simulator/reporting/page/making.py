@@ -18,6 +18,7 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
+from simulator.reporting.page.pages.quality_page import quality_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
@@ -34,6 +35,7 @@ _PAGES = {
     "gpu": calibration_page,
     "network": calibration_page,
     "runtime": calibration_page,
+    "quality": quality_page,
     "build_up": build_up_page,
     "trace": build_up_page,
 }
@@ -44,7 +46,7 @@ _SCRIPTS = ("format.js", "theme.js", "ticks.js", "charts.js", "tables.js", "term
 def page_of(source: Source) -> Page:
     """The page of a source. Raises InputError for a source that has none, and for results that somebody has cut."""
     if source.kind not in _PAGES:
-        wanted = "a run, a sweep, a validation, a calibration or a build-up study"
+        wanted = "a run, a sweep, a validation, a calibration, times to quality or a build-up study"
         raise InputError(Problem(source.place, wanted, KINDS.get(source.kind, source.kind)))
     try:
         return _PAGES[source.kind](source)

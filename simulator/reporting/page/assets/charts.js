@@ -25,9 +25,11 @@ sparsim.fitted = (place, plot) => {
         x.domain = x.domain.map((end) => (end - low) / (high - low));
         y.domain = [bottom, Math.min(1, bottom + each)];
         y.automargin = true;
+        // A title that is longer than its panel is high goes on in a second line.
+        if (y.title && y.title.text.length > 30) y.title = { ...y.title, text: y.title.text.replace(" (", "<br>(") };
       });
     });
-    layout.height = 90 + 290 * stacks.length;
+    layout.height = 100 + 300 * stacks.length;
   }
   const entries = new Set(plot.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name)).size;
   layout.height += 20 * entries;
