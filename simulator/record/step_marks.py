@@ -1,4 +1,4 @@
-"""Moments of one training step: when modules start, and when gradients are ready; and what they make of each tensor."""
+"""Moments of one iteration: when modules start, and when gradients are ready; and what they make of each tensor."""
 
 from __future__ import annotations
 

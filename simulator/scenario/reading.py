@@ -14,18 +14,22 @@ from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
+from simulator.scenario.titles import make_title
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 """A scenario, or where it comes from: a name in ./scenarios or the package, a path, or what YAML would contain."""
 _MOST_OF_OVERRIDE = 60
-"""Characters of an override that a name repeats."""
+"""Characters of an override that a title repeats."""
 
 
 def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     """Read a scenario (a name, a path, a mapping, or a scenario), with `a.b=c` overrides applied.
 
     Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI.
-    Those that the prediction depends on become part of the name, and the question of the file no longer holds.
+
+    A scenario without a name gets one made of its model, method and cluster. So does one whose prediction overrides
+    have changed, since its own name and question may no longer hold; the name then tells the overrides.
+
     Raises InputError with every problem found, each with file, line and column.
     """
     if isinstance(source, Scenario) and not overrides:
@@ -33,7 +37,20 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     document, near = _read_scenario(source)
     given = read_overrides(overrides)
     data, changed = _override(document.data, given, near)
-    return scenario_of(_retitle(data, changed, given), document, near)
+    stated = {item.key for item in given}
+    if changed and "question" not in stated:
+        data = {key: value for key, value in data.items() if key != "question"}
+    scenario = scenario_of(data, document, near)
+    if "name" in stated or ("name" in data and not changed):
+        return scenario
+    file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
+    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(file, changed)})
+
+
+def _tell_changes(file: str, changed: list[str]) -> str:
+    """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
+    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
+    return f" ({f'{file} with' if file else 'with'} {', '.join(parts)})" if changed else ""
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
@@ -64,7 +81,7 @@ def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, li
     _refuse_unknown(overrides)
     for item in overrides:
         before, data = data, item.apply(data, near)
-        if item.key.partition(".")[0] not in NOTES and data != before:
+        if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
     return data, changed
 
@@ -82,15 +99,6 @@ def _refuse_unknown(overrides: list[Override]) -> None:
                 for item, name in zip(unknown, names, strict=True)
             ]
         )
-
-
-def _retitle(data: Any, changed: list[str], overrides: list[Override]) -> Any:
-    """Data whose name says what was changed, and without its question, unless overrides state them."""
-    stated = {item.key for item in overrides}
-    if changed and "name" not in stated and isinstance(data.get("name", ""), str):
-        parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-        data = {**data, "name": f"{data.get('name', 'unnamed')}, with {', '.join(parts)}"}
-    return {key: value for key, value in data.items() if not changed or key != "question" or key in stated}
 
 
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:

@@ -170,6 +170,8 @@ class Scenario(Spec):
       fairly), or `auto`: fold where it is exact, and flows elsewhere.
     - `other_jobs`: other jobs on the same network.
     - `collective_order`: workers that issue their collectives in an order of their own.
+    - `ignore_memory`: whether a training that does not fit into the memory of its GPUs is predicted all the same;
+      otherwise it is refused.
     - `measured`: what was measured on this set-up, for `sparsim validate`.
     - `question`: the question that `sparsim run` prints above its answer; left out, it is made from what differs.
     """
@@ -192,6 +194,7 @@ class Scenario(Spec):
     fidelity: Literal["auto", "fold", "flows"] = "auto"
     other_jobs: tuple[OtherJob, ...] = ()
     collective_order: tuple[CollectiveOrder, ...] = ()
+    ignore_memory: bool = False
     measured: Measured | None = None
     question: str = ""
     versus: Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.errors import InputError, Problem
-from simulator.studies.start.answers import Answers
+from simulator.studies.start.answers import Answers, NetworkAnswer
 from simulator.studies.start.lines import Line, exact_rate, exact_time
 from simulator.studies.start.parsing import is_rdma
 from simulator.units import show_bandwidth, show_time
@@ -17,6 +17,11 @@ _INSIDE: tuple[tuple[tuple[str, ...], str, str], ...] = (
 )
 _PCIE = ("{bandwidth: 5.402 GB/s, latency: 2.1 us}", "PCIe through host memory, as in networks/10gbe-tcp")
 """The links inside a machine, which nobody is asked about: measured ones of the same kind of GPU, or else PCIe."""
+
+_TCP = (1448 / 1538, "less the headers of Ethernet, IP and TCP (1448 of 1538 bytes)")
+_RDMA = (0.96, "of which NICs carry 96 % (networks/100gb-ib)")
+"""Shares of a NIC's rate that are payload: frames of 1500 bytes with time stamps, and 12 of 12.5 GB/s."""
+_NAMES = {True: ", RDMA", False: ", TCP"}
 
 
 def network_lines(answers: Answers) -> Iterator[Line]:
@@ -35,6 +40,7 @@ def network_lines(answers: Answers) -> Iterator[Line]:
     else:
         yield Line("  network:")
         yield Line("    kind: single_switch", "every machine on one switch that never blocks")
+        yield Line(f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}")
         yield from _ends(answers)
 
 
@@ -53,12 +59,12 @@ def _sites(answers: Answers) -> Iterator[Line]:
         raise InputError(Problem("--between", what, got))
     yield Line("  network:")
     yield Line("    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine")
+    name = f"{answers.sites} sites at {show_bandwidth(between.bandwidth)} and {show_time(between.round_trip)}"
+    yield Line(f"    name: {name}")
     yield Line(f"    nodes_per_leaf: {answers.machines // answers.sites}", "machines of each site")
     yield Line("    spines: 1")
-    rate = show_bandwidth(between.bandwidth)
-    yield Line(
-        f"    uplink: {exact_rate(between.bandwidth)}", f"{rate} in and out of each site, for all of its machines"
-    )
+    rate = f"{show_bandwidth(between.bandwidth)} in and out of each site, {_TCP[1]}"
+    yield Line(f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate)
     hop = (one_way - network.latency) / 2
     yield Line(
         f"    hop_latency: {exact_time(hop)}",
@@ -77,11 +83,12 @@ def _ends(answers: Answers) -> Iterator[Line]:
     """The NICs of the machines, and the links inside them."""
     network = answers.network
     known = network.read is not None
-    rate = f"{show_bandwidth(network.bandwidth)} per NIC and direction"
-    yield Line(
-        f"    bandwidth: {exact_rate(network.bandwidth)}",
-        rate if known else f"{rate}; after headers 94 % of this are left on Ethernet",
-    )
+    if known:
+        yield Line(f"    bandwidth: {exact_rate(network.bandwidth)}", "per NIC and direction")
+    else:
+        share, why = _payload(network)
+        rate = f"{show_bandwidth(network.bandwidth)} per NIC and direction, {why}"
+        yield Line(f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate)
     why = "as stated" if network.stated or known else "assumption; measure it: sparsim record collectives"
     yield Line(f"    latency: {exact_time(network.latency)}", why)
     if not known:
@@ -93,6 +100,11 @@ def _ends(answers: Answers) -> Iterator[Line]:
     if answers.gpus_per_machine > 1:
         links, why = _inside(answers)
         yield Line(f"    intra_node: {links}", f"assumption: {why}")
+
+
+def _payload(network: NetworkAnswer) -> tuple[float, str]:
+    """The share of a NIC's rate that is payload, and why."""
+    return _RDMA if is_rdma(network) else _TCP
 
 
 def _inside(answers: Answers) -> tuple[str, str]:
