@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find_beside
 
 NAME = "config.json"
 _LAYERS = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
@@ -34,13 +35,11 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
 
 
 def _find(name: str, near: Path | None) -> Path:
-    for folder in (near, Path()) if near else (Path(),):
-        for path in (folder / name, folder / name / NAME):
-            try:
-                if path.is_file():
-                    return path
-            except (OSError, ValueError):
-                break
+    for folder in (near, None) if near else (None,):
+        for candidate in (name, f"{name}/{NAME}"):
+            found = find_beside(candidate, folder)
+            if found is not None:
+                return found
     places = "next to this file or in the current folder" if near else "in the current folder"
     raise InputError(Problem("", "", f"no file {format_value(name)} {places}", "give the path of a config.json"))
 
