@@ -132,7 +132,9 @@ def test_more_of_anything_is_never_less_work(key: str) -> None:
     assert sum(o.moved for o in large.backward) >= sum(o.moved for o in small.backward)
 
 
-@pytest.mark.parametrize(("kind", "sizes"), [("gpt2", SMALL), ("resnet", {"depth": 18}), ("lstm", {"hidden": 8, "vocabulary": 9})])
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [("gpt2", SMALL), ("resnet", {"depth": 18}), ("lstm", {"hidden": 8, "vocabulary": 9})]
+)
 def test_work_is_in_proportion_to_the_samples_and_parameters_are_not(kind: str, sizes: dict[str, Any]) -> None:
     one, four = (describe(kind, samples, **sizes) for samples in (1, 4))
     assert four.numel == one.numel
