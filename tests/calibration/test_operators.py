@@ -14,7 +14,6 @@ from simulator.calibration.operator_priors import (
     convolution_errors,
     operator_rates_yaml,
     published_errors,
-    with_convolutions,
 )
 from simulator.calibration.operators import COLUMNS, fit_operators, read_operators
 from simulator.errors import InputError
@@ -45,7 +44,7 @@ def table(path: Path, **replaced: str) -> Path:
             **{name: getattr(TRUE, name) for name in TRUE.__slots__} | {"fp32": Efficiency(share, 1, 0, "")}
         )
         clock = OperatorClock(gpu, "fp32", rates)
-        for model, (place, size) in (("one 1x1", (0, 256)), ("two 1x1", (1, 512)), ("two 2x1", (2, 2048))):
+        for model, (place, size) in (("one 1x1", (0, 1024)), ("two 2x1", (1, 2048))):
             for number, operator in enumerate(
                 [Operator("product", "product", 3.0 * size, 1, size, 4 * size, n) for n in (64, size, 4 * size)]
                 + [Operator("rows", "rows", 1e6 * size), Operator("streaming", "streaming", 1e6 * size)]
@@ -70,7 +69,7 @@ def test_a_table_that_follows_the_law_gives_its_constants_back(tmp_path: Path) -
     assert fit.rates.rows == pytest.approx(TRUE.rows, rel=0.02)
     for device, (_, share) in DEVICES.items():
         assert fit.rates.devices[device].value == pytest.approx(share, rel=0.05)
-        assert fit.rates.devices[device].width < 1.1
+        assert fit.rates.devices[device].width < fit.rates.fp32.width
     # Of a GPU that was left out only the others' share is known.
     left_out = fit.other_gpu["first", "two 2x1"]
     assert 1.2 < left_out < 0.9 / math.sqrt(0.6 * 0.7)
@@ -125,8 +124,6 @@ def test_shipped_convolutions_are_the_mean_of_the_profiles() -> None:
     assert len(errors) == len(CONVOLUTIONS)
     assert math.fsum(errors.values()) == pytest.approx(0, abs=0.01)
     assert all(abs(error) < math.log(rates.convolution_width) for error in errors.values())
-    again = with_convolutions(rates)
-    assert again.convolution == pytest.approx(rates.convolution, rel=1e-3)
 
 
 def test_rates_are_read_as_they_are_written() -> None:
