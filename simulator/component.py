@@ -83,10 +83,13 @@ class Component(Spec):
     """Base of the plug-in families (sparsifier, topology, scheduler, fabric).
 
     `class TopK(Sparsifier, kind="topk")` registers the kind under its family; the kind is the file's name.
+
+    `availability`: where a plug-in's kind exists, as entries of the form of `configs/availability.yaml`.
     """
 
     family: ClassVar[str] = ""
     kind: ClassVar[str] = ""
+    availability: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     registry: ClassVar[dict[str, type[Component]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -79,6 +79,14 @@ def parse(text: str, dimension: str) -> float:
     return number * table[unit]
 
 
+class SiFloat(float):
+    """A number that was given in Python, and so in SI, among numbers of a file, which need their units."""
+
+
+class SiInt(int):
+    """The same for whole numbers."""
+
+
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity
 
 
@@ -92,7 +100,7 @@ def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) ->
                 raise _expected(str(error)) from None
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise _expected(f"a {dimension} such as {EXAMPLES[dimension]}")
-        elif strict and dimension != "fraction" and value != 0:
+        elif strict and dimension != "fraction" and value != 0 and not isinstance(value, SiFloat | SiInt):
             raise _expected(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
         else:
             number = float(value) if abs(value) < _HUGE else math.inf

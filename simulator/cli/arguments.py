@@ -19,7 +19,7 @@ _FOLDERS = {
 }
 
 
-class _FileName(click.types.StringParamType):
+class FileName(click.types.StringParamType):
     """The name of a shipped file of `folder`, or a path."""
 
     def __init__(self, name: str, folder: str) -> None:
@@ -46,10 +46,10 @@ class _KeyValue(click.types.StringParamType):
         return [CompletionItem(item) for item in made if item.startswith(incomplete)]
 
 
-SCENARIO = _FileName("scenario", "scenarios")
-SWEEP = _FileName("sweep", "scenarios/sweeps")
-PAPER = _FileName("paper", "scenarios/papers")
-GPU = _FileName("gpu", "gpus")
+SCENARIO = FileName("scenario", "scenarios")
+SWEEP = FileName("sweep", "scenarios/sweeps")
+PAPER = FileName("paper", "scenarios/papers")
+GPU = FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)

@@ -14,8 +14,9 @@ from simulator.reporting.terminal.memory import describe_memory, print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
-    facts_grid,
     plain_table,
+    print_facts,
+    print_lines,
     print_plain,
     print_table,
     print_title,
@@ -33,8 +34,8 @@ _WARNINGS = 3
 def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
-    console.print(facts_grid(_facts(document)), highlight=False)
-    console.print(_breakdown(document), highlight=False)
+    print_facts(_facts(document), console)
+    print_lines(_breakdown(document), console)
     if document.get("memory", {}).get("fits") is False:
         print_memory(document["memory"], console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
@@ -127,4 +128,4 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
                 item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
             table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
-        console.print(table, highlight=False)
+        print_lines(table, console)

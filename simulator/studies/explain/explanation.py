@@ -9,6 +9,7 @@ import numpy as np
 
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
+from simulator.progress import Watch
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
@@ -25,19 +26,21 @@ BASIS = (
 )
 
 
-def explain(scenario: Scenario) -> dict[str, Any]:
+def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
     """The terms of one iteration, which sum to its time; the time without each cost; how sure it is
     (`uncertainty`); the inputs that it depends on most.
 
+    An interruption (Ctrl-C) leaves out costs and inputs that `watch` has not seen done, once the terms are known.
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
+    watch = watch or Watch()
     prediction = with_responses(run(scenario))
     document = prediction.document
     terms, exposed = terms_of(prediction)
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(scenario, "ignore_memory", True)
-    inputs = sensitivity(free)
-    alternatives = counterfactuals(replace(prediction, scenario=free))
+    inputs = sensitivity(free, watch=watch)
+    alternatives = counterfactuals(replace(prediction, scenario=free), watch)
     exposed_s = document["breakdown_s"]["communication_exposed"]
     return {
         "scenario": document["scenario"],
@@ -92,7 +95,9 @@ def _summarise(terms: list[dict[str, Any]], alternatives: list[dict[str, Any]], 
         return "An iteration takes no time."
     parts = ", ".join(f"{term['label']} {show_time(term['seconds'])} ({100 * term['share']:.0f} %)" for term in largest)
     text = f"Of {show_time(time)}: {parts}."
-    best = max(alternatives, key=lambda row: row["saving_s"])
+    best = max(alternatives, key=lambda row: row["saving_s"], default=None)
+    if best is None:
+        return text
     if best["saving_share"] < 0.005:
         return f"{text} Removing any single cost saves less than 0.5 %."
     return (

@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
+from simulator.progress import Progress
 from simulator.scenario.versions import versions
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
@@ -57,28 +58,6 @@ from simulator.studies.sweep.wanted import plain_digest
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a sweep is: numbers of distinct points, reused, evaluated and failed ones; seconds since the start."""
-
-    total: int
-    reused: int = 0
-    evaluated: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Points evaluated per second."""
-        return self.evaluated / self.seconds if self.seconds else 0.0
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds until the end at this rate; None before the first point."""
-        left = self.total - self.reused - self.evaluated
-        return left / self.rate if self.rate else None
 
 
 class PointFailed(SparsimError):
