@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simulator.architectures.base import Architecture
 from simulator.architectures.config_json import NAME, read_config
-from simulator.component import discover, expected
+from simulator.component import describe_unknown_key, discover, expected
 from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
@@ -206,9 +206,7 @@ def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationE
     details = [
         InitErrorDetails(
             type=PydanticCustomError(
-                "expected",
-                "expected {what}, got {got}: {hint}",
-                {"what": "a known key", "got": f"'{key}'", "hint": suggest_nearest(key, known)},
+                "expected", "expected {what}, got {got}: {hint}", describe_unknown_key(key, known)
             ),
             loc=(key,),
             input=None,
