@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulator.cli.arguments import FILE, FileName, parse_quantity
+from simulator.cli.arguments import FILE, FileName, parse_quantity, values_of
 from simulator.cli.root import main
 
 if TYPE_CHECKING:
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _STEPS = 10, 3
 """Steps of a model of the user's own that are timed, and those before them."""
+
+_GOALS = ("pays", "method", "time", "workers", "bandwidth")
+
+
+def _complete_method(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The kinds of methods."""
+    return [kind for kind in values_of("sparsifier.kind") if kind.startswith(incomplete)]
+
+
+def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What a person may want to know; the test compares it with `simulator.studies.start`, which is slow to import."""
+    return [goal for goal in _GOALS if goal.startswith(incomplete)]
 
 
 @main.command(
@@ -39,8 +51,12 @@ _STEPS = 10, 3
     help="One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
 )
 @click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
-@click.option("--method", help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.")
-@click.option("--goal", help="pays, method, time, workers or bandwidth: what you want to know.")
+@click.option(
+    "--method", shell_complete=_complete_method, help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'."
+)
+@click.option(
+    "--goal", shell_complete=_complete_goal, help="pays, method, time, workers or bandwidth: what you want to know."
+)
 @click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
 @click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
 @click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
