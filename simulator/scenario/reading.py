@@ -81,7 +81,7 @@ def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, li
     _refuse_unknown(overrides)
     for item in overrides:
         before, data = data, item.apply(data, near)
-        if item.key.partition(".")[0] not in NOTES and data != before:
+        if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
     return data, changed
 
