@@ -197,9 +197,9 @@ def read_answer(question: Question, text: str, given: Given) -> Any:
     """
     if len(text) > _LONGEST:
         raise InputError(Problem(question.option, f"at most {_LONGEST} characters", f"{len(text)} of them"))
-    choices = question.choices(given)
     number = text.strip()
-    if choices and number.isdecimal() and 1 <= int(number) <= len(choices):
+    choices = question.choices(given) if number.isdecimal() else []
+    if choices and 1 <= int(number) <= len(choices):
         return question.read(choices[int(number) - 1].value, given)
     return question.read(text, given)
 
