@@ -128,7 +128,7 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
         yield f"sparsim figure {kind} {out} -o {shlex.quote(path.stem)}.png", "draw them"
         yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
     first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
-    advise = (f"sparsim advise {file}", "the fastest of all methods, and from which bandwidth on dense wins")
+    advise = (f"sparsim advise {file}", "the fastest method, and where dense begins to win")
     if answers.goal in ("method", "bandwidth"):
         yield advise
     yield f"sparsim run {file}", first
