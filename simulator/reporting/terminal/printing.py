@@ -38,6 +38,8 @@ def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | Non
 def facts_grid(rows: Iterable[tuple[str, str]]) -> Lines:
     """Names and values in two columns."""
     grid = Lines.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
     for name, value in rows:
         grid.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
     return grid
