@@ -313,6 +313,14 @@ at("pin").addEventListener("click", () => {
   ask();
 });
 
+function goToAnswer(event) {
+  event.preventDefault();
+  at("answer").scrollIntoView();
+  at("answer").focus({ preventScroll: true });
+}
+document.querySelector(".skip").addEventListener("click", goToAnswer);
+at("glimpse").addEventListener("click", goToAnswer);
+
 addEventListener("hashchange", async () => {
   const before = state.text;
   await readAddress();
