@@ -4,6 +4,7 @@ from simulator.cli import (
     calibration,
     completion,
     kernels,
+    new,
     papers,
     quality,
     record,
@@ -13,6 +14,7 @@ from simulator.cli import (
     studies,
     traces,
     train,
+    workload,
 )
 from simulator.cli.root import main
 
@@ -21,6 +23,7 @@ __all__ = [
     "completion",
     "kernels",
     "main",
+    "new",
     "papers",
     "quality",
     "record",
@@ -30,4 +33,5 @@ __all__ = [
     "studies",
     "traces",
     "train",
+    "workload",
 ]

@@ -24,11 +24,12 @@ from simulator.serving.forms import BASES, Form, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
+from simulator.scenario.titles import make_title
 from simulator.studies.compare.baseline import compare
 from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, choose_opponent
 from simulator.studies.compare.outcomes import RunOutcome
-from simulator.studies.compare.questions import describe_question, describe_scenario
+from simulator.studies.compare.questions import describe_question
 from simulator.studies.compare.run_differences import compare_runs
 
 MAP_SECONDS = 15.0
@@ -97,7 +98,7 @@ class Answers:
         with collect_problems(problems):
             scenario = scenario_of(document.data, document, None)
         if scenario is not None and asked.changes:
-            name = describe_scenario(scenario)
+            name = make_title(scenario)
             text, scenario = rename(text, name), scenario.model_copy(update={"name": name, "question": ""})
         yield self._scenario_part(text, document, scenario, asked.shape)
         if scenario is None:
