@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find_beside
 
 NAME = "config.json"
 _LAYERS = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
@@ -35,12 +36,9 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
 
 def _find(name: str, near: Path | None) -> Path:
     for folder in (near, Path()) if near else (Path(),):
-        for path in (folder / name, folder / name / NAME):
-            try:
-                if path.is_file():
-                    return path
-            except (OSError, ValueError):
-                break
+        path = find_beside(name, folder) or find_beside(f"{name}/{NAME}", folder)
+        if path is not None:
+            return path
     places = "next to this file or in the current folder" if near else "in the current folder"
     raise InputError(Problem("", "", f"no file {format_value(name)} {places}", "give the path of a config.json"))
 

@@ -24,6 +24,7 @@ from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
+_THEME = files("simulator.reporting.page") / "assets"
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
@@ -32,8 +33,8 @@ _LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("uti
 
 
 def asset(name: str) -> str:
-    """The text of one of the page's files."""
-    return (_ASSETS / name).read_text(encoding="utf-8")
+    """The text of one of the page's files; the colours are those of reports."""
+    return ((_THEME if name == "theme.css" else _ASSETS) / name).read_text(encoding="utf-8")
 
 
 def render_page(text: str, scenarios: Sequence[str]) -> str:
