@@ -82,7 +82,9 @@ class Answers:
                 text = asked.text
                 if asked.changes:
                     text = change_text(text, asked.changes, BASES)
-                yield from self._answer(text, asked, stopped)
+                for part in self._answer(text, asked, stopped):
+                    text = str(part.get("text", text))
+                    yield part
         except InputError as error:
             yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
         except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:

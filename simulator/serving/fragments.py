@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
+from simulator.reporting.terminal.memory import describe_memory
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
@@ -71,6 +72,7 @@ def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], fin
         sent=_describe_traffic(document),
         links=Table.of("Busiest links", _LINKS, document.get("links") or []),
         worth=_worth(comparison),
+        memory=describe_memory(document["memory"]) if "memory" in document else "",
     )
 
 

@@ -90,6 +90,13 @@ def test_every_shipped_scenario_passes():
             scenario_of(document.data, document, None)
 
 
+@pytest.mark.parametrize("name", known_names("workloads"))
+def test_every_shipped_model_is_answered(name):
+    text = TEXT.replace("workloads/resnet50-v100", name).replace("gpus/rtx2080ti", "gpus/h100")
+    text += "ignore_memory: true\n"
+    assert [part["part"] for part in answer(text)] == ["scenario", "answer"]
+
+
 def test_names_find_shipped_files_only(folder):
     assert find_file("secret", None) is not None
     assert find_file("gpus/own", None) is not None

@@ -174,6 +174,17 @@ def test_a_problem_is_shown_at_its_field(show):
     assert page.locator(field(DENSITY)).get_attribute("aria-invalid") is None
 
 
+def test_a_model_that_does_not_fit_is_answered_on_request(show):
+    page = show()
+    enter(page, "workload", "workloads/llama3-8b")
+    assert "of memory on each" in page.locator("#problems").text_content()
+    before = number(page)
+    page.locator("#ignore").click()
+    answered(page, at_least=before + 1)
+    assert page.locator("#question").text_content().startswith("Does topk 0.001 pay for Llama-3 8B on 32 GPUs")
+    assert "ignore_memory: true" in page.locator("#text").input_value()
+
+
 def test_two_scenarios_are_compared_term_by_term(show):
     page = show()
     page.locator("#pin").click()
