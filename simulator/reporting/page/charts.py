@@ -41,7 +41,7 @@ MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
 """How the others are drawn: as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
     "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell. "
+    "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
     "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
     "iteration_breakdown": "The terms of a bar sum to the iteration time. Point at one for its seconds.",

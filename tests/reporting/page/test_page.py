@@ -492,7 +492,7 @@ CONFIGS = {
             "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
         ),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
-        ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
+        ("timings.csv", "a calibration, times to quality or a build-up study, got a table of kernel timings"),
     ],
 )
 def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypatch, name, words):
