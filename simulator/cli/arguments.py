@@ -19,7 +19,7 @@ _FOLDERS = {
 }
 
 
-class _FileName(click.types.StringParamType):
+class FileName(click.types.StringParamType):
     """The name of a shipped file of `folder`, or a path."""
 
     def __init__(self, name: str, folder: str) -> None:
@@ -46,10 +46,10 @@ class _KeyValue(click.types.StringParamType):
         return [CompletionItem(item) for item in made if item.startswith(incomplete)]
 
 
-SCENARIO = _FileName("scenario", "scenarios")
-SWEEP = _FileName("sweep", "scenarios/sweeps")
-PAPER = _FileName("paper", "scenarios/papers")
-GPU = _FileName("gpu", "gpus")
+SCENARIO = FileName("scenario", "scenarios")
+SWEEP = FileName("sweep", "scenarios/sweeps")
+PAPER = FileName("paper", "scenarios/papers")
+GPU = FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -62,6 +62,11 @@ SET = click.option(
     metavar="KEY=VALUE",
     help="Set a dotted key of the scenario; may be repeated.",
 )
+IGNORE_MEMORY = click.option(
+    "--ignore-memory", is_flag=True, help="Predict a training that does not fit into the memory of its GPUs, too."
+)
+IGNORED = ("ignore_memory=true",)
+"""The override that `--ignore-memory` stands for."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
 TRAINED_WORKERS = click.option(

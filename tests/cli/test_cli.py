@@ -127,7 +127,7 @@ def test_input_that_does_not_fit_into_memory_is_one_line_and_exit_code_2(monkeyp
     def none_left(*_):
         raise MemoryError("Unable to allocate 7.28 TiB")
 
-    monkeypatch.setattr("simulator.scenario.reading.load", none_left)
+    monkeypatch.setattr("simulator.studies.compare.baseline.load", none_left)
     result = invoke("run", "quickstart")
     assert result.exit_code == 2
     assert result.stderr == (

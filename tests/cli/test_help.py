@@ -21,8 +21,9 @@ from simulator.cli.arguments import keys_below, values_of
 NOT_RUN = (
     "record", "train", "sweep big", "advise quickstart --iterations", "validate", "calibrate", "trace synthesize",
     "trace import kineto", "figure break_even_map", "report out/map", "reproduce skip", "reproduce gaussiank",
+    "serve",
 )  # fmt: skip
-"""What needs PyTorch, takes many minutes, or reads a file of the user's; the commands have tests of their own."""
+"""What needs PyTorch, takes many minutes or does not end, or reads a file of the user's; the commands have tests of their own."""
 QUICK = (
     "run",
     "check",

@@ -30,7 +30,9 @@ def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
     if gpu.ideal:
         return
     yield _compute(scenario, breakdown)
-    if workload.device and gpu.device and not same_device(workload.device, gpu.device) and scenario.cluster.workers > 1:
+    yield from _other_gpus(scenario)
+    elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
+    if (elsewhere or workload.estimated is not None) and scenario.cluster.workers > 1:
         yield from _profile(scenario, breakdown)
     if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
         yield _optimiser(scenario)
@@ -55,10 +57,35 @@ def _compute(scenario: Scenario, breakdown: Mapping[str, float]) -> UncertainInp
     )
 
 
+def _other_gpus(scenario: Scenario) -> Iterator[UncertainInput]:
+    """How many times as long the nodes with another GPU compute, where that was not measured."""
+    for number, item in enumerate(scenario.cluster.other_gpus):
+        if item.width is None or item.width == 1:
+            continue
+
+        def scale(changed: Scenario, end: float, number: int = number, width: float = item.width) -> Scenario:
+            others = list(changed.cluster.other_gpus)
+            others[number] = others[number].model_copy(update={"factor": others[number].factor * width**end})
+            return with_value(changed, "cluster.other_gpus", tuple(others))
+
+        yield UncertainInput(
+            "factor of other GPUs",
+            f"{scenario.workload.name} on {item.gpu.name}",
+            "transferred",
+            item.width,
+            False,
+            change=scale,
+            source="as stated: `width` of cluster.other_gpus",
+            measurement=_layers("compute time"),
+            held_out_mape=mape_of_width(item.width),
+        )
+
+
 def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
     """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
     workload = scenario.workload
-    name = f"{workload.name}, of {workload.device}"
+    estimated = workload.estimated is not None
+    name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
     share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
 
     def shift(changed: Scenario, end: float) -> Scenario:
@@ -83,7 +110,7 @@ def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Unc
         yield UncertainInput(
             what,
             name,
-            "transferred",
+            LEVELS["estimated"] if estimated else "transferred",
             width,
             False,
             change=change,

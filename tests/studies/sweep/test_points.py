@@ -222,7 +222,11 @@ def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
     for name, base, expected in (
         ("mine", "ring_check", "mine"),
         ("", "ring_check", "ring check, by cluster.nodes, cluster.network.latency"),
-        ("", load("ring_check", ("cluster.gpus_per_node=2",)), "ring check, with cluster.gpus_per_node=2, by "),
+        (
+            "",
+            load("ring_check", ("cluster.gpus_per_node=2",)),
+            "unnamed, dense, 16 GPUs over 10 Gbit/s (ring_check with ",
+        ),
     ):
         manifest = run_sweep(
             {"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1
