@@ -15,7 +15,6 @@ from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_key
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.drawings import accuracy, break_even, curves, lines, quality
 from simulator.reporting.page.drawings.link_strips import link_strips
-from simulator.reporting.page.drawings.term_bars import term_bars
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
 from simulator.reporting.page.parts import Chart, Plot, View
 from simulator.reporting.wording.quantities import format_varied
@@ -34,7 +33,6 @@ DRAWINGS: dict[str, Drawing] = {
 }
 """How figures are drawn that the reader can zoom into, by plotly."""
 MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
-    "iteration_breakdown": term_bars,
     "traffic_matrix": traffic_grid,
     "link_utilisation": link_strips,
 }
@@ -44,7 +42,6 @@ NOTES = {
     "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
     "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
-    "iteration_breakdown": "The terms of a bar sum to the iteration time. Point at one for its seconds.",
 }
 _AXES = {
     "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),

@@ -6,8 +6,6 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from markupsafe import Markup
-
 from simulator.reporting.figures.style.colours import (
     BLACK,
     BLUE,
@@ -62,11 +60,3 @@ def ink_on(colour: str, strength: float) -> str:
     """
     inks = [tint(mode[f"series-{_NAMES[colour]}"], strength, mode["background"])[1].upper() for mode in read_theme()]
     return f"light-dark({', '.join(inks)})"
-
-
-def embed(drawing: Markup) -> Markup:
-    """A drawing with its styles, to be shown in a foreign page such as a notebook, whose own styles it leaves alone."""
-    style = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in ("theme.css", "drawings.css"))
-    return Markup('<div class="sparsim"><style>{}</style>{}</div>').format(
-        Markup(style.replace(":root, .sparsim", ".sparsim")), drawing
-    )
