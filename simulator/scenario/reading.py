@@ -48,7 +48,9 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
 def _tell_changes(document: Document, changed: list[str]) -> str:
     """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
     parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-    return f" ({Path(document.path).stem} with {', '.join(parts)})" if changed else ""
+    place = Path(document.path)
+    name = place.stem if place.suffix in (".yaml", ".yml") else document.path
+    return f" ({name} with {', '.join(parts)})" if changed else ""
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:

@@ -90,6 +90,11 @@ def test_what_changed_is_in_the_name():
     )
 
 
+def test_the_whole_name_of_a_scenario_is_in_that_of_a_changed_one():
+    scenario = load(SMALL, {"name": "Top-k 0.1 %, mine"})
+    assert "(Top-k 0.1 %, mine with cluster.nodes=2)" in load(scenario, {"cluster.nodes": 2}).name
+
+
 def test_versus_works_in_every_form():
     asked = {**SMALL, "versus": {"cluster.network.bandwidth": 1.25e8}}
     verdict = simulator.run(asked).verdict
