@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.errors import format_value, suggest_nearest
+from simulator.not_modelled import describe_not_modelled, own_word
 
 ENTRY_POINT_GROUP = "simulator.plugins"
 AnyComponent = TypeVar("AnyComponent", bound="Component")
@@ -63,20 +64,32 @@ class Spec(BaseModel):
     def _hinted_error(cls, item: Any) -> InitErrorDetails:
         context, kind = dict(item.get("ctx") or {}), item["type"]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
-            key = str(item["loc"][0])
-            kind, context = "expected", _context("a known key", f"'{key}'", suggest_nearest(key, cls.model_fields))
+            kind, context = "expected", cls._unknown_key(str(item["loc"][0]))
         custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
         return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
+
+    @classmethod
+    def _unknown_key(cls, key: str) -> dict[str, Any]:
+        """What is wrong with a key that there is not, and the nearest one, or what comes closest to what it asks."""
+        refused = describe_not_modelled(key)
+        if refused is not None:
+            return _context("", *refused)
+        other = own_word(key)
+        hint = f"the key is `{other}`" if other in cls.model_fields else suggest_nearest(key, cls.model_fields)
+        return _context("a known key", f"'{key}'", hint)
 
 
 class Component(Spec):
     """Base of the plug-in families (sparsifier, topology, scheduler, fabric).
 
     `class TopK(Sparsifier, kind="topk")` registers the kind under its family; the kind is the file's name.
+
+    `availability`: where a plug-in's kind exists, as entries of the form of `configs/availability.yaml`.
     """
 
     family: ClassVar[str] = ""
     kind: ClassVar[str] = ""
+    availability: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     registry: ClassVar[dict[str, type[Component]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -134,6 +147,9 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
     else:
         raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, suggest_nearest("", discover(base)))
     members = discover(base)
+    refused = describe_not_modelled(kind) if kind not in members else None
+    if refused is not None:
+        raise expected("", *refused)
     if kind not in members:
         raise expected(f"a kind of {base.family}", kind, suggest_nearest(kind, members))
     return cast(AnyComponent, members[kind].model_validate(rest, context=context))

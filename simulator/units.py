@@ -194,6 +194,18 @@ def show_bytes(nbytes: float) -> str:
     return f"{nbytes:.4g} B"
 
 
+def show_memory(nbytes: float) -> str:
+    """Bytes of memory as text, in a suitable binary unit, as memories are sold.
+
+    >>> show_memory(80 * 2**30), show_memory(16 * 7e9), show_memory(5e8)
+    ('80 GiB', '104.3 GiB', '476.8 MiB')
+    """
+    for exponent, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if abs(nbytes) >= 2.0**exponent:
+            return f"{nbytes / 2.0**exponent:.4g} {unit}"
+    return f"{nbytes:.4g} B"
+
+
 def show_bandwidth(bytes_per_s: float) -> str:
     """A bandwidth in bit/s, as networks are sold.
 

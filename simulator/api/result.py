@@ -128,8 +128,12 @@ class Result(Prediction):
         """What is sent."""
         made = self.document["traffic"]
         link = made["busiest_link"]
-        sent = (float(made[key]) for key in ("sent_bytes_per_worker", "sent_bytes_per_worker_max", "total_bytes"))
-        return Traffic(*sent, BusiestLink(link["name"], float(link["bytes"]), float(link["utilisation"])))
+        return Traffic(
+            sent_per_worker=float(made["sent_bytes_per_worker"]),
+            sent_per_worker_max=float(made["sent_bytes_per_worker_max"]),
+            total=float(made["total_bytes"]),
+            busiest_link=BusiestLink(link["name"], float(link["bytes"]), float(link["utilisation"])),
+        )
 
     @property
     def density(self) -> Density:

@@ -17,6 +17,7 @@ from simulator.calibration.fits.surface import checkerboard, choose_surface, cro
 from simulator.calibration.timings import COUNTED, Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Affine, Floats, NLogN
+from simulator.progress import Watch
 
 TYPICAL = (2.0**14, 2.0**28)
 """Range of total elements, from layers to whole models, for which errors are also reported separately."""
@@ -79,21 +80,28 @@ class KernelFit:
         }
 
 
-def calibrate_kernels(timings: Timings, density: float = 0.001) -> Mapping[str, KernelFit]:
+def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | None = None) -> Mapping[str, KernelFit]:
     """Fit every kernel. Where a second variable was varied, the curve is the cut at one slice, or at k = `density` n.
 
-    A kernel that was timed at one size only gets no curve. Raises InputError where no kernel gets one.
+    A kernel that was timed at one size only gets no curve. An interruption (Ctrl-C) leaves out the kernels that `watch`
+    has not seen done, once there is one. Raises InputError where no kernel gets a curve.
     """
+    watch = watch or Watch()
     timings.device_and_software()
     kernels = defaultdict[str, list[Timing]](list)
     for item in timings.samples:
         kernels[item.kernel].append(item)
-    made = {}
-    for kernel, samples in sorted(kernels.items()):
-        if len({item.size for item in samples}) > 1:
-            made[kernel] = _fit(samples, density)
-        else:
-            timings.single_size[kernel] = len(samples)
+    made: dict[str, KernelFit] = {}
+    watch.expect(len(kernels))
+    with watch.part("the fits of the kernels"):
+        for kernel, samples in sorted(kernels.items()):
+            if len({item.size for item in samples}) > 1:
+                made[kernel] = _fit(samples, density)
+            else:
+                timings.single_size[kernel] = len(samples)
+            watch.step()
+    if watch.interrupted and not made:
+        raise KeyboardInterrupt
     if not made:
         raise InputError(Problem("calibrate kernels", "two sizes or more of a kernel", f"one of {', '.join(kernels)}"))
     return made

@@ -27,6 +27,7 @@ from simulator.calibration.terms import CALL_TERMS, FREE
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
+from simulator.progress import Watch
 
 _LEAST_SIZES = 3
 _UPPER = 0.75
@@ -44,6 +45,7 @@ def calibrate_network(
     algorithms: Mapping[str, str] | None = None,
     law_from: float = LARGE,
     hardware: bool = True,
+    watch: Watch | None = None,
 ) -> NetworkFit:
     """Fit curves to every series of two sizes or more, and link laws to those of payloads of at least `law_from` bytes.
 
@@ -52,13 +54,18 @@ def calibrate_network(
 
     `algorithms`: the topology of each primitive (default: the one that the log forced, otherwise ring). Where some
     series of an algorithm were forced and others were the choice of NCCL, the law is fitted to the forced ones only.
-    Raises InputError where no series has enough sizes for a law.
+    `watch` is shown the progress. Raises InputError where no series has enough sizes for a law.
     """
+    watch = watch or Watch()
     series = measured.series()
     alone = [key for key, item in series.items() if len(item.sizes) < 2]
     measured.notes.extend(f"{key.text} is left out: it has one size only" for key in alone)
     series = {key: item for key, item in series.items() if key not in alone}
-    curves = {key: fit_curve(item, transfer_families) for key, item in series.items()}
+    watch.expect(len(series))
+    curves = {}
+    for key, item in series.items():
+        curves[key] = fit_curve(item, transfer_families)
+        watch.step()
     groups: dict[str, dict[Key, Repeats]] = {}
     across = any(key.topology == NCCL and key.workers > key.gpus_per_node for key in series)
     for key, item in series.items():
@@ -67,7 +74,9 @@ def calibrate_network(
         name = (algorithms or {}).get(key.primitive) or (chosen if key.topology == NCCL else key.topology)
         groups.setdefault(name, {})[key] = item
     laws, device = [], " ".join(measured.devices)
+    watch.expect(len(groups))
     for name, members in sorted(groups.items(), key=lambda pair: _ORDER.index(pair[0]) if pair[0] in _ORDER else 9):
+        watch.step()
         if name == NCCL:
             _check_feasible(members, NcclLaw(base, device))
             described = describe_library(base, measured.settings, hardware)

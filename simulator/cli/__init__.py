@@ -14,6 +14,7 @@ from simulator.cli import (
     studies,
     traces,
     train,
+    workload,
 )
 from simulator.cli.root import main
 
@@ -32,4 +33,5 @@ __all__ = [
     "studies",
     "traces",
     "train",
+    "workload",
 ]

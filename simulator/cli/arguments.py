@@ -62,6 +62,11 @@ SET = click.option(
     metavar="KEY=VALUE",
     help="Set a dotted key of the scenario; may be repeated.",
 )
+IGNORE_MEMORY = click.option(
+    "--ignore-memory", is_flag=True, help="Predict a training that does not fit into the memory of its GPUs, too."
+)
+IGNORED = ("ignore_memory=true",)
+"""The override that `--ignore-memory` stands for."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
 TRAINED_WORKERS = click.option(

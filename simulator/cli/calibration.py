@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, parse_quantity
-from simulator.cli.root import main, print_document, print_json
+from simulator.cli.root import INTERRUPTED, main, print_document, print_json
 
 if TYPE_CHECKING:
     from simulator.calibration.fits.accuracy import FittedLine
@@ -116,6 +116,7 @@ def calibrate_kernels(
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.tables import Wanted
     from simulator.calibration.timings import TimingRows, read_timings
+    from simulator.reporting.terminal.progress import watch_steps
 
     if from_iterations:
         _calibrate_from_iterations(
@@ -131,7 +132,8 @@ def calibrate_kernels(
     _refuse_alone(constants, fit_to)
     timings = read_timings(measured, TimingRows(Wanted.parse(where), **rows))
     device, software = timings.device_and_software()
-    fits = fit_kernels(timings, density)
+    with watch_steps("kernels") as watch:
+        fits = fit_kernels(timings, density, watch)
     about = About(
         name=name or out.stem,
         source=source or f"Timings in {', '.join(path.name for path in measured)}",
@@ -152,6 +154,10 @@ def calibrate_kernels(
         "notes": timings.notes,
         "digests": timings.digests,
     }
+    if watch.interrupted:
+        _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+        click.echo(f"interrupted during {watch.interrupted}; {out} was not written", err=True)
+        click.get_current_context().exit(INTERRUPTED)
     lines = [line for fit in fits.values() for line in fit.lines] if figure else None
     _write_config(out, gpu_config(fits, about), lines, "elements")
     _print_fits(document, timings.problems, as_json, "print_kernel_fits")
@@ -169,11 +175,13 @@ def _calibrate_from_iterations(
 ) -> None:
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
     from simulator.calibration.configs import About
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.fitted_config import fitted_configs
     from simulator.studies.fit.from_iterations import fit_from_iterations
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
-    found = fit_from_iterations(places, names, fit_to)
+    with watch_steps("fits") as watch:
+        found = fit_from_iterations(places, names, fit_to, watch)
     about = About(
         name=name or out.stem,
         source=source or f"Measured iterations in {', '.join(path.name for path in places)}.",
@@ -256,17 +264,20 @@ def calibrate_network(
     from simulator.calibration.network import calibrate_network as fit_network
     from simulator.calibration.network import judge_parts
     from simulator.calibration.tables import Wanted
+    from simulator.reporting.terminal.progress import watch_steps
 
     collectives = read_collectives(measured, Reading(Wanted.parse(where), **setting))
     base = network_options.base_fabric(fabric, collectives)
-    fit = fit_network(
-        collectives,
-        base,
-        free=network_options.free_terms(terms, base),
-        algorithms=network_options.parse_algorithms(algorithms),
-        law_from=parse_quantity("--law-from", law_from, "size"),
-        hardware=fabric is not None,
-    )
+    with watch_steps("curves and laws") as watch:
+        fit = fit_network(
+            collectives,
+            base,
+            free=network_options.free_terms(terms, base),
+            algorithms=network_options.parse_algorithms(algorithms),
+            law_from=parse_quantity("--law-from", law_from, "size"),
+            hardware=fabric is not None,
+            watch=watch,
+        )
     others = read_collectives(judge, Reading(Wanted.parse(judge_where), **setting)) if judge else None
     document = fit.as_dict() | {"parts": judge_parts(fit, others)}
     about = About(
@@ -314,13 +325,15 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
     Only scenarios and rows of tables that are marked `used_in_fit` are fitted.
     """
     from simulator.errors import InputError
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.measured_input import read_measured
     from simulator.studies.fit.runtime_fit import fit_runtime
 
     found = read_measured(places)
     if found.problems:
         raise InputError(found.problems)
-    fit = fit_runtime(found.scenarios, terms)
+    with watch_steps("fits") as watch:
+        fit = fit_runtime(found.scenarios, terms, watch=watch)
     for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
         click.echo(f"note: {note}", err=True)
     if as_json:

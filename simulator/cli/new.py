@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ from simulator.cli.root import main
 
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
+
+_WIDTH = 100
+_STEPS = 10, 3
+"""Steps of a model of the user's own that are timed, and those before them."""
 
 
 @main.command(
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 @click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
 @click.option("--method", help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.")
 @click.option("--goal", help="pays, method, time, workers or bandwidth: what you want to know.")
+@click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
 @click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
 @click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
 @click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]), help="Format of the gradients.")
@@ -69,15 +75,16 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
         if text is None:
-            given[question.key] = _ask(question, number, given)
+            given[question.key] = _ask(question, number, given, partial(_read, path=path, force=force, options=options))
         else:
-            given[question.key] = question.read(text, given)
+            given[question.key] = _read(question, text, given, path=path, force=force, options=options)
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}\n\nnext:")
-    widest = max(len(command) for command in draft.commands if len(command) < 60)
+    widest = max(len(command) for command in draft.commands if len(command) < 50)
     for command, what in draft.commands.items():
-        click.echo(f"  {command:<{widest}}  # {what}" if len(command) <= widest else f"  # {what}\n  {command}")
+        beside = f"  {command:<{widest}}  # {what}"
+        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {command}")
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -125,24 +132,65 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _ask(question: Question, number: int, given: Mapping[str, Any]) -> Any:
+def _read(
+    question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
+) -> Any:
+    """The answer that a text gives; a model of the user's own is timed on this machine and written beside `path`."""
+    from simulator.studies.start.questions import Part, read_answer
+
+    if question.key == "model" and ":" in text:
+        from simulator.scenario.shipped import read_workload
+
+        written = _record(text.strip(), path.parent, force, options)
+        return Part(written.stem, read_workload(str(written)))
+    if question.key == "model" and options["shape"]:
+        raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
+    return read_answer(question, text, given)
+
+
+def _record(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
+    """Time the layers of a model on this machine, write its workload, and return the path of that."""
+    from simulator.errors import InputError, Problem
+    from simulator.record.environment import device_of, environment, need_torch
+
+    need_torch(f"new --model {model}")
+    from simulator.record.layers import profile, write_workload
+    from simulator.record.tasks import task_of
+
+    name = Path(model.rpartition(":")[2]).stem
+    if (folder / f"{name}.yaml").exists() and not force:
+        raise InputError(Problem(str(folder / f"{name}.yaml"), "a new file", "one that exists", "--force"))
+    device = device_of("auto")
+    if device == "cpu" and options["compute_time"] is None:
+        hint = (
+            "there is no GPU here: measure the step on yours, or record the layers there with "
+            f"`sparsim record layers {model}` and name what it writes as --model"
+        )
+        raise InputError(Problem("--compute-time", "the seconds of one step of one GPU", "nothing", hint))
+    click.echo(f"timing the layers of {model} on this machine ...", err=True)
+    made = profile(task_of(model, device, options["batch"], 0, options["shape"]), device, *_STEPS)
+    return write_workload(folder, name, model, made, environment(device))
+
+
+def _ask(
+    question: Question, number: int, given: Mapping[str, Any], read: Callable[[Question, str, Mapping[str, Any]], Any]
+) -> Any:
     """Ask until the answer can be read; what is wrong with one is said before the next."""
     from simulator.errors import InputError
-    from simulator.studies.start.questions import read_answer
 
     click.echo(f"\n{number} of 8  {question.words}")
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, 92 - widest)}".rstrip())
-    how = " or ".join(part for part in ("a number or a name" if choices else "", question.also) if part)
+        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, _WIDTH - 8 - widest)}".rstrip())
+    how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:
-        click.echo(f"  {how}")
+        click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
     _complete(tuple(choice.value for choice in choices))
     while True:
         text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
         try:
-            return read_answer(question, text, given)
+            return read(question, text, given)
         except InputError as error:
             click.echo(str(error))
 

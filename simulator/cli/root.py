@@ -14,6 +14,14 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from simulator.progress import Watch
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as of a program that the shell ended."""
+WIDTH = 100
+"""Columns that all output fits into, but for lines that are to be copied."""
+
 
 class _WithExamples(click.Command):
     """A command with `examples`: command lines that `--help` shows below the options, and that the tests run."""
@@ -51,6 +59,9 @@ class _Root(_ExampleGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
         except Exception as error:
             from simulator.errors import SparsimError
 
@@ -104,9 +115,16 @@ def print_document(document: dict[str, Any], as_json: bool, printer: str, module
         getattr(import_module(f"simulator.reporting.terminal.{module}"), printer)(document, make_console())
 
 
+def exit_if_interrupted(watch: Watch, what: str = "what is printed is what was done until then") -> None:
+    """End the command with the exit code of an interruption, if there was one, and say what is there."""
+    if watch.interrupted:
+        click.echo(f"interrupted during {watch.interrupted}; {what}", err=True)
+        click.get_current_context().exit(INTERRUPTED)
+
+
 def make_console() -> Console:
     """The console that tables are printed on."""
     from rich.console import Console
 
-    # Not a terminal: no width is known, and a table cut at 80 columns helps nobody.
-    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 140, soft_wrap=False)
+    # Not a terminal: no width is known, so the one that all output is made for.
+    return Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else WIDTH, soft_wrap=False)

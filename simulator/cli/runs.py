@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FOLDER, SCENARIO, SET
+from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
 from simulator.cli.root import main, print_document, print_json
 
 LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
@@ -23,8 +23,9 @@ LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sw
 @click.argument("scenario", type=SCENARIO)
 @SET
 @click.option("--out", type=FOLDER, help="Folder to store the result in.")
+@IGNORE_MEMORY
 @AS_JSON
-def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_memory: bool, as_json: bool) -> None:
     """Predict the time of one training iteration.
 
     Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
@@ -32,7 +33,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bo
     """
     from simulator.studies.compare.baseline import run_with_comparison
 
-    prediction = run_with_comparison(scenario, overrides)
+    prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
     if out is not None:
         from simulator.studies.storage.run_files import store
 

@@ -11,6 +11,8 @@ import click
 from simulator.cli.arguments import (
     AS_JSON,
     FILE,
+    IGNORE_MEMORY,
+    IGNORED,
     KEY_VALUE,
     OUT_FOLDER,
     SCENARIO,
@@ -20,11 +22,10 @@ from simulator.cli.arguments import (
     TRAINED_BATCH,
     TRAINED_WORKERS,
 )
-from simulator.cli.root import main, make_console, print_document, print_json
+from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json
 
 _LISTED = 20
 """Messages of failed points that are printed."""
-INTERRUPTED = 130
 
 
 def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, int] | None:
@@ -51,6 +52,7 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
+@IGNORE_MEMORY
 @click.pass_context
 def sweep(
     ctx: click.Context,
@@ -62,6 +64,7 @@ def sweep(
     cluster: str | None,
     shard: tuple[int, int] | None,
     fail_fast: bool,
+    ignore_memory: bool,
 ) -> None:
     """Predict every point of a grid of scenarios.
 
@@ -88,6 +91,7 @@ def sweep(
                 cluster=cluster,
                 shard=shard,
                 fail_fast=fail_fast,
+                ignore_memory=ignore_memory,
                 observe=observe,
             )
     except PointFailed as error:
@@ -118,21 +122,29 @@ def sweep(
 )
 @click.argument("scenario", type=SCENARIO)
 @SET
+@IGNORE_MEMORY
 @AS_JSON
-def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_json: bool) -> None:
     """Explain where the time of an iteration goes.
 
-    For each term: its formula, its numbers, the measurements that it rests on, and what would change it.
+    For each term: its formula, its numbers, the measurements that it rests on, and what would change it. Ctrl-C prints
+    what is known so far, with exit code 130.
     """
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.explain.explanation import explain as study
 
-    print_document(study(load(scenario, overrides)), as_json, "print_explanation", "explanation")
+    loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
+    with watch_steps() as watch:
+        document = study(loaded, watch)
+    print_document(document, as_json, "print_explanation", "explanation")
+    exit_if_interrupted(watch)
 
 
 @main.command(
     examples="""
     sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+    sparsim advise quickstart --full
     sparsim advise quickstart --iterations-to-target iterations.yaml
     sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
 """
@@ -149,6 +161,8 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @TASK
 @TRAINED_WORKERS
 @TRAINED_BATCH
+@click.option("--full", is_flag=True, help="Print everything: all methods, break-even points, reasons and limits.")
+@IGNORE_MEMORY
 @AS_JSON
 def advise(
     scenario: str,
@@ -159,17 +173,24 @@ def advise(
     task: str,
     workers: int | None,
     batch: int | None,
+    full: bool,
+    ignore_memory: bool,
     as_json: bool,
 ) -> None:
     """Recommend a method for a workload and a cluster.
 
-    Ranks combinations of sparsifier, scheduler and topology, shows where compression starts to pay, and says why. Where
-    it is not decided whether it pays, the answer names the measurement that decides it.
+    Ranks combinations of sparsifier, scheduler and topology, says what the scenario's framework offers of them and with
+    which configuration, and what needs research code. Where it is not decided whether compression pays, the answer
+    names the measurement that decides it. With --full also where compression starts to pay, and why.
+
+    Ctrl-C prints the ranking so far. Exit code 130: interrupted.
     """
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
     from simulator.studies.advice.targets import read_iterations
 
+    overrides += IGNORED if ignore_memory else ()
     loaded = load(scenario, overrides)
     targets: Any
     if target is None:
@@ -183,10 +204,12 @@ def advise(
 
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
-    document = study(loaded, targets)
+    with watch_steps() as watch:
+        document = study(loaded, targets, watch=watch)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
-    print_document(document, as_json, "print_advice", "advice")
+    print_document(document, as_json, "print_full_advice" if full else "print_advice", "advice")
+    exit_if_interrupted(watch)
 
 
 @main.command(
@@ -242,11 +265,15 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
     """Compare predictions with measurements.
 
     Runs every scenario, and every row of a table (rows.csv), that states what was measured; without arguments, those
-    that come with the package.
+    that come with the package. Ctrl-C prints the rows so far, with exit code 130.
     """
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.validate.validation import validate as study
 
-    document = study(places)
+    with watch_steps("predictions") as watch:
+        document = study(places, watch=watch)
+    if watch.interrupted and (model_error or markdown):
+        raise KeyboardInterrupt  # what is stored or published holds every row
     if model_error:
         from simulator.studies.validate.model_error import model_error_yaml
 
@@ -257,3 +284,4 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
         click.echo(accuracy_markdown(document))
     else:
         print_document(document, as_json, "print_validation")
+    exit_if_interrupted(watch)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, FOLDER, OUT_FOLDER
-from simulator.cli.root import main, print_document
+from simulator.cli.root import exit_if_interrupted, main, print_document
 
 TRACE = click.argument("folder", metavar="TRACE")
 
@@ -128,12 +128,16 @@ def trace_import(
 def trace_synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
     """Generate a trace from a description or like another.
 
-    SPEC is a YAML file with layers, workers, iterations and so on.
+    SPEC is a YAML file with layers, workers, iterations and so on. Ctrl-C ends the trace with the iterations that are
+    written, with exit code 130.
     """
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.synthesis import synthesize
 
-    synthesize(spec, like, sample, out)
+    with watch_steps("iterations") as watch:
+        synthesize(spec, like, sample, out, watch)
     click.echo(f"{out}: written")
+    exit_if_interrupted(watch, f"the trace has {watch.done} of {watch.total} iterations")
 
 
 @trace.command(
@@ -181,11 +185,14 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
 def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_json: bool) -> None:
     """Replay methods on 1, 2, 4, ... workers.
 
-    Shows the shares that are selected and aggregated, the residual, and what is lost.
+    Shows the shares that are selected and aggregated, the residual, and what is lost. Ctrl-C prints the rows so far,
+    with exit code 130.
     """
+    from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.trace_study import build_up, folder_of, parse_methods
 
-    rows = build_up(folder_of(folder), parse_methods(methods))
+    with watch_steps("replays of a worker") as watch:
+        rows = build_up(folder_of(folder), parse_methods(methods), watch=watch)
     if out is not None:
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
@@ -196,3 +203,4 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
         for name in ("build_up.png", "build_up.svg"):
             write_figure(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
     print_document({"rows": rows}, as_json, "print_build_up", "traces")
+    exit_if_interrupted(watch)

@@ -11,8 +11,7 @@ import click
 
 from simulator.cli.arguments import FOLDER, OUT_FOLDER
 from simulator.cli.record import DEVICE
-from simulator.cli.root import main
-from simulator.cli.studies import INTERRUPTED
+from simulator.cli.root import INTERRUPTED, main
 from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:

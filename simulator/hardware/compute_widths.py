@@ -75,6 +75,12 @@ def compute_width(workload: Workload, gpu: Gpu, scaled: bool = False) -> Compute
         return ComputeWidth(workload.compute_width, "measured", f"as stated of {workload.name} on these machines")
     if workload.compute_time is not None:
         return ComputeWidth(REPEATED, "measured", "compute_time, measured again")
+    if workload.estimated is not None:
+        width, reason = workload.estimated.width, workload.estimated.reason
+        if measured_elsewhere(workload, gpu):
+            reason = f"estimated for {workload.device}, and this is {gpu.device}; {reason}"
+            width = max(width, OTHER_GPU_SCALED if scaled else OTHER_GPU)
+        return ComputeWidth(width, "estimated", reason)
     if measured_elsewhere(workload, gpu):
         source = f"{workload.name} was measured on {workload.device}, and this is {gpu.device}"
         return ComputeWidth(OTHER_GPU_SCALED if scaled else OTHER_GPU, "transferred", source)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
@@ -54,6 +54,17 @@ class Layer(Spec):
         return self
 
 
+class Estimated(Spec):
+    """That the times of layers were not measured but estimated from their arithmetic and bytes.
+
+    - `width`: factor by which forward and backward may be off, in nine of ten cases.
+    - `reason`: where that width comes from.
+    """
+
+    width: float = Field(ge=1, le=100)
+    reason: str
+
+
 class Workload(Spec):
     """A model at a batch size: tensors in forward order, with the times of one iteration on one GPU.
 
@@ -83,7 +94,8 @@ class Workload(Spec):
       the passes follow.
     - `compute_width`: factor by which forward and backward may be off on the machines of the scenario, in nine of ten
       cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
-    - `device`: GPU on which the times were measured.
+    - `estimated`: that the times of the layers are estimates; none: they were measured.
+    - `device`: GPU on which the times were measured, or for which they were estimated.
     - `source`: of sizes and times.
     - `activation_bytes`: bytes that one sample keeps in the GPU's memory from its forward to its backward pass; none:
       not known.
@@ -102,6 +114,7 @@ class Workload(Spec):
     update_time: Seconds | None = None
     compute_slowdown: Ratio | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
+    estimated: Estimated | None = None
     gradients: str = ""
     settled: Since = "auto"
     activation_bytes: PositiveBytes | None = None
@@ -113,6 +126,19 @@ class Workload(Spec):
         # In a file: the name of a CSV file with the same columns, which is read before this spec is validated.
         BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
     ]
+
+    _origin: Any = PrivateAttr(default=None)
+
+    @property
+    def origin(self) -> Any:
+        """What a described model was made from (`simulator.architectures.describing`); None: nothing, it was stated."""
+        return self._origin
+
+    def made_from(self, origin: Any) -> Self:
+        """A copy that knows what it was made from."""
+        copy = self.model_copy()
+        copy._origin = origin
+        return copy
 
     @model_validator(mode="after")
     def _has_equal_passes(self) -> Self:

@@ -23,14 +23,9 @@ def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterat
     Token ids are below the number of rows of the model's first embedding. Raises InputError for anything that is not a
     shape, and for tokens where the model has no embedding.
     """
-    match = _SHAPE.fullmatch(shape.replace(" ", ""))
-    sizes = tuple(int(size) for size in match[2].split("x")) if match else ()
-    if match is None or not 0 < torch.Size(sizes).numel() <= _MOST:
-        raise InputError(
-            Problem("--input", "the shape of one sample, such as 3x224x224 or tokens:128", format_value(shape))
-        )
+    tokens, sizes = sample_shape(shape)
     rows = 0
-    if match[1]:
+    if tokens:
         embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
         if not embeddings:
             hint = "give the shape of its numbers, such as --input 3x224x224"
@@ -46,6 +41,17 @@ def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterat
                 yield torch.randn(batch_size, *sizes, generator=random)
 
     return endless()
+
+
+def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
+    """Whether a sample consists of tokens, and its shape. Raises InputError for anything that is not a shape."""
+    match = _SHAPE.fullmatch(shape.replace(" ", ""))
+    sizes = tuple(int(size) for size in match[2].split("x")) if match else ()
+    if match is None or not 0 < torch.Size(sizes).numel() <= _MOST:
+        raise InputError(
+            Problem("--input", "the shape of one sample, such as 3x224x224 or tokens:128", format_value(shape))
+        )
+    return bool(match[1]), sizes
 
 
 def mean_square(model: Any, batch: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    BeforeValidator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -16,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
+from simulator.architectures.describing import describe_again, describe_workload, is_described
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
@@ -62,7 +64,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         data = document.data
         if path.name == TRACE_FILE and subfolder == "workloads":
             data = _recorded(document, path.parent)
-        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
+        elif isinstance(data, dict) and isinstance(data.get("layers"), str) and not is_described(data):
             data = {**data, "layers": _layers(data["layers"], path.parent, document)}
         return validate_document(_TARGETS[subfolder].validate_python, replace(document, data=data), path.parent)
     except InputError as error:
@@ -131,10 +133,11 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and "trace" in value:
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = load_named(source.trace, "workloads", info)
-        if source.compute_time is None and workload.compute_time is None and not workload.has_times:
+        timed = workload.has_times or workload.origin is not None
+        if source.compute_time is None and workload.compute_time is None and not timed:
             hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
             raise expected("a compute_time", "none", hint)
-        if source.batch_size is not None:
+        if source.batch_size is not None and workload.origin is None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
         given = (
@@ -147,23 +150,34 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
             "settled",
         )
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
+        if workload.origin is not None:
+            return describe_again(workload, {"batch_size": source.batch_size} | changes)
         made = workload.model_copy(update=changes)
         made.refuse_uneven_passes()
         return made
-    if isinstance(value, dict) and isinstance(value.get("layers"), str):
+    if isinstance(value, dict) and isinstance(value.get("layers"), str) and not is_described(value):
         path = find_beside(value["layers"], (info.context or {}).get("near"))
         if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
         return {**value, "layers": read_layers(path, times_needed=True)[0]}
-    return value
+    return described_or_stated(value, info)
+
+
+def described_or_stated(value: Any, info: ValidationInfo) -> Any:
+    """A workload as it is written in a config: the description of a model, or stated layers."""
+    return describe_workload(value, info) if is_described(value) else value
 
 
 _TARGETS: dict[str, TypeAdapter[Any]] = {
-    "workloads": TypeAdapter(Workload),
+    "workloads": TypeAdapter(Annotated[Workload, BeforeValidator(described_or_stated)]),
     "gpus": TypeAdapter(Gpu),
     "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
     "runtimes": TypeAdapter(Runtime),
 }
+
+
+WORKLOADS: TypeAdapter[Any] = TypeAdapter(Annotated[Workload, BeforeValidator(workload_of), Named("workloads")])
+"""What may stand for the workload of a scenario."""
 
 
 def read_gpu(name: str) -> Gpu:

@@ -25,9 +25,10 @@ _MOST_OF_OVERRIDE = 60
 def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     """Read a scenario (a name, a path, a mapping, or a scenario), with `a.b=c` overrides applied.
 
-    Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI. A
-    scenario without a name gets one made of its model, method and cluster. So does one whose prediction overrides have
-    changed, since its own name and question may no longer hold; the name then tells the overrides.
+    Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI.
+
+    A scenario without a name gets one made of its model, method and cluster. So does one whose prediction overrides
+    have changed, since its own name and question may no longer hold; the name then tells the overrides.
 
     Raises InputError with every problem found, each with file, line and column.
     """
@@ -42,13 +43,14 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     scenario = scenario_of(data, document, near)
     if "name" in stated or ("name" in data and not changed):
         return scenario
-    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(document, changed)})
+    file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
+    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(file, changed)})
 
 
-def _tell_changes(document: Document, changed: list[str]) -> str:
+def _tell_changes(file: str, changed: list[str]) -> str:
     """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
     parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-    return f" ({Path(document.path).stem} with {', '.join(parts)})" if changed else ""
+    return f" ({f'{file} with' if file else 'with'} {', '.join(parts)})" if changed else ""
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
@@ -79,7 +81,7 @@ def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, li
     _refuse_unknown(overrides)
     for item in overrides:
         before, data = data, item.apply(data, near)
-        if item.key.partition(".")[0] not in NOTES and data != before:
+        if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
     return data, changed
 

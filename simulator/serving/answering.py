@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
+from simulator.models.timeline import Span
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.editing import PLACE, change_text, check_changes, rename
 from simulator.serving.forms import BASES, Form, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
+from simulator.scenario.titles import make_title
 from simulator.studies.compare.baseline import compare
 from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, choose_opponent
@@ -92,19 +94,15 @@ class Answers:
         document = parse_scenario(text, PLACE)
         refuse_paths(document, self.allowed)
         scenario: Scenario | None = None
-        problems: InputError | None = None
-        try:
+        problems: list[Problem] = []
+        with collect_problems(problems):
             scenario = scenario_of(document.data, document, None)
-        except InputError as error:
-            problems = error
         if scenario is not None and asked.changes:
-            text = rename(text, make_title(scenario))
-            document = parse_scenario(text, PLACE)
-            scenario = scenario_of(document.data, document, None)
+            name = make_title(scenario)
+            text, scenario = rename(text, name), scenario.model_copy(update={"name": name, "question": ""})
         yield self._scenario_part(text, document, scenario, asked.shape)
-        if problems is not None:
-            raise problems
-        assert scenario is not None  # noqa: S101
+        if scenario is None:
+            raise InputError(problems)
         prediction = self._predict(scenario)
         opponent = self._opponent(prediction, document)
         rival = None if opponent is None else self._predict(opponent.scenario)
@@ -185,15 +183,18 @@ def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opp
     if rival is not None and opponent is not None:
         document["comparison"] = compare(prediction, rival, opponent.words)
         document["question"] = prediction.scenario.question or describe_question(prediction.scenario, opponent.scenario)
-    spans = prediction.iteration.spans()
-    others = [] if rival is None else rival.iteration.spans()
-    return {"part": "answer", "final": final, "html": render_answer(document, spans, others, final)}
+    spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
+    return {"part": "answer", "final": final, "html": render_answer(document, spans, final)}
+
+
+def _slowest_spans(prediction: Prediction) -> list[Span]:
+    """The spans of the worker that finishes its own part last, in the last iteration."""
+    iteration = prediction.iteration
+    return iteration.spans_of(int(iteration.computed().argmax()))
 
 
 def _shape_of(form: Form) -> str:
     """Which fields a form has, as a short text."""
-    import hashlib
-
     return hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
 
 
@@ -201,5 +202,5 @@ def _describe_problem(problem: Problem) -> Part:
     """A problem with the key, line and column that its place names."""
     parts = problem.where.split(": ")
     place = parts[0].split(":")
-    line, column = (int(text) if text.isdecimal() else 0 for text in (place[1:3] + ["", ""])[:2])
+    line, column = (int(text) if text.isdecimal() else 0 for text in [*place[1:3], "", ""][:2])
     return {"text": str(problem), "key": parts[1] if len(parts) > 1 else "", "line": line, "column": column}

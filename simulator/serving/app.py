@@ -20,7 +20,7 @@ _PATIENCE_S = 10
 
 
 def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, port: int) -> Guard:
-    """The application. `text`: the scenario that the page starts from; `scenarios`: texts of the shipped ones by name."""
+    """The application. `text`: the scenario that the page starts from; `scenarios`: shipped ones by name."""
     page = render_page(text, list(scenarios))
     files = {name: asset(name) for name in ASSETS}
 

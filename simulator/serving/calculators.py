@@ -20,7 +20,7 @@ PROCESSES = 2
 """One answers while the other finishes the step that it is at."""
 LIMIT_S = 30.0
 """An answer that takes longer is given up."""
-GRACE_S = 0.4
+GRACE_S = 3.0
 """A process that has not stopped this long after it was asked to is ended."""
 MOST_WAITING = 8
 MEMORY_BYTES = 8 * 2**30
@@ -45,7 +45,13 @@ class _Process:
         )
         self.process.start()
         far.close()
-        self.busy = False
+        self.busy = self.ready = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the process is ready to answer."""
+        if self.pipe.poll(seconds):
+            self.pipe.recv_bytes()
+        self.ready = True
 
     def end(self) -> None:
         """End the process, whatever it is at."""
@@ -74,6 +80,11 @@ class Calculators:
         self._free = asyncio.Semaphore(PROCESSES)
         self._jobs: list[_Job] = []
         self._tasks: set[asyncio.Task[None]] = set()
+
+    async def wait(self) -> None:
+        """Wait until the first process is ready, so that the first question is answered at once."""
+        with suppress(OSError, EOFError):
+            await asyncio.to_thread(self._processes[0].wait, self._limit_s)
 
     async def ask(self, page: str, request: bytes) -> AsyncIterator[bytes]:
         """The parts of an answer as lines of JSON. Older questions of the page are stopped. Raises BusyError."""
@@ -112,6 +123,8 @@ class Calculators:
         process.busy = True
         try:
             process.stop.clear()
+            if not process.ready:
+                await asyncio.to_thread(process.wait, self._limit_s)
             await asyncio.to_thread(process.pipe.send_bytes, job.request)
             said = await self._pass_on(job, process)
         except (OSError, EOFError):  # the process is gone: out of memory
@@ -162,6 +175,7 @@ def _calculate(pipe: Connection, stop: Event, text: str, allowed: dict[str, Path
     for _ in answers.parts({"text": text}, lambda _: True):
         pass
     lock_files(allowed)
+    pipe.send_bytes(_END)
     with suppress(EOFError, OSError):
         while True:
             request = pipe.recv_bytes()

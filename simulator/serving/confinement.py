@@ -16,15 +16,7 @@ _FILES = ("gradients", "layers", "tuner")
 """Keys whose text is the name of a file or folder."""
 _TEXTS = ("name", "question", "source", "device")
 """Keys whose text names no file."""
-_FORBIDDEN = (
-    "os.listdir",
-    "os.scandir",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "subprocess.Popen",
-    "socket.connect",
-)
+_FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
 
 
 def refuse_paths(document: Document, allowed: Mapping[str, Path]) -> None:
@@ -97,7 +89,8 @@ def lock_files(allowed: Mapping[str, Path]) -> None:
     sys.dont_write_bytecode = True
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _FORBIDDEN or (event == "open" and not _may_open(arguments, places)):
+        refused = event in _FORBIDDEN or (event == "open" and not _may_open(arguments, places))
+        if refused or (event in ("os.listdir", "os.scandir") and not _is_inside(arguments[0], places)):
             raise PermissionError(13, "not read by this page")
 
     sys.addaudithook(watch)
@@ -105,7 +98,9 @@ def lock_files(allowed: Mapping[str, Path]) -> None:
 
 def _may_open(arguments: tuple[Any, ...], places: tuple[str, ...]) -> bool:
     path, mode, flags = arguments
-    if isinstance(path, int):
-        return True
     writes = bool(set(mode or "") & set("wax+")) or bool((flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    return not writes and os.path.realpath(os.fsdecode(path)).startswith(places)
+    return isinstance(path, int) or (not writes and _is_inside(path, places))
+
+
+def _is_inside(path: Any, places: tuple[str, ...]) -> bool:
+    return os.path.join(os.path.realpath(os.fsdecode(path or ".")), "").startswith(places)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.models.timeline import Span, merge_intervals
 from simulator.reporting.figures.style.colours import GREY, ORANGE, PHASES, PURPLE
-from simulator.units import show_time
+from simulator.units import join_words, show_time
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""
@@ -86,16 +85,21 @@ def timeline_tracks(runs: Sequence[tuple[str, Sequence[Span]]]) -> tuple[list[Ba
 
 
 def _compute_pieces(spans: Sequence[Span], longest: float) -> Iterable[Piece]:
-    """One piece for each stretch of one term; stretches that are too short to see join the one before."""
-    joined: list[list[Any]] = []
+    """One piece for each stretch of one term; what is too short to see is joined, in the colour of its longest term."""
+    joined: list[tuple[dict[str, float], float, float]] = []
     for span in spans:
-        if joined and (joined[-1][0] == span.term or span.duration < _FINEST * longest):
-            joined[-1][2] = span.end
+        if not span.duration:
+            continue
+        if joined and (set(joined[-1][0]) == {span.term} or joined[-1][2] - joined[-1][1] < _FINEST * longest):
+            seconds, start, _ = joined[-1]
+            seconds[span.term] = seconds.get(span.term, 0.0) + span.duration
+            joined[-1] = (seconds, start, span.end)
         else:
-            joined.append([span.term, span.start, span.end])
-    for term, start, end in joined:
-        label = TERM_LABELS.get(term, term or "other work")
-        title = f"{label}: {show_time(start)} to {show_time(end)}"
+            joined.append(({span.term: span.duration}, span.start, span.end))
+    for seconds, start, end in joined:
+        term = max(seconds, key=lambda name: seconds[name])
+        labels = [TERM_LABELS.get(name, name or "other work") for name in seconds]
+        title = f"{join_words(labels)}: {show_time(start)} to {show_time(end)}"
         yield _piece(start, end - start, longest, PHASES.get(term, GREY), title)
 
 

@@ -22,6 +22,11 @@ NAMED = {"workload": "workloads", "cluster.gpu": "gpus", "cluster.network": "net
 BASES = {base.family: base for base in FAMILIES}
 _CHOSEN = ("sparsifier", "scheduler", "topology")
 """Parts that are chosen by their kind."""
+_MAIN = (
+    *("workload", "workload.batch_size", "cluster.gpu", "cluster.gpus_per_node", "cluster.network", "cluster.runtime"),
+    *("sparsifier.kind", "scheduler.kind", "topology.kind"),
+)
+"""Keys whose fields are always shown."""
 IN_TEXT = "written out in the text"
 """What a choice shows where the part is written out in place."""
 _SHORT = 12
@@ -59,9 +64,8 @@ class Form:
     @property
     def keys(self) -> list[str]:
         """The keys of all fields."""
-        return [
-            item.key for item in (*self.main, *self.sliders, *(item for group in self.groups for item in group.fields))
-        ]
+        keys = [item.key for item in self.main] + [item.key for item in self.sliders]
+        return keys + [item.key for group in self.groups for item in group.fields]
 
 
 @cache
@@ -72,13 +76,14 @@ def scenario_schema() -> dict[str, Any]:
 
 def form_of(data: dict[str, Any], scenario: Scenario | None) -> Form:
     """The form of parsed data; `scenario` is what it stands for where it is valid."""
-    main = [_named_field(key) for key in ("workload", "cluster.gpu")]
-    main += [_named_field("cluster.network"), _named_field("cluster.runtime")]
-    main += [_kind_field(name) for name in _CHOSEN]
+    groups = [(title, list(fields)) for title, fields in _groups(data, scenario)]
+    known = {field.key: field for _, fields in groups for field in fields}
+    known |= {key: _named_field(key) for key in NAMED} | {f"{name}.kind": _kind_field(name) for name in _CHOSEN}
+    main = tuple(known[key] for key in _MAIN if key in known)
     sliders = tuple(_sliders(scenario))
-    shown = {item.key for item in (*main, *sliders)}
-    groups = [Group(title, tuple(_kept(fields, shown))) for title, fields in _groups(data, scenario)]
-    return Form(tuple(main), sliders, tuple(group for group in groups if group.fields))
+    shown = {item.key for item in main} | {item.key for item in sliders}
+    kept = (Group(title, tuple(_kept(fields, shown))) for title, fields in groups)
+    return Form(main, sliders, tuple(group for group in kept if group.fields))
 
 
 def _named_field(key: str) -> Field:
@@ -100,11 +105,9 @@ def _sliders(scenario: Scenario | None) -> Iterator[Slider]:
     label = "bandwidth inside a node" if inside else "bandwidth of a node"
     yield Slider(place, label, 1.25e6, 1.25e11, "bandwidth", "What a node sends and receives per second.")
     each = scenario.cluster.gpus_per_node if scenario else 1
-    one = scenario is not None and scenario.cluster.nodes == 1 and each > 1
     yield Slider(
         "cluster.nodes", "nodes", 1, 1024 // max(1, each // 4), "count", "Workers are nodes times GPUs of a node."
     )
-    del one
     if scenario is None or hasattr(scenario.sparsifier, "density"):
         about = "The share of the gradient's elements that a worker sends."
         yield Slider("sparsifier.density", "density", 1e-5, 1.0, "share", about)
@@ -147,7 +150,7 @@ def _fields_of(schema: dict[str, Any], data: dict[str, Any], keys: tuple[str, ..
             yield replace(field, label=label) if deep else field
 
 
-def _kept(fields: Iterator[Field], shown: set[str]) -> Iterator[Field]:
+def _kept(fields: list[Field], shown: set[str]) -> Iterator[Field]:
     """Fields that are not shown already, and that are no part of their own."""
     for field in fields:
         if field.key not in shown and field.key not in NAMED and field.key not in _CHOSEN and field.key != "versus":
@@ -169,10 +172,13 @@ def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> di
             stated = _named_as(stated, NAMED[key])
         elif key.endswith(".kind") and stated is None:
             stated = _at(data, key.removesuffix(".kind"))
-        value = {"text": _as_text(stated), "shown": show_value(_at(resolved, key))}
+        value: dict[str, Any] = {"text": _as_text(stated), "shown": show_value(_at(resolved, key))}
         number = value_at(scenario, key) if scenario is not None else None
         if isinstance(number, int | float) and not isinstance(number, bool):
             value["si"] = number
+        if key.endswith(".kind"):
+            member = discover(BASES[key.removesuffix(".kind")]).get(str(stated))
+            value["about"] = member.summary().replace("`", "") if member else ""
         made[key] = value
     return made
 

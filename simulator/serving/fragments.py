@@ -8,23 +8,26 @@ from importlib.resources import files
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
-from simulator.reporting.wording.comparison import fact_lines
-from simulator.reporting.wording.comparison_tables import comparison_tables
+from simulator.reporting.wording.comparison import fact_lines, shorten
+from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.scenario.versions import versions
 from simulator.serving.drawings import breakdown_bars, legend_of, timeline_tracks
-from simulator.serving.forms import Form
+from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
+_COMPARED = ("iteration", "where the time goes", "traffic")
+_SIDES = ("A", "B", "change")
 _LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
 
 
@@ -43,16 +46,17 @@ def render_form(form: Form) -> str:
     return _render("form.html.j2", form=form)
 
 
-def render_answer(document: dict[str, Any], spans: Sequence[Span], others: Sequence[Span], final: bool) -> str:
-    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result document."""
+def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], final: bool) -> str:
+    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result document.
+
+    `spans`: those of the scenario and of what it is compared with.
+    """
     comparison = document.get("comparison")
     name = "this scenario"
     runs = [(name, document["breakdown_s"], document["iteration_time_interval_s"])]
-    tracks = [(name, spans)]
     if comparison:
         interval = comparison["baseline_iteration_time_interval_s"]
         runs.append((comparison["baseline"], comparison["baseline_breakdown_s"], interval))
-        tracks.append((comparison["baseline"], others))
     return _render(
         "answer.html.j2",
         document=document,
@@ -62,7 +66,7 @@ def render_answer(document: dict[str, Any], spans: Sequence[Span], others: Seque
         terms=_terms_table(document),
         bars=breakdown_bars(runs),
         legend=legend_of([terms for _, terms, _ in runs]),
-        timeline=timeline_tracks(tracks),
+        timeline=timeline_tracks([(run[0], made) for run, made in zip(runs, spans, strict=False)]),
         sent=_describe_traffic(document),
         links=Table.of("Busiest links", _LINKS, document.get("links") or []),
         worth=_worth(comparison),
@@ -71,8 +75,30 @@ def render_answer(document: dict[str, Any], spans: Sequence[Span], others: Seque
 
 def render_difference(document: dict[str, Any]) -> str:
     """What differs between two scenarios, from the document of their comparison."""
-    tables = [table for table in comparison_tables(document, brief=True) if table.rows]
-    return _render("difference.html.j2", document=document, facts=fact_lines(document), tables=tables[:3])
+    told = document["inputs"]["told"]
+    inputs = [[item["key"], *(shorten(show_value(item[side])) for side in "ab")] for item in told]
+    changed = [item for item in document["figures"] if item["group"] in _COMPARED and item["difference"]]
+    rows = [[describe(item["key"]).label, *_describe_change(item)] for item in changed]
+    return _render(
+        "difference.html.j2",
+        document=document,
+        facts=fact_lines(document),
+        tables=[
+            Table("Inputs that differ", [Column(name, name) for name in ("key", "A", "B")], inputs),
+            Table(
+                "Results that differ",
+                [Column("result", "result"), *(Column(name, name, "number") for name in _SIDES)],
+                rows,
+            ),
+        ],
+    )
+
+
+def _describe_change(item: dict[str, Any]) -> list[str]:
+    """The values of A and of B, and their difference, as text."""
+    kind = describe(item["key"]).kind
+    a, b = (format_value(kind, item[side], "-") for side in "ab")
+    return [a, b, f"{100 * (item['ratio'] - 1):+.3g} %" if item["ratio"] else "-"]
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
@@ -156,13 +182,35 @@ def _describe_traffic(document: dict[str, Any]) -> str:
         f"{100 * link['utilisation']:.0f} % busy."
     )
     if density["target"] < 1:
-        text += f" Of {100 * density['target']:.4g} % asked, a worker selects {100 * density['selected']:.4g} %; the sum over "
-        text += f"{count_of(document['workers'], 'worker')} touches {100 * density['aggregated']:.4g} %."
+        target, selected, aggregated = (f"{100 * density[key]:.4g} %" for key in ("target", "selected", "aggregated"))
+        workers = count_of(document["workers"], "worker")
+        text += (
+            f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
+        )
     return text
 
 
 def _worth(comparison: dict[str, Any] | None) -> Table | None:
     return value_table(comparison, SHOWN) if comparison and comparison.get("verdict") == "undecided" else None
+
+
+def _format_cell(value: Any, kind: str) -> str:
+    return value if isinstance(value, str) else format_value(kind, value)
+
+
+def mark_code(text: str) -> Markup:
+    """A text of the terminal as HTML: what stands between backticks is code.
+
+    >>> mark_code("use `a < b`")
+    Markup('use <code>a &lt; b</code>')
+    """
+    parts = text.split("`")
+    whole = len(parts) % 2 == 1
+    made = (
+        Markup("<code>{}</code>").format(part) if whole and place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+    return Markup("" if whole else "`").join(made)
 
 
 def _render(name: str, **values: Any) -> str:
@@ -178,5 +226,5 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": lambda value, kind: format_value(kind, value)}
+    environment.filters |= {"cell": _format_cell, "words": mark_code}
     return environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 MAX_BODY = 256 * 1024
@@ -61,46 +62,46 @@ class Guard:
         for name, value in scope["headers"]:
             named.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
         if len(named.get("host", [])) != 1 or named["host"][0] not in self.hosts:
-            return 403, f"expected this page's own address, such as http://{min(self.hosts)}"
-        origins = named.get("origin", [])
-        if any(origin not in self.origins for origin in origins):
+            return 403, f"expected this page's own address, http://{min(self.hosts)}"
+        if not self._is_own(scope["method"], named):
             return 403, "expected a request of this page"
-        if scope["method"] not in ("GET", "HEAD"):
-            if len(origins) != 1:
-                return 403, "expected a request of this page, with its origin"
-            kind = named.get("content-type", [""])[0].partition(";")[0].strip().lower()
-            if scope["method"] == "POST" and kind != "application/json":
-                return 415, "expected application/json"
-        elif named.get("sec-fetch-site", ["none"])[0] not in ("none", "same-origin") and not _is_link(named):
-            return 403, "expected a request of this page"
+        kind = named.get("content-type", [""])[0].partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            return 415, "expected application/json"
         lengths = named.get("content-length", [])
         if any(not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY for length in lengths):
             return 413, f"expected at most {MAX_BODY} bytes"
         return 0, ""
 
+    def _is_own(self, method: str, named: dict[str, list[str]]) -> bool:
+        """Whether a request comes from this page, or opens it."""
+        origins = named.get("origin", [])
+        if method not in ("GET", "HEAD"):
+            return len(origins) == 1 and origins[0] in self.origins
+        known = all(origin in self.origins for origin in origins)
+        return known and (named.get("sec-fetch-site", ["none"])[0] in ("none", "same-origin") or _is_link(named))
+
     async def _pass_on(self, scope: Message, receive: Receive, send: Send) -> None:
-        size, begun = 0, False
+        size = 0
 
         async def counted() -> Message:
             nonlocal size
             message = await receive()
             size += len(message.get("body", b""))
             if size > MAX_BODY:
+                await _refuse(send, 413, f"expected at most {MAX_BODY} bytes")
                 raise _TooLargeError
             return message
 
         async def sealed(message: Message) -> None:
-            nonlocal begun
+            if size > MAX_BODY:
+                return  # refused already
             if message["type"] == "http.response.start":
-                begun = True
                 message = {**message, "headers": [*message["headers"], *_sealed_headers()]}
             await send(message)
 
-        try:
+        with suppress(_TooLargeError):
             await self.app(scope, counted, sealed)
-        except _TooLargeError:
-            if not begun:
-                await _refuse(send, 413, f"expected at most {MAX_BODY} bytes")
 
 
 def _is_link(named: dict[str, list[str]]) -> bool:

@@ -56,6 +56,7 @@ async def _serve(
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=16 * 1024,
         )
+        await calculators.wait()
         announce(f"http://{ADDRESS}:{port}/")
         await uvicorn.Server(config).serve(sockets=[listening])
     finally:

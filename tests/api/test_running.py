@@ -85,8 +85,9 @@ def test_numbers_are_si_in_overrides_of_a_file_but_not_in_the_file_itself(tmp_pa
 def test_what_changed_is_in_the_name():
     name = simulator.run(SMALL, name="mine", cluster={"nodes": 2}).name
     assert name == "mine"
-    assert simulator.run(SMALL, cluster={"nodes": 2}).name == (
-        "unnamed, dense, 2 GPUs over 10 Gbit/s (the scenario with cluster.nodes=2)"
+    assert (
+        simulator.run(SMALL, cluster={"nodes": 2}).name
+        == "unnamed, dense, 2 GPUs over 10 Gbit/s (with cluster.nodes=2)"
     )
 
 

@@ -31,7 +31,8 @@ def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
         return
     yield _compute(scenario, breakdown)
     yield from _other_gpus(scenario)
-    if workload.device and gpu.device and not same_device(workload.device, gpu.device) and scenario.cluster.workers > 1:
+    elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
+    if (elsewhere or workload.estimated is not None) and scenario.cluster.workers > 1:
         yield from _profile(scenario, breakdown)
     if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
         yield _optimiser(scenario)
@@ -83,7 +84,8 @@ def _other_gpus(scenario: Scenario) -> Iterator[UncertainInput]:
 def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
     """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
     workload = scenario.workload
-    name = f"{workload.name}, of {workload.device}"
+    estimated = workload.estimated is not None
+    name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
     share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
 
     def shift(changed: Scenario, end: float) -> Scenario:
@@ -108,7 +110,7 @@ def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Unc
         yield UncertainInput(
             what,
             name,
-            "transferred",
+            LEVELS["estimated"] if estimated else "transferred",
             width,
             False,
             change=change,

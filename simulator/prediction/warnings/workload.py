@@ -61,7 +61,12 @@ def _other_device(sizes: Sizes) -> Iterator[SizedWarning]:
     workload, gpu = sizes.scenario.workload, sizes.scenario.cluster.gpu
     times = [item for item in sizes.inputs("compute time") if item.level != "measured"]
     profile = [item for what in PROFILE for item in sizes.inputs(what)]
-    if measured_elsewhere(workload, gpu):
+    if workload.estimated is not None and times:
+        text = (
+            f"the layer times of {workload.name} are estimates from its operators; record the layers on this GPU "
+            "(`sparsim record layers`), or give the `compute_time` of one GPU in the workload"
+        )
+    elif measured_elsewhere(workload, gpu):
         text = (
             f"the layer times were measured on {workload.device}, and this GPU is {gpu.device}: the times are not "
             "changed; give the `compute_time` of one GPU in the workload"

@@ -10,11 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     add_rows,
     bar,
     describe_interval,
     plain_table,
+    print_lines,
     print_notes,
     print_plain,
     print_title,
@@ -47,16 +49,18 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
     print_plain(f"{document['summary']}\n", console)
     terms = [row for row in document["terms"] if _matters(row["seconds"], document)]
-    console.print(_terms(terms, time), highlight=False)
+    print_lines(_terms(terms, time), console)
     hidden = document["hidden_communication_s"]
     if _matters(hidden, document):
         spent = _exchange_costs(document["exchanges"])
         print_plain(f"in addition, {show_time(hidden)} of hidden communication{spent}", console, "dim")
     print_plain(f"{document['basis']}\n", console, "dim")
     evidence = ((row["label"], row["formula"], _evidence(row["calibration"])) for row in terms)
-    console.print(add_rows(plain_table(("term", "formula", "rests on")), evidence), highlight=False)
+    print_lines(add_rows(plain_table(("term", "formula", "rests on")), evidence), console)
     console.print()
-    console.print(_counterfactuals(document["counterfactuals"]), highlight=False)
+    print_lines(_counterfactuals(document["counterfactuals"]), console)
+    console.print()
+    print_memory(document["memory"], console)
     console.print()
     print_uncertainty(document["uncertainty"], console)
     console.print()

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.reporting.terminal.printing import plain_table, print_plain
+from simulator.reporting.terminal.printing import plain_table, print_lines, print_plain
 from simulator.reporting.wording.values import format_error
 from simulator.units import count_of, show_bytes, show_time
 
@@ -26,12 +26,12 @@ def print_network_fit(document: dict[str, Any], console: Console) -> None:
         table.add_row(*first, *_cells(curve["interpolation"]), _format(curve["repeat_spread"]))
     table.add_row("all", "", "", *_cells(document["interpolation"]), "", style="bold")
     table.add_row("all from 1 MiB", "", "", *_cells(document["interpolation_from_1_mib"]), "")
-    console.print(table, highlight=False)
+    print_lines(table, console)
     for law in document["laws"]:
         for name, words in _LAWS:
             if law[name] is not None:
                 chosen = ", chosen" if law["chosen"] == name else ""
-                console.print(_law(law[name], f"law: {law['algorithm']}, {words}{chosen}"), highlight=False)
+                print_lines(_law(law[name], f"law: {law['algorithm']}, {words}{chosen}"), console)
                 print_plain(f"  {_terms(law[name])}", console)
     _print_problems(document, console)
 
@@ -50,7 +50,7 @@ def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
         ):
             if kernel[key] is not None and kernel[key] != kernel["interpolation"]:
                 table.add_row("", words, "", *_cells(kernel[key]), "")
-    console.print(table, highlight=False)
+    print_lines(table, console)
     _print_problems(document, console)
 
 
@@ -62,13 +62,13 @@ def print_iteration_fit(document: dict[str, Any], console: Console) -> None:
         values = (_format_constant(item["unit"], item[key]) for key in ("before", "value"))
         errors = (_format(item[key]) for key in ("error", "error_of_residuals", "error_of_set_ups"))
         table.add_row(escape(item["name"]), *values, *errors)
-    console.print(table, highlight=False)
+    print_lines(table, console)
     rows = plain_table(("row", "time", ""), ("measured", "before", "after", "left out"), "errors of the rows")
     for row in document["rows"]:
         first = (escape(row["scenario"]), row["quantity"].replace("_", " "), "fitted" if row["fitted"] else "")
         errors = (_format(row[key], sign=True) for key in ("before", "after", "left_out"))
         rows.add_row(*first, show_time(row["measured"]), *errors)
-    console.print(rows, highlight=False)
+    print_lines(rows, console)
     for item in document["refused"]:
         measure = f": {item['measure']}" if item["measure"] else ""
         print_plain(f"not fitted: {item['name']}: {item['reason']}{measure}", console)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from simulator.reporting.terminal.printing import plain_table, print_title
+from simulator.reporting.terminal.printing import plain_table, print_lines, print_title
 from simulator.units import show_time
 
 
@@ -22,7 +22,7 @@ def print_kernels(document: dict[str, Any], console: Console) -> None:
                     escape(row["implementation"] if row["implementation"].startswith(row["kernel"]) else row["kernel"]),
                     row["class"], row["level"], _error(row), str(row["count"] or "-"), few, many,
                 )  # fmt: skip
-        console.print(table, highlight=False)
+        print_lines(table, console)
         console.print()
     for key, title in (
         ("leave_one_gpu_out", "Estimates against GPUs that were left out, by kernel"),
@@ -47,5 +47,5 @@ def _print_accuracy(rows: list[dict[str, Any]], title: str, console: Console) ->
             f"{row['median_factor']:.2f}", f"{row['worst_factor']:.2f}",
             f"{100 * row['close']:.0f} %", f"{100 * row['within_width']:.0f} %",
         )  # fmt: skip
-    console.print(table, highlight=False)
+    print_lines(table, console)
     console.print()

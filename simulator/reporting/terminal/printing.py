@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Column
 from rich.table import Table as Lines
 
 from simulator.reporting.wording.tables import Table
@@ -76,8 +78,92 @@ def describe_interval(interval: Sequence[float]) -> str:
     return f"90 % interval {show_time(low)} to {show_time(high)}"
 
 
+def print_lines(table: Lines, console: Console) -> None:
+    """A table in the width of the console, without broken words.
+
+    Columns of text wrap between words, the widest first; columns of numbers only where that is not enough. Where not
+    even the longest words fit next to each other, each row becomes a block of lines, a label and a value in each.
+    """
+    widths = fit_columns(table, console)
+    if widths is None:
+        _print_blocks(table, console)
+        return
+    for column, width in zip(table.columns, widths, strict=True):
+        column.width, column.overflow = width, "fold"
+    console.print(table, highlight=False)
+
+
+def fit_columns(table: Lines, console: Console) -> list[int] | None:
+    """Widths of the columns with which a table fits the console; None where whole words do not fit."""
+    texts = [_texts(column, console) for column in table.columns]
+    widths = [max((len(line) for text in column for line in text.splitlines()), default=0) for column in texts]
+    words = [max((len(word) for text in column for word in text.split()), default=0) for column in texts]
+    gap = 2 * table.padding[1] if table.padding[1] == table.padding[3] else table.padding[1] + table.padding[3]
+    gap = max(table.padding[1], table.padding[3]) if table.collapse_padding else gap
+    room = console.width - gap * (len(widths) - (0 if table.pad_edge else 1))
+    headings = [max((len(word) for word in _plain(c.header, console).split()), default=0) for c in table.columns]
+    numbers = [
+        max([heading, *(len(line) for text in column[1:] for line in text.splitlines())])
+        for heading, column in zip(headings, texts, strict=True)
+    ]
+    for fixed in (True, False):
+        least = [
+            numbers[i] if fixed and column.justify == "right" else min(widths[i], words[i])
+            for i, column in enumerate(table.columns)
+        ]
+        if sum(least) <= room:
+            return _narrow(widths, least, room)
+    return None
+
+
+def _narrow(widths: list[int], least: list[int], room: int) -> list[int]:
+    """The widest column that can be narrowed is, until all fit."""
+    made = list(widths)
+    while sum(made) > room:
+        place = max((i for i in range(len(made)) if made[i] > least[i]), key=lambda i: made[i])
+        made[place] -= 1
+    return made
+
+
+def _texts(column: Column, console: Console) -> list[str]:
+    """The heading and the cells of a column without markup."""
+    return [_plain(cell, console) for cell in (column.header, *column.cells)]
+
+
+def _plain(cell: RenderableType, console: Console) -> str:
+    return console.render_str(cell).plain if isinstance(cell, str) else str(cell)
+
+
+def _print_blocks(table: Lines, console: Console) -> None:
+    """Each row as lines of a heading and a value; the first column is the heading of its block."""
+    texts = [_texts(column, console) for column in table.columns]
+    for cells in zip(*(column[1:] for column in texts), strict=True):
+        print_title(cells[0], console)
+        rows = [(column[0], cell) for column, cell in zip(texts[1:], cells[1:], strict=True) if cell.strip()]
+        print_lines(facts_grid(rows), console)
+
+
+def print_facts(rows: Iterable[tuple[str, str]], console: Console) -> None:
+    """Names and values in two columns."""
+    print_lines(facts_grid(rows), console)
+
+
+def print_list(lines: Iterable[str], console: Console) -> None:
+    """A line with a hyphen for each text, those that follow indented."""
+    for line in lines:
+        console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2), expand=False), highlight=False)
+
+
+def print_command(line: str, console: Console) -> None:
+    """A line that is to be copied: never wrapped."""
+    console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
+
+
 def print_table(table: Table, console: Console, most: int = _MOST) -> None:
-    """The first rows of a table of results, without bars, and without what a `choose` column has in the row above."""
+    """The first rows of a table of results, without bars.
+
+    A `choose` column, and the first one where it is text, is left empty where it is as in the row above.
+    """
     columns = [(place, column) for place, column in enumerate(table.columns) if column.kind != "bars"]
     cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
     lines = plain_table((), title=table.title + cut)
@@ -85,16 +171,17 @@ def print_table(table: Table, console: Console, most: int = _MOST) -> None:
     for _, column in columns:
         side: Literal["left", "right"] = "left" if column.kind in ("text", "yes") else "right"
         lines.add_column(escape(column.label), justify=side, overflow="fold")
+    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
     above: Sequence[Any] = ()
     for row in table.rows[:most]:
         cells = [
-            "" if above and column.key in table.choose and row[place] == above[place]
+            "" if above and column.key in named and row[place] == above[place]
             else escape(format_value(column.kind, row[place], "-"))
             for place, column in columns
         ]  # fmt: skip
         lines.add_row(*cells)
         above = row
-    console.print(lines, highlight=False)
+    print_lines(lines, console)
 
 
 def add_rows(table: Lines, rows: Iterable[Sequence[Any]]) -> Lines:

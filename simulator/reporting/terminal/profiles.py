@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.console import Console
 
-from simulator.reporting.terminal.printing import add_rows, plain_table, print_plain, print_warnings
+from simulator.reporting.terminal.printing import add_rows, plain_table, print_lines, print_plain, print_warnings
 from simulator.reporting.wording.values import format_error, format_share
 from simulator.units import count_of, show_bytes, show_time
 
@@ -32,7 +32,7 @@ def print_profile(document: dict[str, Any], console: Console) -> None:
             cells = [known, element, item["workers"], item["stream"], rate, show_time(item["mean_s"])]
             cells += [show_time(item["waited_s"])] if waited else []
             add_rows(table, [(item["collective"], *cells)])
-        console.print(table, highlight=False)
+        print_lines(table, console)
         if len(found) > _SHOWN:
             print_plain(f"... and {len(found) - _SHOWN} more kinds and sizes; collectives.csv has all", console)
     print_warnings(document["warnings"], console)
@@ -47,7 +47,7 @@ def _print_ranks(ranks: list[dict[str, Any]], chosen: str, console: Console) -> 
             cells += [format_share(row["host_bound"]), show_time(row["data_loading_s"])]
             cells.append(show_time(row["exposed_collectives_s"]))
         add_rows(table, [(row["file"], *cells)])
-    console.print(table, highlight=False)
+    print_lines(table, console)
     print_plain(f"the workload is that of {chosen}, whose compute is the median", console)
 
 

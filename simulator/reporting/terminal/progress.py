@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from simulator.studies.sweep.sweep import Progress
+from simulator.progress import Progress, Watch
 
 LINE_SECONDS = 5.0
 
@@ -45,6 +45,16 @@ def show_count(noun: str, total: int) -> Iterator[Callable[[int], None]]:
             show(Progress(total, first[0], done - first[0], seconds=time.monotonic() - began))
 
         yield count
+
+
+@contextmanager
+def watch_steps(noun: str = "steps") -> Iterator[Watch]:
+    """Counts the steps of a command that answers soon, and shows them where somebody looks at a terminal."""
+    if not sys.stderr.isatty():
+        yield Watch()
+        return
+    with show_progress(noun) as show:
+        yield Watch(show)
 
 
 class _Lines:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from simulator.reporting.terminal.printing import add_rows, plain_table, print_plain
+from simulator.reporting.terminal.printing import add_rows, plain_table, print_lines, print_plain
 
 _ROWS = 8
 
@@ -29,6 +29,6 @@ def print_sensitivity(study: dict[str, Any], console: Console, format_number: Ca
         if row["input"] not in study["without_effect"]
     ]
     table = plain_table(("input",), ("% per %", "at half", "unchanged", "at double"))
-    console.print(add_rows(table, rows), highlight=False)
+    print_lines(add_rows(table, rows), console)
     for note in study["notes"]:
         print_plain(note, console, "dim")

@@ -10,11 +10,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.reporting.terminal.memory import describe_memory, print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
-    facts_grid,
     plain_table,
+    print_facts,
+    print_lines,
     print_plain,
     print_table,
     print_title,
@@ -32,8 +34,10 @@ _WARNINGS = 3
 def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
-    console.print(facts_grid(_facts(document)), highlight=False)
-    console.print(_breakdown(document), highlight=False)
+    print_facts(_facts(document), console)
+    print_lines(_breakdown(document), console)
+    if document.get("memory", {}).get("fits") is False:
+        print_memory(document["memory"], console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
     if "comparison" in document:
         if document.get("question"):
@@ -75,6 +79,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         made = document["implementation"]
         saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
         yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
+    if "memory" in document:
+        yield "memory", describe_memory(document["memory"])
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
 
 
@@ -122,4 +128,4 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
                 item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
             table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
-        console.print(table, highlight=False)
+        print_lines(table, console)

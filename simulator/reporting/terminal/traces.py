@@ -6,14 +6,20 @@ from typing import Any
 
 from rich.console import Console
 
-from simulator.reporting.terminal.printing import add_rows, facts_grid, plain_table, print_plain
+from simulator.reporting.terminal.printing import (
+    add_rows,
+    plain_table,
+    print_facts,
+    print_lines,
+    print_plain,
+)
 from simulator.reporting.wording.values import format_error
 
 
 def print_trace(document: dict[str, Any], console: Console) -> None:
     """What a trace holds, and each layer's distribution."""
     facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
-    console.print(facts_grid((key, str(document[key])) for key in facts), highlight=False)
+    print_facts(((key, str(document[key])) for key in facts), console)
     numbers = ("elements", "iteration", "std", "excess kurtosis", "distance to Gaussian")
     table = plain_table(("layer",), numbers)
     table.add_column("distribution")
@@ -21,7 +27,7 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
         shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
         cells = [f"{row['numel']:,}", row["iteration"], f"{row['std']:.3g}", *shape, _histogram(row["histogram"])]
         add_rows(table, [(row["layer"], *cells)])
-    console.print(table, highlight=False)
+    print_lines(table, console)
 
 
 def _histogram(shares: list[float]) -> str:
@@ -43,7 +49,7 @@ def print_build_up(document: dict[str, Any], console: Console) -> None:
         for (method, workers), same in groups.items()
     )
     names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
-    console.print(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), highlight=False)
+    print_lines(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), console)
 
 
 def print_overlap(document: dict[str, Any], console: Console) -> None:
@@ -63,7 +69,7 @@ def print_overlap(document: dict[str, Any], console: Console) -> None:
             cells += [f"{row[law]:.4g}", format_error(row[f"{law}_error"], sign=True)]
         rows.append([*cells, "fitted" if row["used_in_fit"] else ""])
     table = plain_table((), ("workers", "union", "beta-binomial", "error", "mixture", "error", "taken", "error", ""))
-    console.print(add_rows(table, rows), highlight=False)
+    print_lines(add_rows(table, rows), console)
 
 
 def _describe_law(law: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from simulator.reporting.terminal.printing import add_rows, plain_table, print_plain, print_title
+from simulator.reporting.terminal.printing import add_rows, plain_table, print_lines, print_plain, print_title
 from simulator.reporting.wording.comparison import shorten
 from simulator.reporting.wording.values import format_difference, format_value
 from simulator.units import count_of, show_time
@@ -39,17 +39,17 @@ def print_uncertainty(document: dict[str, Any], console: Console) -> None:
     if any(document["single_iterations_s"]):
         below, above = (format_difference(value, "time") for value in document["single_iterations_s"])
         add_rows(table, [("single iterations, which differ at random", "", "", below, above, "")])
-    console.print(table, highlight=False)
+    print_lines(table, console)
     more = len(document["groups"]) - len(shown)
     if more:
         print_plain(f"{count_of(more, 'smaller effect')} not listed", console, "dim")
     console.print()
-    console.print(add_rows(plain_table(("the widths come from", "of")), _sources(shown)), highlight=False)
+    print_lines(add_rows(plain_table(("the widths come from", "of")), _sources(shown)), console)
     commands = {row["command"]: f"about {row['minutes']:g} min" for row in shown if row["command"]}
     if commands:
         console.print()
         table = plain_table(("to settle them, largest first", ""))
-        console.print(add_rows(table, commands.items()), highlight=False)
+        print_lines(add_rows(table, commands.items()), console)
 
 
 def _rows(group: dict[str, Any]) -> Iterator[tuple[str, ...]]:

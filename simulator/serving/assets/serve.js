@@ -62,6 +62,7 @@ function answered(number) {
   state.waits = false;
   at("result").removeAttribute("aria-busy");
   document.body.dataset.answered = number;
+  if (number === 1) performance.mark("sparsim-answered");
   if (state.again) send();
 }
 
@@ -123,14 +124,17 @@ function showScenario(part) {
     const value = part.values[slider.dataset.slider]?.si;
     if (value > 0 && document.activeElement !== slider) moveTo(slider, value);
   }
-  const workers = part.values["cluster.nodes"]?.si * (part.values["cluster.gpus_per_node"]?.si ?? 1);
-  at("workers").textContent = workers ? `${workers.toLocaleString("en")} workers` : "";
+  const [nodes, each] = ["cluster.nodes", "cluster.gpus_per_node"].map((key) => part.values[key]?.si);
+  const workers = nodes && each ? (nodes * each).toLocaleString("en") : "";
+  at("workers").textContent = workers ? `${workers} workers: ${each} on each node` : "";
 }
 
 function showValue(field, value) {
   if (!value || state.pending.has(field.dataset.field)) return;
   if (field instanceof HTMLSelectElement) {
     const wanted = value.text;
+    const about = at(`about-${field.dataset.field}`);
+    if (about) about.textContent = value.about ?? "";
     for (const item of field.querySelectorAll("option[data-added]")) item.remove();
     if (field.options[0]?.value === "") field.options[0].textContent = value.shown ? `(${value.shown})` : "";
     if (wanted && ![...field.options].some((item) => item.value === wanted)) {

@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
+from simulator.progress import Watch
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
+from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
@@ -20,12 +23,13 @@ from simulator.studies.advice.candidates import (
     candidates,
     density_of,
 )
-from simulator.studies.advice.crossings import crossings
+from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
 from simulator.studies.advice.opponent import describe_opponent
-from simulator.studies.advice.ranking import ranked_row, ranking, row_of
+from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
-from simulator.studies.advice.recommendation import Recommendation, recommendation
+from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
 from simulator.studies.advice.search import DENSE, EXHAUSTIVE, Found, Outcome, search
+from simulator.studies.advice.summary import Summary, describe_border, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
@@ -42,12 +46,18 @@ def advise(
     iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
+    What the scenario's framework offers is recommended (any released framework, where the scenario names none), and
+    what needs research code or another framework is named second; only where nothing is offered, it is recommended.
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
     answer are described in `advice_keys`.
+
+    `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
+    ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
     training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
@@ -55,6 +65,7 @@ def advise(
     combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
+    refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
     measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
     given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
     targets = measured or (GivenIterations(given) if given else None)
@@ -66,38 +77,101 @@ def advise(
     document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(given)}
     if scenario.cluster.workers == 1:
         return document | _advise_one_worker(bare)
-    found = search(bare, grid, exhaustive)
-    ranked = ranking(bare, found, targets)
+    watch = watch or Watch()
+    own_topology = bare.topology.kind
+
+    def is_offered(candidate: Candidate) -> bool:
+        return availability_of(candidate.of(bare), own_topology).status == "offered"
+
+    found = search(bare, grid, exhaustive, is_offered, watch)
+    ranked = ranking(bare, found, targets, watch)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
-    advice = recommendation(ranked)
+    # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
+    free = with_value(bare, "ignore_memory", True)
+    of_all = recommendation(ranked)
+    advice = recommendation(ranked.offered) if ranked.offered.known else of_all
+    second = find_second(ranked, advice, of_all)
+    border = None if watch.interrupted else _border(free, found, advice, of_all.method, watch)
+    summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
+    studied = dense is not None and not watch.interrupted
+    break_even = crossings(free, others, watch) if studied else []
+    whole = not watch.interrupted
     return document | {
-        **advice.as_keys(),
+        "summary": summary._asdict(),
+        **_answer_keys(advice, of_all),
         "settings": as_options(advice.overrides),
+        "availability": advice.chosen and advice.chosen.row["availability"],
+        "second": second and second.as_keys(of_all),
+        "border": border,
         "opponent": describe_opponent(bare, found),
         "ranking": rows,
         "dense": row_of(rows, dense),
         "yours": row_of(rows, own),
-        "other_densities": _other_densities(bare, others, density),
-        "break_even": crossings(bare, others) if dense is not None else [],
+        "other_densities": _other_densities(bare, others, density) if whole else [],
+        "break_even": break_even,
         "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
-        "sensitivity": _speed_up_sensitivity(bare, dense, others[0]) if dense and others and not plan.live else None,
+        "sensitivity": _speed_up_sensitivity(free, dense, others[0], watch)
+        if whole and dense and others and not plan.live
+        else None,
         "looked_at": _summarise_search(grid, found),
         "iterations_to_target": given or _iterations_by_method(rows),
         "notes": [*_notes(density, own_density, note, targets), *(measured.warnings(bare) if measured else ())],
+        "interrupted": watch.interrupted,
     }
+
+
+def _answer_keys(advice: Recommendation, of_all: Recommendation) -> dict[str, Any]:
+    """The keys of the answer; where no method is offered, whether compression pays is asked of all methods."""
+    if advice.method is not None or advice is of_all:
+        return advice.as_keys()
+    made = advice.as_keys() | {key: of_all.as_keys()[key] for key in ("verdict", "probability", "value_of_information")}
+    return made | {"answer": f"{advice.answer} With research code: {of_all.answer}", "details": of_all.details}
+
+
+def _border(
+    scenario: Scenario, found: Found, advice: Recommendation, best: Ranked | None, watch: Watch
+) -> dict[str, Any] | None:
+    """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
+
+    None where nothing is compared, or messages share links, which takes long to simulate.
+    """
+    method, dense = advice.method, advice.dense
+    if method is None and advice.chosen is not None and advice.chosen.row["method"] == DENSE:
+        method, dense = best, advice.chosen
+    if method is None or dense is None:
+        return None
+    outcomes = [_outcome_of(found, item) for item in (method, dense)]
+    if any(item is None or item.heavy or item.live for item in outcomes):
+        return None
+    made: dict[str, Any] = {}
+    watch.expect(STEPS)
+    with watch.part("the break-even point of the answer"):
+        first, last = (item.candidate for item in outcomes if item is not None)
+        made = bandwidth_border(scenario, first, last)
+        watch.step(STEPS)
+    return {"method": name_of(method), "against": name_of(dense), **made} if made else None
+
+
+def _outcome_of(found: Found, item: Ranked) -> Outcome | None:
+    return next((each for each in found.outcomes if each.candidate.overrides == item.row["overrides"]), None)
 
 
 def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     """The answer for one worker, which exchanges nothing."""
     row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document)}
     row |= {"best_of_method": True, "speed_up_over_dense": 1.0, "speed_up_over_dense_interval": [1.0, 1.0]}
+    row |= {"availability": availability_of(scenario, scenario.topology.kind).as_keys(), "against_offered_dense": None}
     row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
     return {
+        "summary": Summary(answer, "", "More than one worker.")._asdict(),
         **Recommendation({}, answer).as_keys(),
         "settings": "",
+        "availability": row["availability"],
+        "second": None,
+        "border": None,
         "opponent": "",
         "ranking": [row],
         "dense": None,
@@ -108,6 +182,7 @@ def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
         "sensitivity": None,
         "looked_at": {"combinations": 1, "run": 1, "refused": 0, "refusals": {}, "not_run": 0, "left_out": []},
         "notes": [],
+        "interrupted": "",
     }
 
 
@@ -134,8 +209,11 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
     return made
 
 
-def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> dict[str, Any]:
-    """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
+def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch) -> dict[str, Any] | None:
+    """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
+
+    None if it was interrupted.
+    """
     start = without_randomness(best.candidate.of(scenario))
     rival = dense.candidate.of(without_randomness(scenario))
 
@@ -146,7 +224,9 @@ def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome) -> 
             against = with_value(against, "cluster.runtime", rival.cluster.runtime)
         return iteration_time(against) / iteration_time(changed)
 
-    made = sensitivity(start, speed_up)
+    made = sensitivity(start, speed_up, watch)
+    if watch.interrupted:
+        return None
     turns = [
         f"{word} the {input_label(row['input'])} ({row['input']})"
         for row in made["inputs"]

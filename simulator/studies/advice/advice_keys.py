@@ -11,15 +11,33 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "workers": ResultKey("1", "GPUs in all"),
     "density": ResultKey("1", "density at which sparsifiers are ranked"),
     "iterations_to_target": ResultKey("1", "iterations to the target by method: given, or from trainings"),
+    "summary": ResultKey(
+        "", "the answer in three lines: what to do (`do`), what it gains (`gain`), what would change it (`change`)"
+    ),
     "answer": ResultKey("", "what to use and how sure that is, with the unmeasured kernels that it rests on"),
     "details": ResultKey("", "what else there is to say about it, in sentences"),
     "recommended": ResultKey("", "keys of the scenario to change, and their values"),
     "settings": ResultKey("", "the same as options of the command line"),
     "command": ResultKey("", "the command that runs what is recommended"),
+    "availability": ResultKey(
+        "",
+        "where what is recommended exists: `status` (`offered` by the scenario's framework, or by any released one if "
+        "it names none; `other_framework`; `research_code`; `unknown`), `where`, `lines` of configuration, `notes` on "
+        "what differs, `sources`, and `parts` with the frameworks and the research code of each part",
+    ),
+    "second": ResultKey(
+        "",
+        "the best that needs research code or another framework: its row's keys, its `availability`, `speed_up` over "
+        "what is recommended, `speed_up_interval`, `probability`, and the answer if all was available (`of_all`)",
+    ),
+    "border": ResultKey(
+        "",
+        "below which bandwidth the method in question is faster than what it is compared with, each at its best here",
+    ),
     "verdict": ResultKey(
         "",
-        "whether compression pays: `yes` or `no` with a probability of 95 %, `alike` (within 2 %) or `undecided`; null "
-        "where nothing is compared",
+        "whether compression pays, with what is offered, or with any method where none is offered: `yes` or `no` with "
+        "a probability of 95 %, `alike` (within 2 %) or `undecided`; null where nothing is compared",
     ),
     "probability": ResultKey("1", "probability that the method in question is faster than dense"),
     "value_of_information": ResultKey("", "what to measure, as in the comparison of a run"),
@@ -37,6 +55,12 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "ranking[].throughput_samples_per_s": ResultKey("samples/s", "samples that all workers train on per second"),
     "ranking[].breakdown_s": ResultKey("s", "terms of the iteration"),
     "ranking[].sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration"),
+    "ranking[].availability": ResultKey("", "where it exists, as `availability`"),
+    "ranking[].against_offered_dense": ResultKey(
+        "1",
+        "for what is offered: `speed_up` over the best dense combination that is offered, its `speed_up_interval` and "
+        "the `probability` that it is faster; null for all else",
+    ),
     "ranking[].iterations_to_target": ResultKey("1", "iterations to the target: given, or from trainings"),
     "ranking[].iterations_to_target_interval": ResultKey("1", "their 90 % interval; no width where they were given"),
     "ranking[].time_to_target_s": ResultKey("s", "those iterations times the time of one"),
@@ -76,5 +100,6 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "sensitivity": ResultKey("", "how the speed-up of the best other method changes with each input"),
     "looked_at": ResultKey("1", "combinations that were run, refused, not run and left out"),
     "notes": ResultKey("", "limits of the answer"),
+    "interrupted": ResultKey("", "what was being computed when the study was interrupted; empty if it was not"),
 }
 """By key; `[]` stands for every entry of a list."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,9 @@ from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
+from simulator.studies.variants.names import show_size
 from simulator.topologies.base import Topology
+from simulator.units import parse, show_time
 
 DENSITIES = (0.1, 0.01, 0.001)
 DEFAULT_DENSITY = 0.01
@@ -30,6 +32,11 @@ _SIZED: dict[str, list[dict[str, Any]]] = {
     "lags": [],
     "asc_wfbp": [],
 }
+_UNITS: dict[str, tuple[Callable[[float], str], str]] = {
+    **dict.fromkeys(("bucket_size", "first_bucket", "partition", "credit"), (show_size, "size")),
+    "cycle_time": (show_time, "time"),
+}
+"""How a parameter is written with its unit, and the dimension of that."""
 _BASES: dict[str, type[Component]] = {"sparsifier": Sparsifier, "scheduler": Scheduler, "topology": Topology}
 
 Change = Mapping[str, Any] | None
@@ -187,11 +194,18 @@ def as_options(overrides: Mapping[str, Any]) -> str:
 
     >>> as_options({"scheduler": "wfbp", "sparsifier": {"kind": "topk", "density": 0.1}})
     "--set scheduler=wfbp --set 'sparsifier={kind: topk, density: 0.1}'"
+    >>> as_options({"scheduler": {"kind": "bucketed", "bucket_size": 2.0**24, "cycle_time": 0.025}})
+    "--set 'scheduler={kind: bucketed, bucket_size: 16 MiB, cycle_time: 25 ms}'"
     """
-    return " ".join(f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}" for key, value in overrides.items())
+    return " ".join(f"--set {shlex.quote(f'{key}={_as_yaml(key, value)}')}" for key, value in overrides.items())
 
 
-def _as_yaml(value: Any) -> str:
+def _as_yaml(key: str, value: Any) -> str:
+    """A value as YAML, sizes and times with a unit where that is exact."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_as_yaml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{name}: {_as_yaml(name, item)}" for name, item in value.items()) + "}"
+    if isinstance(value, float) and key in _UNITS:
+        show, dimension = _UNITS[key]
+        text = show(value)
+        return text if parse(text, dimension) == value else str(value)
     return str(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
+from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
@@ -24,25 +25,44 @@ CLOSE = 10
 """Methods whose borders have intervals."""
 SIMULATED = 5
 """Methods whose intervals follow from simulating both ends of every input."""
+STEPS = 10
+"""A method takes about as long as so many runs."""
 NOT_TRIED = Wins((), None)
 _NO_BORDERS = Win(None, None, None, None)
 
 
-def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, Any]]:
+def crossings(scenario: Scenario, others: Sequence[Outcome], watch: Watch | None = None) -> list[dict[str, Any]]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
     Each row has numbers (None where there is no border) and words, by the link law alone and without random
     differences. Borders of the scenario's own method and of the fastest, `CLOSE` in all, have intervals, the first
     `SIMULATED` of them from simulated responses and the others to first order; all other borders are rough. Methods
     whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it is the
-    scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`.
+    scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`. After an
+    interruption the rows so far are returned.
     """
+    watch, rows = watch or Watch(), list[dict[str, Any]]()
+    with watch.part("the break-even points"):
+        _add_crossings(rows, scenario, others, watch)
+    return rows
+
+
+def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> dict[str, Any]:
+    """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
+    base = without_randomness(without_measured_collectives(scenario))
+    race = Race(bandwidth_axis(base), dense.of(base))
+    return _bandwidths(race.wins(method.of(base), False))
+
+
+def _add_crossings(rows: list[dict[str, Any]], scenario: Scenario, others: Sequence[Outcome], watch: Watch) -> None:
     base = without_randomness(without_measured_collectives(scenario))
     races: dict[tuple[str, ...], tuple[Race, Race]] = {}
-    rows = []
     own = [item for item in others if item.candidate.sparsifier is None]
     ordered = [*own, *(item for item in others if item not in own)]
-    for number, item in enumerate(ordered[: FEW if any(item.live for item in others) else None]):
+    ordered = ordered[: FEW if any(item.live for item in others) else None]
+    watch.expect(STEPS * len(ordered))
+    for number, item in enumerate(ordered):
+        watch.step(STEPS if number else 0)
         place = _common_place(base, item)
         if place is None:
             continue
@@ -60,7 +80,7 @@ def crossings(scenario: Scenario, others: Sequence[Outcome]) -> list[dict[str, A
         row |= _bandwidths(by_bandwidth.wins(method, simulated))
         found = NOT_TRIED if item.heavy and item not in own else by_nodes.wins(method, simulated)
         rows.append({**row, **_workers(found, by_nodes.axis, scenario)})
-    return rows
+    watch.step(STEPS if ordered else 0)
 
 
 def _common_place(scenario: Scenario, item: Outcome) -> Candidate | None:

@@ -10,8 +10,10 @@ from typing import Any
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
+from simulator.studies.advice.availability import Status, availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
@@ -22,6 +24,8 @@ TO_TARGET = "time_to_target_s"
 """The key of a row by which it is ranked where iterations to the target are known."""
 LISTED = 20
 """Combinations in the ranking, besides the best of every method."""
+CLOSE_OFFERED = 3
+"""Methods of the framework, fastest first, whose responses are simulated, too."""
 CLOSE = 10
 """Methods, fastest first, whose responses are simulated; those of the others are taken to first order."""
 
@@ -37,6 +41,11 @@ class Ranked:
     rough: Spread
     exact: Spread | None = None
     iterations: Iterations | None = None
+
+    @property
+    def status(self) -> str:
+        """Whether the scenario's framework offers it (`availability.Status`)."""
+        return str(self.row.get("availability", {}).get("status", "unknown"))
 
     def time(self, key: str) -> float:
         """What it is ranked by: a key of its row, in seconds."""
@@ -70,6 +79,11 @@ class Ranking:
         return [item.row for item in self.ranked]
 
     @property
+    def offered(self) -> Ranking:
+        """Those that the scenario's framework offers (any released framework, where it names none)."""
+        return Ranking(tuple(item for item in self.ranked if item.status == "offered"), self.key)
+
+    @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
         return next((item for item in self.known if item.row["method"] == DENSE), None)
@@ -82,27 +96,41 @@ class Ranking:
     @property
     def others(self) -> list[Ranked]:
         """The best of every other method whose place is known."""
-        return [item for item in self.known if item.row["best_of_method"] and item.row["method"] != DENSE]
+        best: dict[str, Ranked] = {}
+        for item in self.known:
+            best.setdefault(item.row["method"], item)
+        return [item for method, item in best.items() if method != DENSE]
 
 
-def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None) -> Ranking:
+def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None, watch: Watch | None = None) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
 
     Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
     probability that it is faster, its risk (its time over dense's that one case in twenty exceeds), and what this rests
-    on that was not measured; all by the time to the target where iterations were given.
+    on that was not measured; all by the time to the target where iterations were given. What the framework offers is
+    also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
     """
+    watch = watch or Watch()
+    places = {
+        item.candidate.key: availability_of(item.candidate.of(scenario), scenario.topology.kind)
+        for item in found.outcomes
+    }
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
     varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
-    listed = {item.candidate.key for item in [*found.outcomes[:LISTED], *found.best_of_each()]} | {Candidate().key}
+    best: dict[tuple[str, Status], Outcome] = {}
+    for item in found.outcomes:
+        best.setdefault((item.method, places[item.candidate.key].status), item)
+    chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
+    listed = {item.candidate.key for item in chosen} | {Candidate().key}
     made: list[tuple[Ranked, Outcome]] = []
     for item in (item for item in found.outcomes if item.candidate.key in listed):
         document, spread = item.document, item.spread
-        if varies or item.kernels & noisy:
+        if (varies or item.kernels & noisy) and not watch.interrupted:
             prediction = run(item.candidate.of(scenario))
             document, spread = prediction.document, prediction.spread
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
         row = ranked_row(scenario, item.candidate, document, iterations)
+        row["availability"] = places[item.candidate.key].as_keys()
         made.append((Ranked(row, spread, iterations=iterations), item))
     key = TO_TARGET if targets else "iteration_time_s"
     made.sort(key=lambda pair: (pair[0].row[key] is None, pair[0].row[key] or 0.0, pair[0].row["iteration_time_s"]))
@@ -113,17 +141,43 @@ def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None) -> R
         seen.add(row["method"])
     result = Ranking(tuple(ranked for ranked, _ in made), key)
     yours = next((item for item in result.ranked if not item.row["overrides"]), None)
-    close = [id(item) for item in (result.dense, yours, *result.others[:CLOSE])]
-    for ranked, outcome in made:
-        if id(ranked) in close and not (outcome.heavy or outcome.live):
-            prediction = with_responses(run(outcome.candidate.of(scenario)))
-            ranked.exact = prediction.spread
-            ranked.row["iteration_time_interval_s"] = prediction.document["iteration_time_interval_s"]
+    offered = result.offered
+    close = [result.dense, yours, *result.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
+    _simulate_responses(scenario, made, [item for item in close if item is not None], watch)
     for ranked in result.ranked:
         ranked.row |= _against_dense(ranked, result.dense, key)
+        ranked.row["against_offered_dense"] = _against_offered(ranked, offered.dense, key)
         yours_ratio = yours and ranked.over(yours, key)
         ranked.row["speed_up_over_yours"] = yours_ratio and yours_ratio.value
     return result
+
+
+def _simulate_responses(
+    scenario: Scenario, made: Sequence[tuple[Ranked, Outcome]], close: Sequence[Ranked], watch: Watch
+) -> None:
+    """Simulate the responses of those that are close, unless their messages share links."""
+    wanted = {id(item) for item in close}
+    chosen = [
+        (ranked, outcome) for ranked, outcome in made if id(ranked) in wanted and not (outcome.heavy or outcome.live)
+    ]
+    if watch.interrupted:
+        return
+    watch.expect(len(chosen))
+    with watch.part("the intervals of the ranking"):
+        for ranked, outcome in chosen:
+            prediction = with_responses(run(outcome.candidate.of(scenario)))
+            ranked.exact = prediction.spread
+            ranked.row["iteration_time_interval_s"] = prediction.document["iteration_time_interval_s"]
+            watch.step()
+
+
+def _against_offered(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any] | None:
+    """How many times faster than the best dense combination that is offered; None for what is not offered itself."""
+    ratio = item.over(dense, key) if dense and item.status == "offered" else None
+    if ratio is None:
+        return None
+    probability = None if item is dense else ratio.probability()
+    return {"speed_up": ratio.value, "speed_up_interval": list(ratio.interval()), "probability": probability}
 
 
 def _against_dense(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any]:

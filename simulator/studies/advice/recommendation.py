@@ -9,7 +9,7 @@ from typing import Any
 from simulator.prediction.uncertainty.spread import Ratio
 from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, Word, value_of_information
 from simulator.studies.advice.ranking import Ranked, Ranking
-from simulator.studies.advice.unmeasured import SAME, describe_unmeasured
+from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
 from simulator.units import count_of, join_words, show_probability, show_time
 
@@ -22,7 +22,7 @@ class Recommendation:
     """The keys of the scenario to change, the answer in one line, and what else there is to say about it.
 
     `verdict`: whether compression pays (None where nothing is compared); `ratio`: how many times faster than dense the
-    method in question is.
+    method in question is. `chosen`: what to use; `method` and `dense`: what is compared, None where nothing is.
     """
 
     overrides: dict[str, Any]
@@ -30,6 +30,14 @@ class Recommendation:
     details: list[str] = field(default_factory=list)
     verdict: Word | None = None
     ratio: Ratio | None = None
+    chosen: Ranked | None = None
+    method: Ranked | None = None
+    dense: Ranked | None = None
+
+    @property
+    def compresses(self) -> bool:
+        """Whether it is a method other than dense that is to be used, after a comparison."""
+        return self.chosen is not None and self.chosen is self.method
 
     def as_keys(self) -> dict[str, Any]:
         """The recommendation as keys of the answer of `advise`."""
@@ -52,7 +60,7 @@ class _Rival:
 
     @property
     def name(self) -> str:
-        return _name(self.ranked)
+        return name_of(self.ranked)
 
     @property
     def word(self) -> Word:
@@ -77,7 +85,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
     dense = ranking.dense
     if dense is None or not ranking.others:
         row = (ranking.known or list(ranking.ranked))[0]
-        return Recommendation(row.row["overrides"], f"Use {_name(row)}: it takes {_times(row)}.")
+        return Recommendation(row.row["overrides"], f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [_Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
@@ -95,8 +103,8 @@ def _compress(paying: Sequence[_Rival], dense: Ranked, key: str) -> Recommendati
     best = best if best.risk < paying[0].risk - SAME else paying[0]
     row = best.ranked.row
     answer = (
-        f"Compress with {best.name}: {_compare(best.ratio)} dense{_to_target(key)}; it pays with probability "
-        f"{show_probability(best.ratio.probability())}.{describe_unmeasured(row['rests_on'])}"
+        f"Compress with {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with probability "
+        f"{show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [_both_times(best, dense)]
     others = [item.ranked.row["method"] for item in alike if item is not best]
@@ -105,18 +113,19 @@ def _compress(paying: Sequence[_Rival], dense: Ranked, key: str) -> Recommendati
         details.append(f"It cannot be told apart from {_list(others)}; {reason}.")
     if key == "iteration_time_s":
         details.append(f"It pays as long as training needs fewer than {best.ratio.value:.2f} times the iterations.")
-    return Recommendation(row["overrides"], answer, details, "yes", best.ratio)
+    return Recommendation(row["overrides"], answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
 def _stay_dense(best: _Rival, dense: Ranked, key: str) -> Recommendation:
     if best.word == "alike":
         low, high = best.ratio.interval()
-        reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{_to_target(key)})"
+        reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
     else:
         sure = show_probability(best.ratio.probability())
-        reason = f"is {_compare(best.ratio)} dense{_to_target(key)}, and pays with probability {sure}"
-    answer = f"Stay dense, with {_name(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
-    return Recommendation(dense.row["overrides"], answer, [_both_times(best, dense)], best.word, best.ratio)
+        reason = f"is {compare_speeds(best.ratio)} dense{say_target(key)}, and pays with probability {sure}"
+    answer = f"Stay dense, with {name_of(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
+    details = [_both_times(best, dense)]
+    return Recommendation(dense.row["overrides"], answer, details, best.word, best.ratio, dense, best.ranked, dense)
 
 
 def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
@@ -127,8 +136,8 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommen
     reason = "risks less" if (high > 1 / low) == compress else "is expected to be faster"
     choice = f"{'compress' if compress else 'stay dense'} for now"
     answer = (
-        f"Not decided, {choice}: {best.name} is {_compare(best.ratio)} dense{_to_target(key)}; it pays with "
-        f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(best.ranked.row['rests_on'])}"
+        f"Not decided, {choice}: {best.name} is {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with "
+        f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [
         f"{'Compressing' if compress else 'Staying dense'} {reason}: {best.ranked.row['method']} may take up to "
@@ -140,8 +149,9 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommen
     others = [item.ranked.row["method"] for item in _not_told_apart(best, open_ones, key) if item is not best]
     if others:
         details.append(f"{best.ranked.row['method']} cannot be told apart from {_list(others)}.")
-    overrides = (best.ranked if compress else dense).row["overrides"]
-    return Recommendation(overrides, answer, details, "undecided", best.ratio)
+    chosen = best.ranked if compress else dense
+    overrides = chosen.row["overrides"]
+    return Recommendation(overrides, answer, details, "undecided", best.ratio, chosen, best.ranked, dense)
 
 
 def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: str) -> list[_Rival]:
@@ -150,19 +160,21 @@ def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: str) -> list[_
     return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
 
 
-def _compare(ratio: Ratio) -> str:
+def compare_speeds(ratio: Ratio, than: str = " than") -> str:
     """How a method compares with another: `1.31 times faster (90 % interval 1.12 to 1.50) than`."""
     low, high = ratio.interval()
     if low < 1 < high:
-        return f"{low:.2f} to {high:.2f} times as fast as"
-    return f"{describe_speed_up(ratio)} than"
+        return f"{low:.2f} to {high:.2f} times as fast{' as' if than else ''}"
+    return f"{describe_speed_up(ratio)}{than}"
 
 
 def _both_times(best: _Rival, dense: Ranked) -> str:
-    return f"Expected times: {_times(best.ranked)} with {best.name}, {_times(dense)} with {_name(dense)}."
+    times = describe_times(best.ranked), describe_times(dense)
+    return f"Expected times: {times[0]} with {best.name}, {times[1]} with {name_of(dense)}."
 
 
-def _to_target(key: str) -> str:
+def say_target(key: str) -> str:
+    """What speeds are about, where that is not an iteration."""
     return " to the target" if key == "time_to_target_s" else ""
 
 
@@ -171,12 +183,13 @@ def _list(methods: Sequence[str]) -> str:
     return join_words([*methods[:_NAMED], *([count_of(more, "other method")] if more > 0 else [])])
 
 
-def _name(item: Ranked) -> str:
+def name_of(item: Ranked) -> str:
+    """Its method, schedule and topology."""
     row = item.row
     return f"{row['method']} ({row['schedule']}, {row['topology']})"
 
 
-def _times(item: Ranked) -> str:
+def describe_times(item: Ranked) -> str:
     """How long a row takes, in words."""
     row = item.row
     time = f"{show_time(row['iteration_time_s'])} per iteration"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
@@ -22,6 +24,8 @@ DEEP, DEEP_LIVE = 8, 3
 """Methods that are tried with every schedule in a search in stages; the second where exchanges share links."""
 NEAR = 1.1
 """Schedules within this factor of a method's best are tried on every topology."""
+OFFERED_LIVE = 2
+"""Methods, and schedules of each, that are tried because a framework offers them, where exchanges share links."""
 SLACK = 0.05
 """By this share the work of a method may be cheaper with another schedule than with the scenario's own."""
 
@@ -77,25 +81,72 @@ class Found:
         return list(best.values())
 
 
-def search(scenario: Scenario, grid: Grid, exhaustive: int = EXHAUSTIVE) -> Found:
+IsOffered = Callable[[Candidate], bool]
+
+
+def search(
+    scenario: Scenario,
+    grid: Grid,
+    exhaustive: int = EXHAUSTIVE,
+    is_offered: IsOffered | None = None,
+    watch: Watch | None = None,
+) -> Found:
     """Search for the fastest combinations, without random differences.
 
     Grids of up to `exhaustive` combinations are searched completely. Larger ones are searched in stages: every method
     with the scenario's own schedule and topology; then all schedules of dense, with which all are compared,
     and of the fastest other methods, `DEEP` in all; last, all topologies for the schedules that are close to their
-    method's best. A stage leaves out what could not be the fastest even without any exposed communication.
+    method's best. A stage leaves out what could not be the fastest even without any exposed communication. What
+    `is_offered` names, because the scenario's framework has it, is tried in any case.
+
+    An interruption ends the search with what was found, once there is something.
     """
-    seeker = _Seeker(without_randomness(scenario))
+    watch = watch or Watch()
+    seeker = _Seeker(without_randomness(scenario), watch)
+    with watch.part("the search"):
+        _search_all(seeker, grid, exhaustive, is_offered)
+    if watch.interrupted and not seeker.seen:
+        raise KeyboardInterrupt
+    outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
+    unseen = grid.points - len(seeker.seen) - len(seeker.refused)
+    return Found(outcomes, Counter(seeker.refused.values()), unseen)
+
+
+def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
     if grid.points <= exhaustive:
+        seeker.watch.expect(grid.points)
         for method in grid.methods:
             for scheduler in grid.schedulers:
                 for topology in grid.topologies:
                     seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
     else:
+        seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
         _search_in_stages(seeker, grid)
-    outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
-    unseen = grid.points - len(seeker.seen) - len(seeker.refused)
-    return Found(outcomes, Counter(seeker.refused.values()), unseen)
+        if is_offered is not None:
+            _search_offered(seeker, grid, is_offered)
+
+
+def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
+    """Every schedule that is offered with a method, on the first topology; the fastest on the other topologies."""
+    live = any(item.live for item in seeker.seen.values())
+    most = OFFERED_LIVE if live else len(grid.schedulers)
+    tried = 0
+    for method in sorted(grid.methods, key=lambda item: (item.sparsifier or {}).get("kind") != DENSE):
+        if live and tried >= OFFERED_LIVE:
+            return
+        for topology in grid.topologies:
+            offered = [replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers]
+            offered = [item for item in offered if is_offered(item)]
+            made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
+            if not made:
+                continue
+            tried += 1
+            best = min(made, key=lambda item: item.time).candidate
+            for other in grid.topologies:
+                changed = replace(best, topology=other)
+                if other != topology and is_offered(changed):
+                    seeker.try_if_fast(changed)
+            break
 
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
@@ -131,8 +182,8 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome 
 class _Seeker:
     """Runs each candidate once. `best`: seconds of the fastest so far."""
 
-    def __init__(self, scenario: Scenario) -> None:
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, watch: Watch) -> None:
+        self.scenario, self.watch = scenario, watch
         self.seen: dict[tuple[str, ...], Outcome] = {}
         self.refused: dict[tuple[str, ...], str] = {}
         self.best = float("inf")
@@ -147,7 +198,9 @@ class _Seeker:
                 made = _outcome(candidate, run(candidate.of(self.scenario)))
             except InputError as error:
                 self.refused[key] = _reason(error)
+                self.watch.step()
                 return None
+            self.watch.step()
             self.seen[key] = made
             self.best = min(self.best, made.time)
         return self.seen[key]

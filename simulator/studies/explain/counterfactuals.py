@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import (
     with_free_selection,
@@ -28,22 +29,27 @@ _CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
 }
 
 
-def counterfactuals(prediction: Prediction) -> list[dict[str, Any]]:
+def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[dict[str, Any]]:
     """Iteration times without one cost each: `name`, what it means, the time, and what it saves.
 
     Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
     plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
-    time = prediction.document["iteration_time_s"]
-    made = []
-    for name, (what, change) in _CHANGES.items():
-        try:
-            other = run(change(prediction.scenario)).document["iteration_time_s"]
-        except InputError:
-            continue  # for instance a compute_time that is shorter than the update
-        # A kernel whose time grows faster than its elements would not be fused where that is slower.
-        other = min(time, other) if name == "good_implementation" else other
-        made.append(_row(name, what, time, float(other)))
+    time, watch = prediction.document["iteration_time_s"], watch or Watch()
+    made: list[dict[str, Any]] = []
+    if watch.interrupted:
+        return made
+    watch.expect(len(_CHANGES))
+    with watch.part("the times without single costs"):
+        for name, (what, change) in _CHANGES.items():
+            watch.step()
+            try:
+                other = run(change(prediction.scenario)).document["iteration_time_s"]
+            except InputError:
+                continue  # for instance a compute_time that is shorter than the update
+            # A kernel whose time grows faster than its elements would not be fused where that is slower.
+            other = min(time, other) if name == "good_implementation" else other
+            made.append(_row(name, what, time, float(other)))
     rest = time - prediction.document["breakdown_s"]["communication_exposed"]
     bound = min(time, max(rest, prediction.document["communication_total_s"]))
     what = "a lower bound: the longer of all communication and everything else"

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.variants.changes import without_measured_collectives, without_replay
@@ -31,7 +32,7 @@ def iteration_time(scenario: Scenario) -> float:
     return float(run(scenario).document["iteration_time_s"])
 
 
-def sensitivity(scenario: Scenario, answer: Answer = iteration_time) -> dict[str, Any]:
+def sensitivity(scenario: Scenario, answer: Answer = iteration_time, watch: Watch | None = None) -> dict[str, Any]:
     """How an answer (default: the iteration time) changes with every numeric input.
 
     `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
@@ -39,8 +40,10 @@ def sensitivity(scenario: Scenario, answer: Answer = iteration_time) -> dict[str
     answer there, None where the parts no longer fit together, and `swing` the largest minus the smallest of the
     three. `top` names the first three, `without_effect` those that change nothing. A measured collective holds at one
     bandwidth and latency only, so inputs of the network are changed by the link law alone, and `base` is the answer by
-    that law. Where exchanges share links only the first few inputs have slopes.
+    that law. Where exchanges share links only the first few inputs have slopes. An interruption leaves out the inputs
+    and the slopes that `watch` has not seen done.
     """
+    watch = watch or Watch()
     bare, note = without_replay(scenario)
     most = _WITH_OTHER_JOBS if bare.other_jobs else ITERATIONS
     bare = bare.model_copy(update={"iterations": min(bare.iterations, most), "warmup": min(bare.warmup, most)})
@@ -53,10 +56,20 @@ def sensitivity(scenario: Scenario, answer: Answer = iteration_time) -> dict[str
         _Study(item, network if item.network else bare, answer, network_base if item.network else base)
         for item in inputs_of(bare)
     ]
-    swings = [(study, study.at(0.5), study.at(2.0)) for study in studies]
+    slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
+    watch.expect(len(studies) + slopes)
+    swings: list[tuple[_Study, float | None, float | None]] = []
+    found: list[float | None] = []
+    with watch.part("the sensitivities"):
+        for study in studies:
+            swings.append((study, study.at(0.5), study.at(2.0)))
+            watch.step()
+        swings.sort(key=lambda row: -_swing(*row))
+        for row in swings[:slopes]:
+            found.append(row[0].slope())
+            watch.step()
     swings.sort(key=lambda row: -_swing(*row))
-    slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(swings)
-    rows = [_row(*row, row[0].slope() if place < slopes else None) for place, row in enumerate(swings)]
+    rows = [_row(*row, found[place] if place < len(found) else None) for place, row in enumerate(swings)]
     silent = [row["input"] for row in rows if row["swing"] <= _NOTHING * abs(base) and not row["elasticity"]]
     return {
         "base": base,

@@ -11,6 +11,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import KERNELS
 from simulator.prediction.run import plan_of
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, Constant, known_constants
 from simulator.studies.fit.identifiability import (
@@ -34,7 +35,7 @@ FACTORS = np.geomspace(0.1, 1000, 17)
 """By how much estimates of kernels may be too low."""
 
 
-def fit_what_is_not_measured(rows: Sequence[MeasuredRow]) -> IterationFit:
+def fit_what_is_not_measured(rows: Sequence[MeasuredRow], watch: Watch | None = None) -> IterationFit:
     """Kernels without a curve and costs of a runtime without a stated error, as many as the fitted rows determine.
 
     They are taken by how much the rows change with them; where two cannot be told apart, the smaller one stays as it
@@ -44,7 +45,7 @@ def fit_what_is_not_measured(rows: Sequence[MeasuredRow]) -> IterationFit:
     fitted = [row for row in rows if row.fitted]
     constants, refused = _choose(fitted)
     while constants:
-        fit = fit_constants(rows, constants)
+        fit = fit_constants(rows, constants, watch=watch)
         if not fit.refused:
             return replace(fit, refused=tuple(refused))
         last = fit.refused[-1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.progress import Watch
 from simulator.studies.fit.constants import parse_constants
 from simulator.studies.fit.default_constants import fit_what_is_not_measured
 from simulator.studies.fit.iteration_fit import MARK, WHERE, IterationFit, fit_named
@@ -26,7 +27,10 @@ class FromIterations:
 
 
 def fit_from_iterations(
-    places: Sequence[str | Path], names: Sequence[str] = (), fit_to: Sequence[str] = ()
+    places: Sequence[str | Path],
+    names: Sequence[str] = (),
+    fit_to: Sequence[str] = (),
+    watch: Watch | None = None,
 ) -> FromIterations:
     """Fit constants to the measured times of scenarios in files, folders and tables.
 
@@ -51,7 +55,7 @@ def fit_from_iterations(
     if problems:
         raise InputError(problems)
     alike = [row for row in rows if all(_spec(row, owner) == _spec(fitted[0], owner) for owner in owners)]
-    fit = fit_named(alike, names) if names else fit_what_is_not_measured(alike)
+    fit = fit_named(alike, names, watch=watch) if names else fit_what_is_not_measured(alike, watch)
     if len(alike) < len(rows):
         aside = count_of(len(rows) - len(alike), "measured time")
         note = f"{aside} of another {' or '.join(sorted(owners))} left aside"

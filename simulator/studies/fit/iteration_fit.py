@@ -12,6 +12,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.widths import DEVIATION
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (
@@ -134,10 +135,12 @@ class IterationFit:
         }
 
 
-def fit_named(rows: Sequence[MeasuredRow], names: Sequence[str], leave_out: bool = True) -> IterationFit:
+def fit_named(
+    rows: Sequence[MeasuredRow], names: Sequence[str], leave_out: bool = True, watch: Watch | None = None
+) -> IterationFit:
     """The constants of these names, fitted. Raises InputError with every name that is unknown or not determined."""
     constants = parse_constants(names, distinct_scenarios(rows))
-    fit = fit_constants(rows, constants, leave_out)
+    fit = fit_constants(rows, constants, leave_out, watch)
     if fit.refused:
         raise InputError([refusal_problem(item) for item in fit.refused])
     return fit
@@ -148,7 +151,12 @@ def refusal_problem(item: Refusal) -> Problem:
     return Problem(f"{WHERE}: {item.name}", "times that determine it", item.reason, item.measure)
 
 
-def fit_constants(rows: Sequence[MeasuredRow], constants: Sequence[Constant], leave_out: bool = True) -> IterationFit:
+def fit_constants(
+    rows: Sequence[MeasuredRow],
+    constants: Sequence[Constant],
+    leave_out: bool = True,
+    watch: Watch | None = None,
+) -> IterationFit:
     """Least squares on ln(predicted / measured) over the fitted rows; the other rows are judged by the result.
 
     Each set-up (model and cluster) is also left out once, and predicted by constants fitted to the others; with one
@@ -161,7 +169,7 @@ def fit_constants(rows: Sequence[MeasuredRow], constants: Sequence[Constant], le
     model = IterationModel(fitted, constants)
     values = model.solve()
     refused = tuple(refusals(model, values))
-    parts = _leave_out(model, values) if leave_out else []
+    parts = _leave_out(model, values, watch or Watch()) if leave_out else []
     left_out = {id(row): error for part in parts for row, error in zip(part.rows, part.errors, strict=True)}
     after = IterationModel(rows, constants).errors(values)
     outcomes = tuple(
@@ -183,13 +191,16 @@ class _Part:
     errors: Floats
 
 
-def _leave_out(model: IterationModel, values: Floats) -> list[_Part]:
+def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> list[_Part]:
     """Every set-up left out once (with one set-up every scenario), where the others determine the constants."""
     keys: list[Any] = [row.set_up for row in model.rows]
     if len(set(keys)) < 2:
         keys = [id(row.scenario) for row in model.rows]
     made = []
-    for key in dict.fromkeys(keys) if len(set(keys)) > 1 else ():
+    distinct = list(dict.fromkeys(keys)) if len(set(keys)) > 1 else []
+    watch.expect(len(distinct))
+    for key in distinct:
+        watch.step()
         held = [row for row, own in zip(model.rows, keys, strict=True) if own == key]
         others = model.with_rows([row for row, own in zip(model.rows, keys, strict=True) if own != key])
         if len(others.rows) < len(model.constants):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
 from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
@@ -38,7 +39,9 @@ class RuntimeFit:
         return float(np.sqrt(np.mean(np.square(list(self.errors.values())))))
 
 
-def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_out: bool = True) -> RuntimeFit:
+def fit_runtime(
+    scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_out: bool = True, watch: Watch | None = None
+) -> RuntimeFit:
     """The named runtime terms, fitted by `fit_constants` to the iteration times of scenarios marked `used_in_fit`.
 
     The others remain a test. Raises InputError for an unknown term, where fewer rows than terms are marked, and for
@@ -52,7 +55,7 @@ def fit_runtime(scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_o
     rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == ITERATION]
     if len(rows) < max(1, len(terms)):
         raise InputError(Problem("calibrate runtime", f"at least {len(terms)} rows to fit", str(len(rows)), MARK))
-    fit = fit_constants(rows, [runtime_constant(term) for term in terms], leave_one_out)
+    fit = fit_constants(rows, [runtime_constant(term) for term in terms], leave_one_out, watch)
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
     if refused:
         raise InputError(refused)

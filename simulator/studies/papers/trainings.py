@@ -10,12 +10,12 @@ from typing import Any
 from simulator.component import Spec
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
+from simulator.progress import Progress
 from simulator.record.environment import need_torch
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target
-from simulator.studies.sweep.sweep import Progress
 from simulator.studies.sweep.trainings import train_study
 from simulator.training.runs import TrainingRun, describe_method, read_runs
 

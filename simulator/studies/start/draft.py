@@ -70,7 +70,7 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     Forward and backward change by the ratio of the data sheets; the update is already priced on this GPU.
     """
     workload, gpu = scenario.workload, answers.gpu_read
-    if answers.compute_time is not None or not measured_elsewhere(workload, gpu):
+    if scenario.workload.compute_time is not None or not measured_elsewhere(workload, gpu):
         return None
     timed_on = _gpu_of(answers)
     ratio = None if timed_on is None else speed_ratio(gpu, timed_on)
@@ -98,9 +98,10 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
         sweep = _sweep_path(answers, path)
         name, out = shlex.quote(str(sweep)), shlex.quote(str(sweep.with_suffix("")))
         yield f"sparsim sweep {name} --out {out}", "predict all points"
-        kind = "scaling_efficiency" if answers.goal == "workers" else "lines"
-        yield f"sparsim figure {kind} {out} -o {out}.png", "draw them"
-        yield f"sparsim report {out} -o {out}.html", "look at them in a browser"
+        over = f"cluster.network.{'uplink' if answers.sites > 1 else 'bandwidth'}_bytes_per_s"
+        kind = "scaling_efficiency" if answers.goal == "workers" else f"lines --set over={over}"
+        yield f"sparsim figure {kind} {out} -o {shlex.quote(path.stem)}.png", "draw them"
+        yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
     first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
     advise = (f"sparsim advise {file}", "the fastest of all methods, and from which bandwidth on dense wins")
     if answers.goal in ("method", "bandwidth"):

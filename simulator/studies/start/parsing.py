@@ -30,6 +30,8 @@ RDMA (2 to 5 us in networks/100gb-ib* and networks/ib-4xv100)."""
 _RDMA_FROM = 100e9 / 8
 """Bytes/s from which on a network is taken to be InfiniBand or RDMA, unless its latency says otherwise."""
 _NICS = re.compile(r"(\d{1,2})\s*[x×*]\s*(.+)")
+_RATE = re.compile(r"[\d.]+\s*([kMGT]i?)?(bit|b|B)?(/.*)?")
+"""What is meant as a rate, and not as the name of a network such as 10gbe-tcp."""
 _BETWEEN_METHODS = re.compile(r"\s*(?:[,;]|\bor\b|\band\b)\s*(?![^{]*\})")
 
 
@@ -67,10 +69,8 @@ def parse_network(option: str, text: str) -> NetworkAnswer:
     """
     text = text.strip()
     nics = _NICS.fullmatch(text)
-    if nics is None and not re.match(r"\.?\d", text.removeprefix("networks/").partition(",")[0]):
-        return _named_network(option, text)
     rate, _, delay = (nics[2] if nics else text).partition(",")
-    if nics is None and not delay and "/s" not in rate and not rate.strip().isdecimal():
+    if nics is None and not delay and not _RATE.fullmatch(rate.strip()):
         return _named_network(option, text)
     bandwidth = _quantity(option, rate, "bandwidth")
     if delay.strip():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from simulator.component import discover
-from simulator.errors import InputError
+from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import same_device
 from simulator.loading.finding import find_file, known_names
 from simulator.scenario.cluster import MAX_WORKERS
@@ -59,14 +59,10 @@ def _workloads(_: Given) -> list[Choice]:
         Choice(
             item["name"],
             item.get("error")
-            or f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {_device(item['device'])}",
+            or f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {item['device']}",
         )
         for item in list_shipped("workloads")
     ]
-
-
-def _device(device: str) -> str:
-    return device if device == "described" else f"timed on {device}"
 
 
 def _read_model(text: str, _: Given) -> Part:
@@ -158,6 +154,8 @@ def _no_choices(_: Given) -> list[Choice]:
     return []
 
 
+_LONGEST = 500
+"""Most characters of an answer."""
 QUESTIONS: tuple[Question, ...] = (
     Question(
         "model", "What do you train?", "a workload's file, or your own as FILE.py:FUNCTION",
@@ -173,14 +171,14 @@ QUESTIONS: tuple[Question, ...] = (
         lambda text, _: parse_number("--gpus-per-machine", text, 1024),
     ),
     Question(
-        "network", "Which network?", "a rate: 25 Gbit/s; with its latency: 25 Gbit/s, 20 us; NICs: 8 x 400 Gbit/s",
+        "network", "Which network?", "a rate: 25 Gbit/s, with latency 25 Gbit/s, 20 us, with NICs 8 x 400 Gbit/s",
         _networks, _usual_network, lambda text, _: parse_network("--network", text),
     ),
     Question(
         "framework", "Which framework?", "a file", _runtimes, lambda _: "runtimes/pytorch-ddp", _read_framework
     ),
     Question(
-        "method", "What do you consider?", "with a density: topk 1 %; several: dgc 0.1 %, powersgd, dense",
+        "method", "What do you consider?", "a density with it, topk 1 %; or several: dgc 0.1 %, powersgd, dense",
         _methods, lambda _: "topk 1 %", lambda text, _: parse_methods("--method", text),
     ),
     Question(
@@ -196,6 +194,8 @@ def read_answer(question: Question, text: str, given: Given) -> Any:
 
     Raises InputError with the reason.
     """
+    if len(text) > _LONGEST:
+        raise InputError(Problem(question.option, f"at most {_LONGEST} characters", f"{len(text)} of them"))
     choices = question.choices(given)
     number = text.strip()
     if choices and number.isdecimal() and 1 <= int(number) <= len(choices):
@@ -210,7 +210,7 @@ def read_slow_gpu(text: str) -> Part:
     except InputError as error:
         raise InputError(
             [
-                type(item)(item.where.replace("--gpu", "--slow-gpu"), item.expected, item.got, item.hint)
+                Problem(item.where.replace("--gpu", "--slow-gpu"), item.expected, item.got, item.hint)
                 for item in error.problems
             ]
         ) from None

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere
+from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
 from simulator.studies.start.answers import GOALS, Answers
@@ -49,8 +49,11 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
     batch = answers.batch or workload.batch_size
     yield Line(f"  batch_size: {batch}", "samples per GPU and iteration")
     elsewhere = measured_elsewhere(workload, gpu)
+    recorded = workload.compute_time if batch == workload.batch_size else None
     if answers.compute_time is not None:
         yield Line(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
+    elif recorded is not None and same_device(workload.device, gpu.device):
+        yield Line(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
     elif derived is not None:
         yield Line(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
         yield Line(f"  # {RULE}; nine in ten such times are")

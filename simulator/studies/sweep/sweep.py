@@ -46,6 +46,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
+from simulator.progress import Progress
 from simulator.scenario.versions import versions
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
@@ -57,28 +58,6 @@ from simulator.studies.sweep.wanted import plain_digest
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a sweep is: numbers of distinct points, reused, evaluated and failed ones; seconds since the start."""
-
-    total: int
-    reused: int = 0
-    evaluated: int = 0
-    failed: int = 0
-    seconds: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Points evaluated per second."""
-        return self.evaluated / self.seconds if self.seconds else 0.0
-
-    @property
-    def remaining(self) -> float | None:
-        """Seconds until the end at this rate; None before the first point."""
-        left = self.total - self.reused - self.evaluated
-        return left / self.rate if self.rate else None
 
 
 class PointFailed(SparsimError):
@@ -118,6 +97,7 @@ def run_sweep(
     cluster: str | None = None,
     shard: Shard | None = None,
     fail_fast: bool = False,
+    ignore_memory: bool = False,
     observe: Callable[[Progress], None] | None = None,
 ) -> SweepResult:
     """Evaluate a sweep into the folder `out` and reuse the points that are there already.
@@ -126,7 +106,8 @@ def run_sweep(
 
     `base`: the scenario that is varied instead of the file's own; `cluster`: the address of a Dask scheduler whose
     workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
-    stop at the first point that fails; `observe` is called with the progress.
+    stop at the first point that fails; `ignore_memory`: predict points that do not fit into the memory of a GPU, too;
+    `observe` is called with the progress.
 
     Raises InputError for bad input or a folder in use, PointFailed with `fail_fast`, SparsimError where points cannot
     be evaluated. Finished points stay on disk in every case.
@@ -135,6 +116,8 @@ def run_sweep(
     if base is not None:
         document = _with_base(document, base)
     points = Points(document, near, strict=not isinstance(source, Mapping))
+    if ignore_memory:
+        points.parts.ignore_memory()
     executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:

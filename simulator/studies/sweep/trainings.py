@@ -24,11 +24,11 @@ from pydantic import TypeAdapter
 
 from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
 from simulator.loading.documents import Document, parse_document, read_document
+from simulator.progress import Progress
 from simulator.scenario.catalogue import grid_schema
 from simulator.studies.sweep.executors import LocalExecutor, Outcome
 from simulator.studies.sweep.grid import Axis, read_grid
 from simulator.studies.sweep.process_executor import ProcessExecutor
-from simulator.studies.sweep.sweep import Progress
 from simulator.training.options import TrainingOptions, change_options
 from simulator.training.runs import finished_run
 

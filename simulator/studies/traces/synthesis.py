@@ -13,14 +13,20 @@ from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
+from simulator.progress import Watch
 from simulator.studies.traces.trace_study import folder_of
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.synthetic import Synthetic, blocks
 
 
-def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> None:
-    """Write a generated trace, from a spec file or fitted to a recorded trace. Raises InputError for bad input."""
+def synthesize(spec: str | None, like: str | None, sample: float, out: Path, watch: Watch | None = None) -> None:
+    """Write a generated trace, from a spec file or fitted to a recorded trace.
+
+    An interruption (Ctrl-C) ends the trace with the iterations that are written, once there is one. Raises InputError
+    for bad input.
+    """
+    watch = watch or Watch()
     if (spec is None) == (like is None):
         raise InputError(Problem("trace synthesize", "either a spec or --like", "both" if spec else "neither"))
     if like is not None:
@@ -36,19 +42,24 @@ def synthesize(spec: str | None, like: str | None, sample: float, out: Path) -> 
     description = TraceSpec(format=1, workers=generator.workers, iterations=(0,), **about)
     rng = np.random.default_rng([generator.seed, len(layers)])
     columns: np.ndarray | None = None
+    watch.expect(generator.iterations)
     with TraceWriter(out, description, layers) as writer:
-        for block in blocks(generator):
-            if columns is None:
-                columns, weight = _sample(block, sample, rng)
-            writer.append(
-                replace(
-                    block,
-                    values=block.values[:, columns],
-                    piece=block.piece[columns],
-                    coordinate=block.coordinate[columns],
-                    weight=weight,
+        with watch.part("the iterations"):
+            for block in blocks(generator):
+                if columns is None:
+                    columns, weight = _sample(block, sample, rng)
+                writer.append(
+                    replace(
+                        block,
+                        values=block.values[:, columns],
+                        piece=block.piece[columns],
+                        coordinate=block.coordinate[columns],
+                        weight=weight,
+                    )
                 )
-            )
+                watch.step()
+        if watch.interrupted and not watch.done:
+            raise KeyboardInterrupt
 
 
 def _sample(block: Block, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -23,6 +23,7 @@ from simulator.models.gradients import Block, Values
 from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
+from simulator.progress import Watch
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
 from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
@@ -84,33 +85,49 @@ def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
 
 
 def build_up(
-    folder: str | Path, methods: Sequence[dict[str, Any] | str], workers: Sequence[int] = ()
+    folder: str | Path,
+    methods: Sequence[dict[str, Any] | str],
+    workers: Sequence[int] = (),
+    watch: Watch | None = None,
 ) -> list[dict[str, Any]]:
     """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
 
     `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
     `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
-    over iterations is taken. Raises InputError for a damaged trace, and for more workers than it recorded.
+    over iterations is taken. An interruption (Ctrl-C) ends it with the counts of workers that are done, once there are
+    some. Raises InputError for a damaged trace, and for more workers than it recorded.
     """
+    watch = watch or Watch()
     trace = Trace.open(Path(folder))
     recorded = trace.spec.workers
     counts = list(workers) or [2**i for i in range(recorded.bit_length())]
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
     bucket = _one_bucket(trace)
+    rows: list[dict[str, Any]] = []
+    watch.expect(len(methods) * sum(counts))
+    with watch.part("the replays"):
+        for wanted in methods:
+            for count in counts:
+                rows += _replayed_rows(build(Sparsifier, wanted), bucket, trace, count)
+                watch.step(count)
+    if watch.interrupted and not rows:
+        raise KeyboardInterrupt
+    return rows
+
+
+def _replayed_rows(method: Sparsifier, bucket: Bucket, trace: Trace, count: int) -> list[dict[str, Any]]:
+    """The rows of a method with so many workers."""
     rows = []
-    for wanted in methods:
-        method = build(Sparsifier, wanted)
-        for count in counts:
-            each = list(replay_trace(method, [bucket], trace, count))
-            together = [add_steps(steps) for steps in each]
-            first = settle(together).first
-            for steps, step in zip(each, together, strict=True):
-                row = step.row()
-                about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
-                alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
-                threshold = steps[0].selection.detail.get("threshold")
-                rows.append({**about, **row, "independent": alone, "threshold": threshold})
+    each = list(replay_trace(method, [bucket], trace, count))
+    together = [add_steps(steps) for steps in each]
+    first = settle(together).first
+    for steps, step in zip(each, together, strict=True):
+        row = step.row()
+        about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
+        alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
+        threshold = steps[0].selection.detail.get("threshold")
+        rows.append({**about, **row, "independent": alone, "threshold": threshold})
     return rows
 
 

@@ -15,6 +15,7 @@ from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, m
 from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.warning import texts_of
+from simulator.progress import Watch
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -37,36 +38,31 @@ from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 DEFAULT = "validation"
 
 
-def validate(places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = ()) -> dict[str, Any]:
+def validate(
+    places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = (), watch: Watch | None = None
+) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders, and the given ones (default: those shipped).
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
     Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
-    `signs`) and `versions`. Rows that were used in fitting are listed but not counted. Raises InputError with every
-    problem of every file.
+    `signs`) and `versions`. Rows that were used in fitting are listed but not counted. An interruption (Ctrl-C) leaves
+    out what `watch` has not seen done, once there are rows. Raises InputError with every problem of every file.
     """
+    watch = watch or Watch()
     iterations: list[Whole] = []
     collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
-    for scenario in scenarios:
-        with collect_problems(problems):
-            refuse_contradiction(scenario, f"{scenario.name}: measured")
-            iterations += _rows(scenario, scenario.name)
-    searched = bool(places) or not scenarios
-    for path in scenario_files(places) if searched else ():
-        with collect_problems(problems):
-            scenario = load(path)
-            refuse_contradiction(scenario, f"{path}: measured")
-            iterations += _rows(scenario, path.absolute().parent.name)
-    for path in table_files(places) if searched else ():
-        group = path.absolute().parent.name
-        with collect_problems(problems):
-            if path.name == SCENARIO_TABLE:
-                for scenario in read_scenarios(path):
-                    iterations += _rows(scenario, group)
-            else:
-                collectives += table_rows(path, group)
+    searched = places or not scenarios
+    with watch.part("the predictions"):
+        for scenario in scenarios:
+            with collect_problems(problems):
+                refuse_contradiction(scenario, f"{scenario.name}: measured")
+                iterations += _rows(scenario, scenario.name)
+        if searched:
+            _run_all(places, iterations, collectives, problems, watch)
+    if watch.interrupted and not iterations and not collectives:
+        raise KeyboardInterrupt
     if problems:
         raise InputError(problems)
     rows = [*(dict(item.row) for item in iterations), *collectives]
@@ -76,6 +72,35 @@ def validate(places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = 
     made = signs(iterations)
     summary = {"signs": made, "signs_summary": sum_up_signs(made)}
     return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
+
+
+def _run_all(
+    places: Sequence[str | Path],
+    iterations: list[Whole],
+    collectives: list[dict[str, Any]],
+    problems: list[Problem],
+    watch: Watch,
+) -> None:
+    """Add the rows of every scenario and table, and the problems of those that cannot be read."""
+    files, tables = scenario_files(places), table_files(places)
+    watch.expect(len(files))
+    for path in files:
+        with collect_problems(problems):
+            scenario = load(path)
+            refuse_contradiction(scenario, f"{path}: measured")
+            iterations += _rows(scenario, path.absolute().parent.name)
+        watch.step()
+    for path in tables:
+        group = path.absolute().parent.name
+        with collect_problems(problems):
+            if path.name == SCENARIO_TABLE:
+                scenarios = read_scenarios(path)
+                watch.expect(len(scenarios))
+                for scenario in scenarios:
+                    iterations += _rows(scenario, group)
+                    watch.step()
+            else:
+                collectives += table_rows(path, group)
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:

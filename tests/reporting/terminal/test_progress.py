@@ -7,8 +7,8 @@ import pytest
 
 
 def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
+    from simulator.progress import Progress
     from simulator.reporting.terminal import progress as shown
-    from simulator.studies.sweep.sweep import Progress
 
     monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
     with shown.show_progress() as observe:
@@ -24,8 +24,8 @@ class Terminal(io.StringIO):
 
 
 def test_on_a_terminal_progress_is_a_bar(monkeypatch):
+    from simulator.progress import Progress
     from simulator.reporting.terminal import progress as shown
-    from simulator.studies.sweep.sweep import Progress
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
@@ -49,7 +49,7 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch):
     ],
 )
 def test_the_pace_in_words(progress, words):
+    from simulator.progress import Progress
     from simulator.reporting.terminal.progress import pace
-    from simulator.studies.sweep.sweep import Progress
 
     assert pace(Progress(**progress)) == words

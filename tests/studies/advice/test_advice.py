@@ -16,7 +16,7 @@ from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
-from simulator.reporting.terminal.advice import print_advice
+from simulator.reporting.terminal.advice import print_full_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.advice_keys import ADVICE_KEYS
@@ -291,9 +291,10 @@ def test_the_command_that_is_recommended_gives_what_was_promised(small_file, adv
 def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
     monkeypatch.setattr("simulator.studies.advice.advice.candidates", lambda *_: FEW_CANDIDATES)
     (tmp_path / "mine.yaml").write_text("dense: 1000\ntopk: 1100\n")
-    result = invoke("advise", small_file, "--iterations-to-target", str(tmp_path / "mine.yaml"))
+    result = invoke("advise", small_file, "--full", "--iterations-to-target", str(tmp_path / "mine.yaml"))
     assert result.exit_code == 0
     for part in (
+        "what to do",
         "sparsim run",
         "schedule, topology",
         "to target",
@@ -308,14 +309,14 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
 def told(document):
     """Advice as lines of the terminal, columns one space apart."""
     out = io.StringIO()
-    print_advice(document | {"command": "sparsim run mine"}, Console(file=out, width=400))
+    print_full_advice(document | {"command": "sparsim run mine"}, Console(file=out, width=400))
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 
 def test_one_worker_is_advised_in_words(tmp_path):
     path = tmp_path / "alone.yaml"
     path.write_text(json.dumps(scenario(cluster={"nodes": 1}).resolved()))
-    result = invoke("advise", str(path))
+    result = invoke("advise", str(path), "--full")
     assert result.exit_code == 0
     lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is." in lines

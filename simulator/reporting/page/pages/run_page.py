@@ -93,11 +93,21 @@ def _tables(document: dict[str, Any]) -> Iterator[Table]:
     links = document.get("links") or []
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
     if links:
-        yield Table.of("Busiest links", columns, links, note=note)
+        yield Table.of("Busiest links", columns, list(_join_alike(links)), note=note)
     yield _density(document["density"])
     recorded = document.get("density_over_iterations") or []
     if recorded:
         yield _iterations(recorded)
+
+
+def _join_alike(links: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Links, those that carry the same as one row."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for link in links:
+        groups.setdefault((link["bytes"], link["utilisation"]), []).append(str(link["name"]))
+    for (nbytes, share), names in groups.items():
+        name = names[0] + (f" and {len(names) - 1} alike" if len(names) > 1 else "")
+        yield {"name": name, "bytes": nbytes, "utilisation": share}
 
 
 def _terms(document: dict[str, Any]) -> Table:

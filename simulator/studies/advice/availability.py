@@ -1,0 +1,228 @@
+"""Where a combination exists: in a released framework or in research code, with the lines that turn it on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from simulator.component import Component, Spec
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
+from simulator.loading.problems import validate_document
+from simulator.scenario.scenario import Scenario
+from simulator.units import join_words
+
+TABLE = "configs/availability.yaml"
+CODE = "code"
+GIVEN = "given"
+Status = Literal["offered", "other_framework", "research_code", "unknown"]
+"""Offered by the scenario's framework (by any released one where it names none); by another released framework; only by
+code that was published with a paper, or no code has all parts; nothing is known of a part."""
+
+
+class Entry(Spec):
+    """One place where a kind exists.
+
+    - `framework` (`in`): a framework of the table, or `code`: code that was published with a paper.
+    - `where`: the address of code; empty where none was published.
+    - `lines`: what a user writes; `{bucket_size:MiB}` stands for a parameter, in MiB, bytes, elements or ms.
+    - `needs`: parameters that it holds for; None: not given, `given`: given, whatever its value.
+    - `source`: documentation or source of the framework.
+    - `note`: what differs from the kind.
+    """
+
+    framework: str = Field(alias="in")
+    where: str = ""
+    lines: tuple[str, ...] = ()
+    needs: dict[str, str | None] = Field(default_factory=dict)
+    source: str = ""
+    note: str = ""
+
+    def holds_for(self, member: Component) -> bool:
+        """Whether it is the place of this member, with its parameters."""
+        values = ((getattr(member, name, None), wanted) for name, wanted in self.needs.items())
+        return all(value is not None if wanted == GIVEN else value == wanted for value, wanted in values)
+
+    def lines_for(self, member: Component) -> list[str]:
+        """Its lines with the parameters of a member."""
+        values = {name: _Quantity(value) for name, value in _parameters(member).items()}
+        return [line.format_map(values) for line in self.lines]
+
+
+class _Framework(Spec):
+    """What a framework is called, and whether its makers maintain it for users."""
+
+    label: str
+    released: bool
+
+
+class _Document(Spec):
+    """The table: frameworks, and by family and kind the places where it exists."""
+
+    frameworks: dict[str, _Framework]
+    sparsifier: dict[str, tuple[Entry, ...]]
+    scheduler: dict[str, tuple[Entry, ...]]
+    topology: dict[str, tuple[Entry, ...]]
+
+
+class _Quantity:
+    """A parameter that a line shows in a unit: `{bucket_size:MiB}`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __format__(self, unit: str) -> str:
+        scales = {"MiB": 2.0**20, "bytes": 1.0, "elements": 4.0, "ms": 1e-3, "g": 1.0}
+        if unit not in scales:
+            return str(self.value)
+        shown = float(self.value or 0.0) / scales[unit]
+        return f"{round(shown)}" if unit in ("bytes", "elements") else f"{shown:.4g}"
+
+
+class Part(NamedTuple):
+    """Where one part of a combination exists: the labels of released frameworks, and the addresses of code."""
+
+    kind: str
+    released: tuple[str, ...]
+    code: tuple[str, ...]
+
+    def as_keys(self) -> dict[str, Any]:
+        """The part as keys of the answer."""
+        return {"kind": self.kind, "frameworks": list(self.released), "research_code": list(self.code)}
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Where a combination exists.
+
+    `where`: the framework, or the code, in a few words; `lines`: what a user writes; `notes`: what differs there;
+    `sources`: documentation; `parts`: where each of its parts exists, by family.
+    """
+
+    status: Status
+    where: str
+    lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    parts: Mapping[str, Part] | None = None
+
+    def as_keys(self) -> dict[str, Any]:
+        """The keys of a row of the ranking."""
+        parts = {family: part.as_keys() for family, part in (self.parts or {}).items()}
+        lists = {name: list(getattr(self, name)) for name in ("lines", "notes", "sources")}
+        return {"status": self.status, "where": self.where, **lists, "parts": parts}
+
+
+@cache
+def _table() -> _Document:
+    path = find_shipped(TABLE)
+    if path is None:
+        return _Document(frameworks={}, sparsifier={}, scheduler={}, topology={})
+    return validate_document(_Document.model_validate, read_document(path))
+
+
+def framework_label(name: str) -> str:
+    """What a framework is called: as the table or the scenario's runtime names it."""
+    known = _table().frameworks.get(name)
+    return known.label if known else FRAMEWORKS[name].label if name in FRAMEWORKS else name
+
+
+def entries_of(member: Component) -> tuple[Entry, ...] | None:
+    """Where a member exists with its parameters; None where nobody stated anything.
+
+    A plug-in states it in its class variable `availability`, shipped kinds have a row in the table.
+    """
+    stated = type(member).availability
+    if stated:
+        rows: tuple[Entry, ...] | None = tuple(Entry.model_validate(dict(item)) for item in stated)
+    else:
+        rows = getattr(_table(), member.family, {}).get(member.kind)
+    return None if rows is None else tuple(item for item in rows if item.holds_for(member))
+
+
+def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
+    """Where the scenario's sparsifier, scheduler and topology exist together.
+
+    `own_topology`: the topology that the cluster has; where no framework lists it, it is taken as given.
+    """
+    members: dict[str, Component] = {
+        "topology": scenario.topology,
+        "scheduler": scenario.scheduler,
+        "sparsifier": scenario.sparsifier,
+    }
+    found = {family: entries_of(member) for family, member in members.items()}
+    if found["topology"] == () and members["topology"].kind == own_topology:
+        del members["topology"], found["topology"]
+    parts = {family: _part(members[family], rows) for family, rows in found.items()}
+    unknown = [members[family].kind for family, rows in found.items() if rows is None]
+    if unknown:
+        return Availability("unknown", f"unknown: {', '.join(unknown)}", parts=parts)
+    own = scenario.cluster.runtime.framework
+    frameworks = _table().frameworks
+    for name in [own, *(name for name, item in frameworks.items() if item.released and name != own)]:
+        chosen = {family: _entry_in(name, rows or ()) for family, rows in found.items()}
+        if name != "none" and all(chosen.values()):
+            status: Status = "offered" if own in (name, "none") else "other_framework"
+            entries = [(members[family], entry) for family, entry in chosen.items() if entry is not None]
+            return Availability(
+                status,
+                framework_label(name),
+                tuple(line for member, entry in entries for line in entry.lines_for(member)),
+                tuple(dict.fromkeys(entry.note for _, entry in entries if entry.note)),
+                tuple(dict.fromkeys(entry.source for _, entry in entries if entry.source)),
+                parts,
+            )
+    return Availability("research_code", _describe_code(found, own), parts=parts)
+
+
+def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:
+    return next((item for item in rows if item.framework == framework), None)
+
+
+def _part(member: Component, rows: tuple[Entry, ...] | None) -> Part:
+    known = _table().frameworks
+    released = [item.framework for item in rows or () if item.framework in known and known[item.framework].released]
+    code = [item.where for item in rows or () if item.where]
+    labels = tuple(dict.fromkeys(framework_label(name) for name in released))
+    return Part(member.kind, labels, tuple(dict.fromkeys(code)))
+
+
+def _describe_code(found: Mapping[str, tuple[Entry, ...] | None], own: str) -> str:
+    """The code to take each part from that the scenario's framework does not have, in a few words."""
+    needed = [tuple(rows or ()) for rows in found.values() if _entry_in(own, rows or ()) is None]
+    places = [{item.where for item in rows if item.where} for rows in needed]
+    both = sorted(set.intersection(*places)) if places and all(places) else []
+    if both:
+        return both[0]
+    names = [_first_place(rows) for rows in needed]
+    return join_words(list(dict.fromkeys(name for name in names if name))) or "no public code"
+
+
+def _first_place(rows: tuple[Entry, ...]) -> str:
+    """The code of a part, else the first framework that has it."""
+    code = [item for item in rows if item.framework == CODE] or [item for item in rows if item.where]
+    if code:
+        return code[0].where or "no public code"
+    return framework_label(rows[0].framework) if rows else "a textbook algorithm"
+
+
+def _parameters(member: Component) -> dict[str, Any]:
+    """The parameters of a member, and those that follow from them."""
+    made = {name: getattr(member, name) for name in type(member).model_fields}
+    density, partition, credit = (made.get(name) for name in ("density", "partition", "credit"))
+    made["left_out"] = None if density is None else 1 - density
+    made["credit_slices"] = max(1, math.ceil(credit / partition)) if credit is not None and partition else None
+    return made
+
+
+def shipped_kinds() -> Iterator[tuple[str, str]]:
+    """Families and kinds that have a row in the table."""
+    for family in ("sparsifier", "scheduler", "topology"):
+        for kind in getattr(_table(), family):
+            yield family, kind

@@ -1,0 +1,168 @@
+"""The answer in three lines: what to do, what that gains and how surely, and what would change it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from simulator.prediction.uncertainty.spread import Ratio
+from simulator.prediction.uncertainty.verdict import value_of_information
+from simulator.scenario.changes import value_at
+from simulator.scenario.scenario import Scenario
+from simulator.studies.advice.axes import bandwidth_axis
+from simulator.studies.advice.crossings import show_rate
+from simulator.studies.advice.ranking import TO_TARGET, Ranked, Ranking
+from simulator.studies.advice.recommendation import (
+    Recommendation,
+    compare_speeds,
+    describe_times,
+    name_of,
+    say_target,
+)
+from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
+from simulator.studies.compare.verdict_words import describe_measurement
+from simulator.units import show_probability
+
+
+class Summary(NamedTuple):
+    """The three lines."""
+
+    do: str
+    gain: str
+    change: str
+
+
+class Second(NamedTuple):
+    """The best that only research code or another framework has, and how many times faster than the answer it is."""
+
+    ranked: Ranked
+    ratio: Ratio
+
+    def as_keys(self, of_all: Recommendation) -> dict[str, Any]:
+        """It and the answer that would be given if everything were available."""
+        row = self.ranked.row
+        return {
+            **{key: row[key] for key in ("method", "schedule", "topology", "overrides", "iteration_time_s")},
+            "availability": row["availability"],
+            "speed_up": self.ratio.value,
+            "speed_up_interval": list(self.ratio.interval()),
+            "probability": self.ratio.probability(),
+            "of_all": of_all.as_keys(),
+        }
+
+
+def summarise(
+    ranking: Ranking, advice: Recommendation, of_all: Recommendation, second: Second | None, border: str
+) -> Summary:
+    """The three lines about a recommendation.
+
+    `of_all`: the one if everything was available; `second`: the best that is not offered; `border`: where another
+    bandwidth changes the answer, in a sentence.
+    """
+    key = ranking.key
+    gain = [_gain(advice, key), _against_yours(ranking, advice), _second(second, of_all)]
+    if advice.method is None and second is not None and second.ranked is not of_all.method:
+        gain.append(_gain(of_all, key))
+    return Summary(_do(ranking, advice), _sentences(gain), _change(question_of(advice, of_all), key, border))
+
+
+def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendation:
+    """Whether compression pays: of what is offered, or of all methods where no method is offered."""
+    return of_all if advice.method is None else advice
+
+
+def describe_border(scenario: Scenario, border: dict[str, Any] | None) -> str:
+    """Where another bandwidth would change the answer, in a sentence."""
+    if border is None:
+        return ""
+    axis = bandwidth_axis(scenario)
+    rate = value_at(scenario, axis.key)
+    has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) else ""
+    where = "inside the node " if "intra_node" in axis.key else ""
+    return f"By bandwidth {where}{border['method']} is {border['bandwidth_words']} than {border['against']}{has}."
+
+
+def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Second | None:
+    """What would be used if research code and other frameworks counted; else the fastest of what they have."""
+    chosen = advice.chosen
+    if chosen is None or chosen.status != "offered":
+        return None
+    foreign = [item for item in ranking.known if item.status != "offered"]
+    best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
+    ratio = None if best is None else best.over(chosen, ranking.key)
+    return Second(best, ratio) if best is not None and ratio is not None else None
+
+
+def _do(ranking: Ranking, advice: Recommendation) -> str:
+    chosen = advice.chosen
+    if chosen is None:
+        return advice.answer
+    place, row = chosen.row["availability"], chosen.row
+    offered = place["status"] == "offered"
+    has = f" ({place['where']})"
+    if advice.method is None and chosen.row["method"] != "dense":
+        text = f"Use {name_of(chosen)}{has}."
+    elif advice.compresses:
+        first = "Not decided; for now compress" if advice.verdict == "undecided" else "Compress"
+        text = f"{first} with {name_of(chosen)}{has}."
+    else:
+        first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
+        text = f"{first}, {row['schedule']} over {row['topology']}{has}."
+        if offered and not ranking.offered.others:
+            text += f" {place['where']} offers no method that compresses."
+    if not offered:
+        text += " This needs research code: no released framework has it."
+    rests = advice.compresses or advice.verdict == "undecided"
+    return text + (describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else "")
+
+
+def _gain(advice: Recommendation, key: str) -> str:
+    """The comparison of the method in question with dense."""
+    if advice.method is None or advice.dense is None or advice.ratio is None:
+        return ""
+    sure = show_probability(advice.ratio.probability())
+    compared = f"{compare_speeds(advice.ratio)} {name_of(advice.dense)}{say_target(key)}"
+    if advice.compresses:
+        times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
+        return f"It is {compared} and pays with probability {sure}: {times}."
+    return f"The best method, {name_of(advice.method)}, is {compared}; it pays with probability {sure}."
+
+
+def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
+    chosen = advice.chosen
+    yours = next((item for item in ranking.ranked if not item.row["overrides"]), None)
+    if chosen is None or yours is None or yours is chosen or yours is advice.dense:
+        return ""
+    ratio = chosen.over(yours, ranking.key)
+    if ratio is None:
+        return ""
+    sure = show_probability(ratio.probability())
+    times = f"It takes {describe_times(chosen)}, and yours, {name_of(yours)}, {describe_times(yours)}"
+    low, high = ratio.interval()
+    if low == high:
+        return f"{times}."
+    return f"{times}: {compare_speeds(ratio, '')}, {'' if low > 1 else 'and faster '}with probability {sure}."
+
+
+def _second(second: Second | None, of_all: Recommendation) -> str:
+    if second is None:
+        return ""
+    place = second.ranked.row["availability"]
+    sure = show_probability(second.ratio.probability())
+    name = name_of(second.ranked)
+    code = place["status"] == "research_code"
+    head = f"With research code ({place['where']})" if code else f"With {place['where']}"
+    rests = describe_unmeasured(find_unmeasured(second.ratio)) if second.ranked is of_all.method else ""
+    return f"{head}, {name} would be {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
+
+
+def _change(advice: Recommendation, key: str, border: str) -> str:
+    parts = [border]
+    if advice.verdict == "undecided" and advice.ratio is not None:
+        parts.insert(0, describe_measurement(value_of_information(advice.ratio)))
+    if advice.compresses and advice.ratio is not None and key != TO_TARGET and advice.ratio.value > 1:
+        parts.append(f"It pays as long as training needs fewer than {advice.ratio.value:.2f} times the iterations.")
+    return _sentences(parts)
+
+
+def _sentences(parts: list[str]) -> str:
+    return " ".join(part for part in parts if part)
