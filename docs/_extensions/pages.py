@@ -117,13 +117,13 @@ def _document() -> dict[str, Any]:
     """A document with the structure of a result whose values are its keys; a sweep turns it into columns."""
     made: dict[str, Any] = {}
     for key in RESULT_KEYS:
-        if key.startswith(("comparison.", "implementation.", "question")):
+        if key.startswith(("comparison.", "implementation.", "question", "memory.parts[].")):
             continue
         *parents, last = key.split(".")
         place = made
         for part in parents:
             place = place.setdefault(part, {})
-        listed = key in ("warnings", "notes") or key.startswith("intervals_s.")
+        listed = key in ("warnings", "notes", "memory.not_known") or key.startswith("intervals_s.")
         place[last] = [key, key] if key == "iteration_time_interval_s" else [key] if listed else key
     return {key: [value] if key.endswith("[]") else value for key, value in made.items()}
 
