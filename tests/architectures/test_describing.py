@@ -205,3 +205,16 @@ def test_hostile_descriptions_are_input_errors_or_finite(tmp_path: Path, given: 
         assert "expected" in str(error) or "no file" in str(error)
     else:
         assert scenario.workload.forward_time < float("inf")
+
+
+def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -> None:
+    from simulator.prediction.memory.memory import memory_of
+    from simulator.prediction.memory.remedies import describe_remedies
+    from simulator.prediction.run import plan_of
+
+    scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))
+    plan = plan_of(scenario)
+    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan), plan))
+    assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
+    again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
+    assert again.workload.backward_time > 1.2 * scenario.workload.backward_time
