@@ -124,6 +124,14 @@ def test_a_named_model_at_another_batch_is_described_again() -> None:
     assert short.numel < gpt.numel and short.activation_bytes < gpt.activation_bytes / 8
 
 
+def test_a_named_model_can_be_changed_in_place(tmp_path: Path) -> None:
+    changed = {"trace": "workloads/gpt2", "batch_size": 2, "layers": 3, "recompute": "full", "compute_time": "1 s"}
+    workload = load(write(tmp_path, workload=changed)).workload
+    assert (workload.batch_size, workload.compute_time, len(workload.layers)) == (2, 1.0, 2 + 3 * 12 + 2)
+    text = message(tmp_path, workload={"trace": "workloads/gpt2", "layer": 3})
+    assert "expected a known key, got 'layer': did you mean 'layers'?" in text
+
+
 def test_another_job_has_its_own_times(tmp_path: Path) -> None:
     job = {"nodes": [1], "workload": MODEL | {"layers": 4}, "topology": "ring", "sparsifier": "dense"}
     scenario = load(write(tmp_path, other_jobs=[job | {"scheduler": "wfbp"}]))
