@@ -97,7 +97,8 @@ def _refuse_unknown(overrides: list[Override]) -> None:
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     """The document of a scenario, and the folder in which its names are looked up first."""
     if isinstance(source, Scenario):
-        return Document(source.name, as_data(source.resolved()), {}), Path()
+        # Without defaults: what nobody stated counts as assumed.
+        return Document(source.name, as_data(source.model_dump(mode="json", exclude_unset=True)), {}), Path()
     if isinstance(source, Mapping):
         return Document("the scenario", as_data(source), {}), Path()
     if not isinstance(source, str | os.PathLike):
