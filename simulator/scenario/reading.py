@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
+from simulator.not_modelled import describe_not_modelled
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
 from simulator.scenario.titles import make_title, tell_changes
@@ -84,19 +85,20 @@ def _refuse_unknown(overrides: list[Override]) -> None:
     if unknown:
         from simulator.scenario.key_hints import suggest_key  # imports every plug-in
 
-        names = [item.key.partition(".")[0] for item in unknown]
-        raise InputError(
-            [
-                Problem(item.where, "a known key", f"'{name}'", suggest_key(name))
-                for item, name in zip(unknown, names, strict=True)
-            ]
-        )
+        problems = []
+        for item in unknown:
+            name = item.key.partition(".")[0]
+            refused = describe_not_modelled(name)
+            what = ("", *refused) if refused else ("a known key", f"'{name}'", suggest_key(name))
+            problems.append(Problem(item.where, *what))
+        raise InputError(problems)
 
 
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     """The document of a scenario, and the folder in which its names are looked up first."""
     if isinstance(source, Scenario):
-        return Document(source.name, as_data(source.resolved()), {}), Path()
+        # Without defaults: what nobody stated counts as assumed.
+        return Document(source.name, as_data(source.model_dump(mode="json", exclude_unset=True)), {}), Path()
     if isinstance(source, Mapping):
         return Document("the scenario", as_data(source), {}), Path()
     if not isinstance(source, str | os.PathLike):

@@ -14,6 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from places import ROOT
+from printed import watch_console
 
 from simulator.cli import main
 from simulator.cli.arguments import keys_below, values_of
@@ -106,8 +107,11 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("arguments", list(_runs()))
 def test_examples_run(arguments, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    watched = watch_console(monkeypatch)
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False, env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
+    if "--json" not in arguments and arguments[0] != "completion":
+        watched.check(result.output)
 
 
 def complete(*words):

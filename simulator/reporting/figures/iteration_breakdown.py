@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST = 16
 _LABELLED = 6
+_TICKS = 5
 """Bars whose labels have room for a second line."""
 INTERVAL: dict[str, Any] = {
     "fmt": "none", "ecolor": "#222222", "elinewidth": 1.6, "capsize": 5, "capthick": 1.6, "label": "90 % interval",
@@ -108,6 +109,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, room or 1.0)  # an iteration may take no time
         set_seconds_axis(axes, "iteration time", "x")
+        axes.locator_params(axis="x", nbins=_TICKS)
         add_legend(figure, axes)
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
-from simulator.reporting.terminal.memory import describe_memory, print_memory
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
@@ -23,6 +23,7 @@ from simulator.reporting.terminal.printing import (
     print_title,
     print_warnings,
 )
+from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
 from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
