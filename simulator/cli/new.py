@@ -93,9 +93,7 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
             [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
         )
     if missing:
-        click.echo(
-            "Enter takes what stands in brackets. Also: --sites, --slow-gpu, --batch, --compute-time, --precision."
-        )
+        click.echo("Enter takes what stands in brackets. See --help for several sites or a slow GPU.")
     given: dict[str, Any] = {}
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
