@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.errors import format_value, suggest_nearest
+from simulator.not_modelled import describe_not_modelled, own_word
 
 ENTRY_POINT_GROUP = "simulator.plugins"
 AnyComponent = TypeVar("AnyComponent", bound="Component")
@@ -63,8 +64,7 @@ class Spec(BaseModel):
     def _hinted_error(cls, item: Any) -> InitErrorDetails:
         context, kind = dict(item.get("ctx") or {}), item["type"]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
-            key = str(item["loc"][0])
-            kind, context = "expected", _context("a known key", f"'{key}'", suggest_nearest(key, cls.model_fields))
+            kind, context = "expected", describe_unknown_key(str(item["loc"][0]), cls.model_fields)
         custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
         return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
 
@@ -137,6 +137,9 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
     else:
         raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, suggest_nearest("", discover(base)))
     members = discover(base)
+    refused = describe_not_modelled(kind) if kind not in members else None
+    if refused is not None:
+        raise expected("", *refused)
     if kind not in members:
         raise expected(f"a kind of {base.family}", kind, suggest_nearest(kind, members))
     return cast(AnyComponent, members[kind].model_validate(rest, context=context))
@@ -146,6 +149,20 @@ def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
     """A validation error in the form of all messages: expected, got, hint; without `what`, `got` says what is wrong."""
     context = _context(what, got if isinstance(got, str) else format_value(got), hint)
     return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
+
+
+def describe_unknown_key(key: str, known: Collection[str]) -> dict[str, Any]:
+    """What is wrong with a key that is not `known`: the nearest one, or what comes closest to what it asks for.
+
+    As the context of an expected-error.
+    """
+    refused = describe_not_modelled(key)
+    if refused is not None:
+        return _context("", *refused)
+    other = own_word(key)
+    return _context(
+        "a known key", f"'{key}'", f"the key is `{other}`" if other in known else suggest_nearest(key, known)
+    )
 
 
 def _context(what: str, got: str, hint: str) -> dict[str, Any]:

@@ -79,6 +79,14 @@ def parse(text: str, dimension: str) -> float:
     return number * table[unit]
 
 
+class SiFloat(float):
+    """A number that was given in Python, and so in SI, among numbers of a file, which need their units."""
+
+
+class SiInt(int):
+    """The same for whole numbers."""
+
+
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity
 
 
@@ -92,7 +100,7 @@ def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) ->
                 raise _expected(str(error)) from None
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise _expected(f"a {dimension} such as {EXAMPLES[dimension]}")
-        elif strict and dimension != "fraction" and value != 0:
+        elif strict and dimension != "fraction" and value != 0 and not isinstance(value, SiFloat | SiInt):
             raise _expected(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
         else:
             number = float(value) if abs(value) < _HUGE else math.inf
@@ -183,6 +191,18 @@ def show_bytes(nbytes: float) -> str:
     for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(nbytes) >= limit:
             return f"{nbytes / limit:.4g} {unit}"
+    return f"{nbytes:.4g} B"
+
+
+def show_memory(nbytes: float) -> str:
+    """Bytes of memory as text, in a suitable binary unit, as memories are sold.
+
+    >>> show_memory(80 * 2**30), show_memory(16 * 7e9), show_memory(5e8)
+    ('80 GiB', '104.3 GiB', '476.8 MiB')
+    """
+    for exponent, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if abs(nbytes) >= 2.0**exponent:
+            return f"{nbytes / 2.0**exponent:.4g} {unit}"
     return f"{nbytes:.4g} B"
 
 

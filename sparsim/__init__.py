@@ -2,8 +2,7 @@
 
     import sparsim
 
-    scenario = sparsim.load("quickstart", ("cluster.nodes=16",))
-    sparsim.run(scenario).document["iteration_time_s"]
+    sparsim.run("quickstart", cluster={"nodes": 16}).iteration_time
 
 Everything else is imported from `simulator`.
 """
@@ -15,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 import simulator
 
 if TYPE_CHECKING:
-    from simulator import Scenario, advise, draw, explain, load, run, sweep, validate
+    from simulator import InputError, Result, Scenario, advise, draw, explain, load, quality, run, sweep, validate
+    from simulator import record as record
 
-__all__ = ["Scenario", "advise", "draw", "explain", "load", "run", "sweep", "validate"]
+__all__ = [
+    "InputError", "Result", "Scenario", "advise", "draw", "explain", "load", "quality", "run", "sweep", "validate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """A function of `simulator`, imported when it is first used."""
-    if name not in __all__:
+    """A function of `simulator`, or `record`, imported when it is first used."""
+    if name != "record" and name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(simulator, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "record"})

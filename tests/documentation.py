@@ -1,8 +1,8 @@
 """The commands, files and Python code in fenced blocks of the documentation, and how they are run.
 
 In a `console` block a line after `$ ` is a command, and the lines that follow are its output (`...` stands for any
-text). In a block without a language every line that begins with `sparsim` is a command. A `code-block` with a caption
-is a file of that name; a `python` block is run. `<!-- not run: reason -->` before a block skips it, and
+text). In a block without a language every line that begins with `sparsim` or `python -c` is a command. A `code-block`
+with a caption is a file of that name; a `python` block is run. `<!-- not run: reason -->` before a block skips it, and
 `<!-- long: reason -->` leaves it to the long tests.
 """
 
@@ -25,6 +25,7 @@ from simulator.cli import main
 
 COLUMNS = "88"
 SLOW = ("sparsim advise", "sparsim sweep", "sparsim trace build-up", "sparsim validate")
+PYTHON = ("python -c ", "python3 -c ")
 INSTALLS = ("python3 -m venv", "git clone")
 """Commands that install something: .ci/run runs those of the README."""
 VISIBLE = ("configs", "docs", "examples", "scenarios", "tests")
@@ -89,7 +90,9 @@ def commands(block: Block) -> list[Command]:
         split = (part.partition("\n") for part in parts)
         return [Command(line, printed if printed.strip() else None) for line, _, printed in split]
     if block.language in ("", "sh", "bash", "shell"):
-        return [Command(line, None) for line in joined.splitlines() if line.startswith(("sparsim ", *INSTALLS))]
+        return [
+            Command(line, None) for line in joined.splitlines() if line.startswith(("sparsim ", *PYTHON, *INSTALLS))
+        ]
     return []
 
 

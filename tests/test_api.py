@@ -22,6 +22,8 @@ def test_every_name_is_there():
     for name in simulator.__all__:
         assert callable(getattr(simulator, name))
     assert simulator.Scenario is Scenario
+    assert simulator.record is sparsim.record
+    assert {"record"} <= set(dir(simulator)) & set(dir(sparsim))
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -19,7 +19,7 @@ from simulator.traces.readers.streams import open_text
 
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 BYTES = ("nbytes", "message_bytes", "bytes")
-WORKERS = ("workers", "num_ranks", "num_gpus", "num_gpus_one_node")
+WORKERS = ("workers", "world_size", "num_ranks", "num_gpus", "num_gpus_one_node")
 NODES = ("nodes", "num_nodes")
 GPUS = ("gpus_per_node",)
 COLLECTIVE = ("primitive", "collective")

@@ -4,14 +4,17 @@ from simulator.cli import (
     calibration,
     completion,
     kernels,
+    new,
     papers,
     quality,
     record,
     reports,
     runs,
+    serve,
     studies,
     traces,
     train,
+    workload,
 )
 from simulator.cli.root import main
 
@@ -20,12 +23,15 @@ __all__ = [
     "completion",
     "kernels",
     "main",
+    "new",
     "papers",
     "quality",
     "record",
     "reports",
     "runs",
+    "serve",
     "studies",
     "traces",
     "train",
+    "workload",
 ]

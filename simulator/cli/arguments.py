@@ -12,14 +12,16 @@ import click
 from click.shell_completion import CompletionItem
 
 _FOLDERS = {
-    "workload": "workloads",
-    "cluster.gpu": "gpus",
-    "cluster.network": "networks",
-    "cluster.runtime": "runtimes",
+    "workload": ("workloads", "traces"),
+    "trace": ("workloads", "traces"),
+    "gpu": ("gpus",),
+    "network": ("networks",),
+    "runtime": ("runtimes",),
 }
+"""By the last part of a key, the folders whose files it can name."""
 
 
-class _FileName(click.types.StringParamType):
+class FileName(click.types.StringParamType):
     """The name of a shipped file of `folder`, or a path."""
 
     def __init__(self, name: str, folder: str) -> None:
@@ -29,7 +31,10 @@ class _FileName(click.types.StringParamType):
         """Names and YAML files that begin with the text; any file where there are none."""
         from simulator.loading.finding import known_names
 
-        names = [name for name in known_names(self.folder) if name.startswith(incomplete)]
+        known = known_names(self.folder)
+        if "/" not in incomplete:  # a name without its folder is accepted, too, and is shorter
+            known = [*known, *(name.rpartition("/")[2] for name in known if incomplete and "/" in name)]
+        names = [name for name in known if name.startswith(incomplete)]
         names += sorted(path for path in glob(f"{escape(incomplete)}*.yaml") if path not in names)
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
@@ -46,10 +51,10 @@ class _KeyValue(click.types.StringParamType):
         return [CompletionItem(item) for item in made if item.startswith(incomplete)]
 
 
-SCENARIO = _FileName("scenario", "scenarios")
-SWEEP = _FileName("sweep", "scenarios/sweeps")
-PAPER = _FileName("paper", "scenarios/papers")
-GPU = _FileName("gpu", "gpus")
+SCENARIO = FileName("scenario", "scenarios")
+SWEEP = FileName("sweep", "scenarios/sweeps")
+PAPER = FileName("paper", "scenarios/papers")
+GPU = FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -62,6 +67,11 @@ SET = click.option(
     metavar="KEY=VALUE",
     help="Set a dotted key of the scenario; may be repeated.",
 )
+IGNORE_MEMORY = click.option(
+    "--ignore-memory", is_flag=True, help="Predict a training that does not fit into the memory of its GPUs, too."
+)
+IGNORED = ("ignore_memory=true",)
+"""The override that `--ignore-memory` stands for."""
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
 TRAINED_WORKERS = click.option(
@@ -107,7 +117,8 @@ def values_of(key: str) -> list[str]:
     for part in _alternatives(_schemas_at(schema, key), schema):
         words |= {item for item in (*part.get("enum", ()), part.get("const")) if isinstance(item, str)}
         words |= {"true", "false"} if part.get("type") == "boolean" else set()
-    return sorted(words | set(known_names(_FOLDERS[key]) if key in _FOLDERS else ()))
+    folders = _FOLDERS.get(key.rpartition(".")[2], ())
+    return sorted(words.union(*(known_names(folder) for folder in folders)))
 
 
 def _scenario_schema() -> dict[str, Any]:

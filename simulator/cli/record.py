@@ -15,10 +15,25 @@ DEVICE = click.option("--device", default="auto", show_default=True, help="cpu, 
 SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers.")
 RESUME = click.option("--resume", is_flag=True, help="Continue an existing table; its rows are kept.")
 THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads that PyTorch uses.")
-BATCH_SIZE = click.option("--batch-size", type=click.IntRange(1), help="Samples in a batch, for built-in models.")
-MODEL_HELP = """MODEL is a built-in model (mlp, cnn, resnet50, vgg16, bert-base or gpt2), or MODULE:FUNCTION: a function
-that returns (model, inputs, loss function). The inputs are a batch or an iterator of batches, and loss(model, batch)
-returns one number."""
+BATCH_SIZE = click.option(
+    "--batch-size", type=click.IntRange(1), help="Samples in a batch, for a model without inputs of its own."
+)
+MODEL_HELP = """\b
+MODEL is one of
+  mlp, cnn, resnet50, vgg16, bert-base, gpt2   built in
+  FILE.py:FUNCTION, MODULE:FUNCTION            your own
+  torchvision:NAME, transformers:NAME          of a library that is installed
+
+Your function returns a torch.nn.Module, (model, inputs) or (model, inputs, loss function). The inputs are a batch or an
+iterator of batches, and loss(model, batch) returns one number. Without inputs, random ones of the shape --input are
+used; without a loss, the mean square of the output. Models of libraries have random weights; nothing is downloaded.
+"""
+INPUT = click.option(
+    "--input",
+    "shape",
+    default="",
+    help="Shape of one sample, such as 3x224x224 or tokens:128, for a model without inputs.",
+)
 
 
 @main.group()
@@ -101,13 +116,15 @@ def record_kernels(
     epilog=MODEL_HELP,
     examples="""
     sparsim record layers resnet50 --batch-size 64 --out workloads
-    sparsim record layers training.py:task --name mine --out workloads
+    sparsim record layers mine.py:build --input 3x224x224 --batch-size 32 --name mine --out workloads
+    sparsim record layers torchvision:resnet18 --out workloads
 """,
 )
 @click.argument("model")
 @OUT_FOLDER
 @click.option("--name", help="Name of the workload and its files.  [default: that of the model]")
 @BATCH_SIZE
+@INPUT
 @click.option("--repeats", type=click.IntRange(1), default=30, show_default=True, help="Iterations to time.")
 @click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="Iterations before those.")
 @DEVICE
@@ -119,6 +136,7 @@ def record_layers(
     out: Path,
     name: str | None,
     batch_size: int | None,
+    shape: str,
     repeats: int,
     warmup: int,
     device: str,
@@ -135,8 +153,8 @@ def record_layers(
     from simulator.record.tasks import task_of
     from simulator.units import show_time
 
-    made = profile(task_of(model, device, batch_size, seed), device, repeats, warmup)
-    name = name or model.rpartition(":")[2]
+    made = profile(task_of(model, device, batch_size, seed, shape), device, repeats, warmup)
+    name = name or Path(model.rpartition(":")[2]).stem
     path = write_workload(out, name, model, made, environment(device))
     times = f"forward {show_time(made.forward)}, backward {show_time(made.backward)}, step {show_time(made.step)}"
     click.echo(f"{path}: {len(made.layers)} tensors, {times}")
@@ -152,6 +170,7 @@ def record_layers(
 @click.argument("model")
 @OUT_FOLDER
 @BATCH_SIZE
+@INPUT
 @click.option(
     "--workers", type=click.IntRange(1, 4096), default=4, show_default=True, help="Workers to train, in this process."
 )
@@ -175,7 +194,15 @@ def record_layers(
 @THREADS
 @SEED
 def record_gradients(
-    *, model: str, out: Path, batch_size: int | None, device: str, threads: int | None, seed: int, **training: Any
+    *,
+    model: str,
+    out: Path,
+    batch_size: int | None,
+    shape: str,
+    device: str,
+    threads: int | None,
+    seed: int,
+    **training: Any,
 ) -> None:
     """Train a model and record its gradients as a trace.
 
@@ -186,7 +213,7 @@ def record_gradients(
     from simulator.record.gradients import record_training
     from simulator.record.tasks import task_of
 
-    recorded = record_training(task_of(model, device, batch_size, seed), out, seed=seed, **training)
+    recorded = record_training(task_of(model, device, batch_size, seed, shape), out, seed=seed, **training)
     click.echo(f"{out}: {training['workers']} workers, {recorded} iterations")
 
 

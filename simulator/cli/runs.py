@@ -7,8 +7,11 @@ from pathlib import Path
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FOLDER, SCENARIO, SET
+from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
 from simulator.cli.root import main, print_document, print_json
+
+LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
+"""What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
 
 
 @main.command(
@@ -20,30 +23,22 @@ from simulator.cli.root import main, print_document, print_json
 @click.argument("scenario", type=SCENARIO)
 @SET
 @click.option("--out", type=FOLDER, help="Folder to store the result in.")
+@IGNORE_MEMORY
 @AS_JSON
-def run(scenario: str, overrides: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_memory: bool, as_json: bool) -> None:
     """Predict the time of one training iteration.
 
     Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
     of a shipped one.
     """
-    from simulator.prediction.run import run as predict
-    from simulator.prediction.run import with_responses
-    from simulator.scenario.reading import load
-    from simulator.studies.compare.baseline import add_comparison
-    from simulator.studies.compare.implementations import compare_with_good
+    from simulator.studies.compare.baseline import run_with_comparison
 
-    prediction = with_responses(predict(load(scenario, overrides)))
-    document = prediction.document
-    implementation = compare_with_good(prediction)
-    if implementation is not None:
-        document["implementation"] = implementation
-    add_comparison(prediction, scenario, overrides)
+    prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
     if out is not None:
         from simulator.studies.storage.run_files import store
 
         store(out, prediction)
-    print_document(document, as_json, "print_run")
+    print_document(prediction.document, as_json, "print_run")
 
 
 @main.command(
@@ -77,18 +72,29 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     name="list",
     examples="""
     sparsim list
-    sparsim list --json
+    sparsim list gpus
+    sparsim list workloads --json
 """,
 )
+@click.argument("what", type=click.Choice(LISTED), default="kinds", metavar="[WHAT]")
 @AS_JSON
-def list_(as_json: bool) -> None:
-    """List sparsifiers, topologies, schedulers and fabrics.
+def list_(what: str, as_json: bool) -> None:
+    """List what a scenario can name.
 
-    Each with what it is and its parameters.
+    WHAT is kinds (sparsifiers, topologies, schedulers and fabrics with their parameters; the default), workloads, gpus,
+    networks, runtimes, scenarios, sweeps, papers, traces or trainings. Files in ./configs and ./scenarios are listed,
+    too.
     """
-    from simulator.scenario.catalogue import kinds
+    if what == "kinds":
+        from simulator.scenario.catalogue import kinds
 
-    print_document(kinds(), as_json, "print_kinds")
+        print_document(kinds(), as_json, "print_kinds")
+        if not as_json:
+            click.echo(f"\nalso: sparsim list {' | '.join(LISTED[1:])}")
+        return
+    from simulator.scenario.shipped import list_shipped
+
+    print_document({what: list_shipped(what)}, as_json, "print_shipped", "shipped")
 
 
 @main.command(

@@ -11,6 +11,8 @@ import click
 from simulator.cli.arguments import (
     AS_JSON,
     FILE,
+    IGNORE_MEMORY,
+    IGNORED,
     KEY_VALUE,
     OUT_FOLDER,
     SCENARIO,
@@ -50,6 +52,7 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
+@IGNORE_MEMORY
 @click.pass_context
 def sweep(
     ctx: click.Context,
@@ -61,6 +64,7 @@ def sweep(
     cluster: str | None,
     shard: tuple[int, int] | None,
     fail_fast: bool,
+    ignore_memory: bool,
 ) -> None:
     """Predict every point of a grid of scenarios.
 
@@ -87,6 +91,7 @@ def sweep(
                 cluster=cluster,
                 shard=shard,
                 fail_fast=fail_fast,
+                ignore_memory=ignore_memory,
                 observe=observe,
             )
     except PointFailed as error:
@@ -117,8 +122,9 @@ def sweep(
 )
 @click.argument("scenario", type=SCENARIO)
 @SET
+@IGNORE_MEMORY
 @AS_JSON
-def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_json: bool) -> None:
     """Explain where the time of an iteration goes.
 
     For each term: its formula, its numbers, the measurements that it rests on, and what would change it. Ctrl-C prints
@@ -128,7 +134,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from simulator.scenario.reading import load
     from simulator.studies.explain.explanation import explain as study
 
-    loaded = load(scenario, overrides)
+    loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     with watch_steps() as watch:
         document = study(loaded, watch)
     print_document(document, as_json, "print_explanation", "explanation")
@@ -156,6 +162,7 @@ def explain(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
 @TRAINED_WORKERS
 @TRAINED_BATCH
 @click.option("--full", is_flag=True, help="Print everything: all methods, break-even points, reasons and limits.")
+@IGNORE_MEMORY
 @AS_JSON
 def advise(
     scenario: str,
@@ -167,6 +174,7 @@ def advise(
     workers: int | None,
     batch: int | None,
     full: bool,
+    ignore_memory: bool,
     as_json: bool,
 ) -> None:
     """Recommend a method for a workload and a cluster.
@@ -182,6 +190,7 @@ def advise(
     from simulator.studies.advice.advice import advise as study
     from simulator.studies.advice.targets import read_iterations
 
+    overrides += IGNORED if ignore_memory else ()
     loaded = load(scenario, overrides)
     targets: Any
     if target is None:
@@ -262,7 +271,7 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
     from simulator.studies.validate.validation import validate as study
 
     with watch_steps("predictions") as watch:
-        document = study(places, watch)
+        document = study(places, watch=watch)
     if watch.interrupted and (model_error or markdown):
         raise KeyboardInterrupt  # what is stored or published holds every row
     if model_error:

@@ -142,10 +142,15 @@ class Fabric(Component, family="fabric"):
             nic=self.carried(layout.nodes),
             reported=self.nccl.reported_bandwidth or self.bandwidth,
             latency=self.latency,
+            far_latency=self.far_latency(layout),
             terms=self.nccl,
             start_up_measured=self.collective_start_up > 0,
             **seen,
         )
+
+    def far_latency(self, layout: Layout) -> float:
+        """Seconds of a way through all nodes in order and back, beyond `latency` for each of its steps."""
+        return 0.0
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""

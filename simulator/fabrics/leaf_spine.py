@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
-from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.hashing import splitmix64
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
@@ -36,6 +36,15 @@ class Switched(Fabric):
             got = f"`uplink` and `oversubscription: {self.oversubscription:g}`"
             raise expected("`uplink` or `oversubscription`", got, "one follows from the other")
         return self
+
+    def far_latency(self, layout: Layout) -> float:
+        """Seconds that a way through all nodes in order and back spends on switches beyond the first of each step."""
+        if not self.hop_latency or layout.nodes == 1:
+            return 0.0
+        placement = layout.placement()
+        firsts = np.flatnonzero(placement.rank == 0)
+        route = self.across(placement, self.bandwidth).route(firsts, np.roll(firsts, -1))
+        return float(np.maximum(0.0, route.latency - self.latency).sum())
 
 
 class LeafSpine(Switched, kind="leaf_spine"):

@@ -97,7 +97,9 @@ class Machine:
     the others of its node. `inside`: kind of the links inside a node, behind a switch that any pair can use at full
     rate if `switched`; `host`: rate of pairs without such a link. `cycles` and `chains`: over direct links between
     pairs, the rings, and the chains, that carry the most, each with its number of links; empty where any order does.
-    `latency` and `inside_latency`: of one message between nodes and inside one. `start_up_measured`: what a call takes
+    `latency` and `inside_latency`: of one message between nodes and inside one. `far_latency`: what a message that goes
+    from node to node, through all of them in order and back to the first, takes beyond `latency` for each step, because
+    switches or sites lie between them. `start_up_measured`: what a call takes
     is known apart, so that NCCL's constant for it does not count.
     """
 
@@ -112,6 +114,7 @@ class Machine:
     chains: Rings = ()
     latency: float = 0.0
     inside_latency: float = 0.0
+    far_latency: float = 0.0
     host: float | None = None
     start_up_measured: bool = False
     terms: LibraryTerms = field(default=NOTHING_MEASURED, hash=False)

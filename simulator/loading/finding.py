@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
@@ -22,6 +26,23 @@ _NOUNS = {
     "traces": "trace",
 }
 """What the folders hold; those that do not begin with `scenarios` are in `configs`."""
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,3}")
+"""Names of shipped files: no part is `..`, and none is empty."""
+_ALLOWED: ContextVar[Mapping[str, Path] | None] = ContextVar("_ALLOWED", default=None)
+"""Files besides the shipped ones that names may find; None: names find any file."""
+
+
+@contextmanager
+def only_shipped_files(others: Mapping[str, Path]) -> Iterator[None]:
+    """Inside, names find nothing but files that come with the package, and `others` by exactly these names.
+
+    For scenarios whose author may not read the files of this machine.
+    """
+    token = _ALLOWED.set(others)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
 
 
 def find_file(name: str, near: Path | None, home: str = "configs") -> Path | None:
@@ -29,7 +50,24 @@ def find_file(name: str, near: Path | None, home: str = "configs") -> Path | Non
 
     The name of a recorded trace's folder finds its `trace.yaml`.
     """
-    for place in [*([near] if near else []), Path(), *(root / home for root in _ROOTS)]:
+    allowed = _ALLOWED.get()
+    if allowed is not None:
+        shipped = _search(name, [root / home for root in _ROOTS[1:]]) if _NAME.fullmatch(name) else None
+        return allowed.get(name) or shipped
+    return _search(name, [*([near] if near else []), Path(), *(root / home for root in _ROOTS)])
+
+
+def find_beside(name: str, near: Path | None) -> Path | None:
+    """A file that another one names, in the folder of that file; None where there is none, or none may be read."""
+    allowed = _ALLOWED.get()
+    if allowed is not None:
+        return allowed.get(name)
+    path = (near or Path()) / name
+    return path if os.path.isfile(path) else None
+
+
+def _search(name: str, places: list[Path]) -> Path | None:
+    for place in places:
         for suffix in ("", ".yaml", ".yml"):
             for candidate in (place / (name + suffix), place / name / TRACE_FILE):
                 if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
@@ -44,11 +82,12 @@ def find_shipped(path: str, here: bool = False) -> Path | None:
 
 def known_names(folder: str) -> list[str]:
     """Names of the files in one of the folders above, here and in the package, for hints and completion."""
+    roots = _ROOTS if _ALLOWED.get() is None else _ROOTS[1:]
     home, prefix = (folder, "") if folder.startswith("scenarios") else (f"configs/{folder}", f"{folder}/")
     if folder == "traces":
-        found = {path.parent.name for root in _ROOTS for path in (root / home).glob(f"*/{TRACE_FILE}")}
+        found = {path.parent.name for root in roots for path in (root / home).glob(f"*/{TRACE_FILE}")}
     else:
-        found = {path.stem for root in _ROOTS for path in (root / home).glob("*.yaml")}
+        found = {path.stem for root in roots for path in (root / home).glob("*.yaml")}
     return sorted(prefix + name for name in found)
 
 
@@ -60,5 +99,7 @@ def missing_file_error(name: str, folder: str, where: str = "", near: bool = Fal
     """
     home = folder if folder.startswith("scenarios") else "configs"
     places = f"{'next to this file, ' if near else ''}in the current folder, in ./{home} or in the package"
+    if _ALLOWED.get() is not None:
+        places = "among those that come with sparsim, and files of this machine are not read here"
     text = f"no {_NOUNS[folder]} named {format_value(name)} {places}"
     return InputError(Problem(where, "", text, suggest_nearest(name, known_names(folder))))

@@ -13,7 +13,7 @@ MAX_KEY = 1000
 """Most characters of a dotted key."""
 
 
-def replace_key(data: Any, key: str, value: Any, near: Path) -> Any:
+def replace_key(data: Any, key: str, value: Any, near: Path | None) -> Any:
     """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names."""
     parts = key.split(".")
     if len(parts) > MAX_DEPTH or len(key) > MAX_KEY:
@@ -54,7 +54,7 @@ def _shallow_copy(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else list(value)
 
 
-def _read_named(name: str, near: Path) -> Any:
+def _read_named(name: str, near: Path | None) -> Any:
     """The mapping in the config with a name, or `{kind: name}` where there is no such config."""
     path = find_file(name, near)
     if path is None:

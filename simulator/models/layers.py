@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
+from simulator.models.host_queue import queue_passes
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
 from simulator.units import PositiveBytes, Ratio, Seconds
 
 MAX_BATCH = 10**9
+MAX_MICRO_BATCHES = 4096
 
 
 Since = Literal["auto"] | Annotated[int, Field(ge=0, lt=2**31)]
@@ -52,6 +54,17 @@ class Layer(Spec):
         return self
 
 
+class Estimated(Spec):
+    """That the times of layers were not measured but estimated from their arithmetic and bytes.
+
+    - `width`: factor by which forward and backward may be off, in nine of ten cases.
+    - `reason`: where that width comes from.
+    """
+
+    width: float = Field(ge=1, le=100)
+    reason: str
+
+
 class Workload(Spec):
     """A model at a batch size: tensors in forward order, with the times of one iteration on one GPU.
 
@@ -75,9 +88,14 @@ class Workload(Spec):
 
     - `name`: of the model.
     - `batch_size`: samples per worker and iteration.
+    - `micro_batches`: forward and backward passes of an iteration, each over an equal part of the batch. Gradients are
+      added up on the GPU, and exchanged after the last pass only (gradient accumulation: `no_sync` of PyTorch DDP,
+      `backward_passes_per_step` of Horovod). All times are those of the whole batch in one pass, from which those of
+      the passes follow.
     - `compute_width`: factor by which forward and backward may be off on the machines of the scenario, in nine of ten
       cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
-    - `device`: GPU on which the times were measured.
+    - `estimated`: that the times of the layers are estimates; none: they were measured.
+    - `device`: GPU on which the times were measured, or for which they were estimated.
     - `source`: of sizes and times.
     - `activation_bytes`: bytes that one sample keeps in the GPU's memory from its forward to its backward pass; none:
       not known.
@@ -86,6 +104,7 @@ class Workload(Spec):
 
     name: str = "unnamed"
     batch_size: int = Field(ge=1, le=MAX_BATCH)
+    micro_batches: int = Field(default=1, ge=1, le=MAX_MICRO_BATCHES)
     device: str = ""
     source: str = ""
     compute_time: Seconds | None = None
@@ -95,6 +114,7 @@ class Workload(Spec):
     update_time: Seconds | None = None
     compute_slowdown: Ratio | None = None
     compute_width: float | None = Field(default=None, ge=1, le=100)
+    estimated: Estimated | None = None
     gradients: str = ""
     settled: Since = "auto"
     activation_bytes: PositiveBytes | None = None
@@ -106,6 +126,37 @@ class Workload(Spec):
         # In a file: the name of a CSV file with the same columns, which is read before this spec is validated.
         BeforeValidator(lambda value: value, json_schema_input_type=str | tuple[Layer, ...]),
     ]
+
+    _origin: Any = PrivateAttr(default=None)
+
+    @property
+    def origin(self) -> Any:
+        """What a described model was made from (`simulator.architectures.describing`); None: nothing, it was stated."""
+        return self._origin
+
+    def made_from(self, origin: Any) -> Self:
+        """A copy that knows what it was made from."""
+        copy = self.model_copy()
+        copy._origin = origin
+        return copy
+
+    @model_validator(mode="after")
+    def _has_equal_passes(self) -> Self:
+        self.refuse_uneven_passes()
+        return self
+
+    def refuse_uneven_passes(self) -> None:
+        """Raise an expected-error where the batch cannot be cut into so many equal parts."""
+        batch, count = self.batch_size, self.micro_batches
+        if batch % count:
+            near = sorted(range(1, min(batch, MAX_MICRO_BATCHES) + 1), key=lambda n: (batch % n > 0, abs(n - count)))[0]
+            hint = f"the nearest number that does is {near}"
+            raise expected(f"a number of micro-batches that divides the batch of {batch}", str(count), hint)
+
+    @property
+    def pass_size(self) -> int:
+        """Samples of one forward and backward pass."""
+        return self.batch_size // self.micro_batches
 
     @property
     def optimisers(self) -> tuple[Optimiser, ...]:
@@ -186,11 +237,8 @@ class Workload(Spec):
     def queued(self) -> Self:
         """The workload with the times that its layers take when the GPU waits for the host's launches; itself without.
 
-        The host launches layer after layer, forward and then backward. The GPU begins a layer when the one before it is
-        done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i,
-        h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
-        e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
-        A layer does not wait for its own last launch, since it has many kernels. The queue has no limit.
+        These are the times of the whole batch in one pass; `queue_passes` has the formula. A layer does not wait for
+        its own last launch, since it has many kernels. The queue has no limit.
 
         With `host_ahead` and iterations without end, the slower of the two sets the pace: a host that needs less than
         the GPU gets so far ahead that the GPU never waits, and one that needs more is never waited for, so that the
@@ -198,22 +246,22 @@ class Workload(Spec):
         """
         if not self.has_host_times:
             return self
-        back = self.layers[::-1]
-        gpu = np.cumsum([0.0, *(layer.forward for layer in self.layers), *(layer.backward for layer in back)])
-        host = np.cumsum(
-            [0.0, *(layer.forward_host for layer in self.layers), *(layer.backward_host for layer in back)]
-        )
-        ends = gpu + np.maximum.accumulate(host - gpu)
-        if self.host_ahead:
-            ends = gpu if gpu[-1] >= host[-1] else ends * (host[-1] / ends[-1])
-        lasts, count = np.diff(ends).tolist(), len(self.layers)
-        layers = tuple(
-            layer.model_copy(
-                update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0}
-            )
-            for layer, forward, backward in zip(self.layers, lasts[:count], reversed(lasts[count:]), strict=True)
-        )
-        return self.model_copy(update={"layers": layers})
+        return self.model_copy(update={"layers": queue_passes(self.layers, self.host_ahead)[0]})
+
+    def passes(self) -> tuple[Self, Self]:
+        """The first forward and backward pass of an iteration, and each later one, as the GPU runs them (`queued`).
+
+        The times of the layers are those of the whole batch. Each of the `micro_batches` passes takes that share of the
+        GPU's time; the host launches as many kernels in every pass as for the whole batch.
+        """
+        if self.micro_batches == 1:
+            made = self.queued()
+            return made, made
+        one = self._times(1 / self.micro_batches, 1.0)
+        if not one.has_host_times:
+            return one, one
+        first, later = queue_passes(one.layers, self.host_ahead, self.micro_batches)
+        return one.model_copy(update={"layers": first}), one.model_copy(update={"layers": later})
 
     def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
         layers = tuple(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from simulator.models.terms import BREAKDOWN, IDLE, TERMS
+from simulator.prediction.memory.parts import PART_LABELS
 
 
 class ResultKey(NamedTuple):
@@ -121,6 +122,22 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "implementation.good_iteration_time_s": ResultKey("s", "iteration time with `implementation: good`"),
     "implementation.saving_s": ResultKey("s", "what that would save"),
     "implementation.saving_share": ResultKey("1", "as a share of this iteration"),
+    **{
+        f"memory.parts_bytes.{name}": ResultKey("B", f"GPU memory of a worker: {label}; null where it is not known")
+        for name, label in PART_LABELS.items()
+    },
+    "memory.total_bytes": ResultKey("B", "GPU memory of a worker, all known parts together"),
+    "memory.least_bytes": ResultKey("B", "the same where every part is as small as it may be"),
+    "memory.most_bytes": ResultKey("B", "the same where every known part is as large as it may be"),
+    "memory.capacity_bytes": ResultKey("B", "memory of the smallest GPU; null where no GPU states it"),
+    "memory.gpu": ResultKey("", "that GPU"),
+    "memory.fits": ResultKey("", "whether the sum fits; null where that is not known"),
+    "memory.not_known": ResultKey("", "parts that are not known, and are left out of the sums"),
+    "memory.parts[].name": ResultKey("", "a part of the memory"),
+    "memory.parts[].bytes": ResultKey("B", "its size; null where it is not known"),
+    "memory.parts[].least_bytes": ResultKey("B", "the least that it may be"),
+    "memory.parts[].most_bytes": ResultKey("B", "the most that it may be"),
+    "memory.parts[].how": ResultKey("", "how it is computed"),
     "question": ResultKey("", "what the comparison answers: the scenario's question, or one made from what differs"),
     "comparison.kind": ResultKey("", "`pays`: the methods differ; `costs`: something else does"),
     "comparison.answer": ResultKey("", "the answer, in words"),

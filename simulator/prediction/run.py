@@ -14,6 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.job_setup import job_setup
+from simulator.prediction.memory.memory import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import interval_keys, result_document
 from simulator.prediction.simulated import Simulated, simulate_scenario
@@ -54,10 +55,11 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
     between workers `warmup` draws are discarded and `iterations` are averaged. Intervals are those of first order, as
     studies of many runs need them: `with_responses` gives better ones.
 
-    Raises InputError where the parts of the scenario cannot work together.
+    Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
     made = simulate_scenario(scenario, keep_iterations)
     plan, figures = made.plan, made.figures
+    refuse_what_does_not_fit(scenario, made.memory, plan)
     inputs = collect_inputs(scenario, plan, figures.breakdown, made.recorded) if intervals else []
     time = float(figures.times.mean())
     spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())

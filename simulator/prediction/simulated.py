@@ -13,6 +13,7 @@ from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.job_setup import job_setup
+from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.refusals import as_input_error
 from simulator.scenario.changes import without_randomness
@@ -21,11 +22,12 @@ from simulator.scenario.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """The plan of a scenario, the figures of its counted iterations, and what its trace gave."""
+    """The plan of a scenario, the figures of its counted iterations, what its trace gave, and a worker's memory."""
 
     plan: Plan
     figures: IterationFigures
     recorded: RecordedInputs
+    memory: Memory
 
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
@@ -36,7 +38,8 @@ def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simu
         recorded = recorded_inputs(scenario, setup, seating.network)
         plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
         plan = with_loading(plan, scenario)
-        return Simulated(plan, _simulate(scenario, plan, other_plans, keep_iterations), recorded)
+        figures = _simulate(scenario, plan, other_plans, keep_iterations)
+        return Simulated(plan, figures, recorded, memory_of(scenario, plan))
 
 
 def steady_time(scenario: Scenario) -> float:

@@ -18,13 +18,10 @@ from torch import distributed
 from simulator.errors import InputError, Problem, SparsimError
 from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
-from simulator.record.rows import RowFile
-from simulator.record.timing import Spread, clock_of
+from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile
+from simulator.record.spread import Spread
+from simulator.record.timing import clock_of
 
-COLUMNS = (
-    *("backend", "world_size", "nodes", "collective", "nbytes", "median_s", "p5_s", "p95_s", "repeats"),
-    *("device", "pytorch", "date"),
-)
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 SIZES = tuple(2**i for i in range(10, 29, 2))
 
@@ -76,7 +73,7 @@ def record_collectives(settings: Settings, processes: int | None = None) -> None
         nodes = max(1, world // known.get("LOCAL_WORLD_SIZE", world))
         _join(_Rank(rank, world, known.get("LOCAL_RANK", rank), nodes), settings)
         return
-    with RowFile(settings.out, COLUMNS, settings.resume):
+    with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume):
         settings = replace(settings, resume=True)  # the table exists now, and can be written
     with tempfile.TemporaryDirectory() as folder:
         arguments = (processes, settings, f"file://{folder}/rendezvous")
@@ -100,7 +97,7 @@ def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
         place = environment(device)
         common = {"backend": backend, "world_size": str(me.world), "nodes": str(me.nodes)}
         common |= {name: asdict(place)[name] for name in ("device", "pytorch", "date")}
-        with RowFile(settings.out, COLUMNS, settings.resume) if me.number == 0 else nullcontext() as table:
+        with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume) if me.number == 0 else nullcontext() as table:
             done = [{_identity(row) for row in table.done} if table else set()]
             distributed.broadcast_object_list(done, 0, device=torch.device(device))
             for nbytes, name in product(settings.sizes, settings.collectives):
@@ -116,7 +113,7 @@ def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
 
 def _identity(row: Mapping[str, str]) -> tuple[str, ...]:
     """The cells that are equal for two measurements of the same thing."""
-    return tuple(row[name] for name in COLUMNS[:5])
+    return tuple(row[name] for name in COLLECTIVE_COLUMNS[:5])
 
 
 def measure(name: str, elements: int, device: str, settings: Settings) -> Spread:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import platform
 from itertools import chain
 from pathlib import Path
@@ -16,18 +15,14 @@ import torch
 
 from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
 from simulator.loading.layer_table import read_layers
-from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
 from simulator.models.layers import Layer
 from simulator.record.environment import environment
-from simulator.record.merging import merge, rank_folder, rank_folders
+from simulator.record.even_sample import describe_sample, draw_coordinates
+from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
 from simulator.record.streams import GradientStream
 from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.sampling import Sampling
-
-WHOLE = 64
-"""Tensors of at most so many elements are recorded whole; of larger ones at least so many elements are."""
 
 
 class GradientRecorder:
@@ -84,28 +79,21 @@ class GradientRecorder:
         if not 0 < share <= 1:
             raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(share)))
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
-        self.rank, self.world = _rank_and_world(rank, world)
+        self.rank, self.world = find_rank(rank, world)
         self._parameters = trainable_parameters(model)
         self._layers = _order_layers(self._parameters, layers)
         first = next(iter(self._parameters.values()))
-        held = f"the share {share:g} of each tensor, but at least {WHOLE} elements or all of them"
         own: dict[str, Any] = {
             "model": type(getattr(model, "module", model)).__name__,
             "batch_size": batch_size,
             "workers": workers,
-            "sampling": f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}",
+            "sampling": describe_sample(share, seed),
         }
         self._spec = make_spec(str(first.device), own | (about or {}))
-        self.folder = self.out
-        if self.world > 1:
-            self.folder = rank_folder(self.out, self.rank)
-            extra = [path for path in rank_folders(self.out) if path >= rank_folder(self.out, self.world)]
-            if extra:
-                got, hint = f"{extra[0].name}, too", "it is of another recording: remove it, or record elsewhere"
-                raise InputError(Problem(str(self.out), f"room for {self.world} ranks", got, hint))
+        self.folder = prepare_folder(self.out, self.rank, self.world)
         shapes = [tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers]
         sampling = sample if isinstance(sample, Sampling) else None
-        places = self._draw_coordinates(share, seed) if sampling is None else None
+        places = draw_coordinates(self._layers, share, seed) if sampling is None else None
         self._stream = GradientStream(
             self.folder, self._spec, self._layers, shapes=shapes, sampling=sampling, places=places
         )
@@ -134,7 +122,7 @@ class GradientRecorder:
         # What was recorded is kept, also when training ended early.
         self._stream.close()
         if kind is None and self.world > 1:
-            self._merge()
+            merge_ranks(self.out, self.rank, self.world)
 
     def step(self, loss: Any = None, scale: float = 1.0) -> None:
         """Call it after `backward` and before the optimiser, once per worker of an iteration.
@@ -164,18 +152,6 @@ class GradientRecorder:
     @property
     def _wanted(self) -> bool:
         return self._stream.looking or self.iteration % self.every < self.block
-
-    def _draw_coordinates(self, sample: float, seed: int) -> tuple[Ints, Floats]:
-        """Positions in the flat vector, drawn in every tensor, and the elements that each represents."""
-        random = np.random.default_rng(seed)
-        places, weights, start = [], [], 0
-        for layer in self._layers:
-            count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
-            kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
-            places.append(start + (kept if count < layer.numel else np.arange(layer.numel)))
-            weights.append(np.full(count, layer.numel / count))
-            start += layer.numel
-        return np.concatenate(places), np.concatenate(weights)
 
     def _place(self, layer: Layer, start: int) -> Any:
         """The recorded positions in a tensor that starts at `start`; None for all of them."""
@@ -216,15 +192,6 @@ class GradientRecorder:
             return
         losses = self._step_losses
         self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
-
-    def _merge(self) -> None:
-        """Wait for the other ranks; rank 0 merges the traces if it can see all folders."""
-        distributed = torch.distributed
-        if not (distributed.is_available() and distributed.is_initialized()):
-            return
-        distributed.barrier()
-        if self.rank == 0 and len(rank_folders(self.out)) == self.world:
-            merge(self.out)
 
 
 def record_training(
@@ -283,18 +250,6 @@ def record_training(
                 parameter.grad = total
             optimiser.step()
     return recorder.recorded
-
-
-def _rank_and_world(rank: int | None, world: int | None) -> tuple[int, int]:
-    """The number of this process and of all: as given, from torch.distributed, or from torchrun."""
-    distributed = torch.distributed
-    if rank is None and world is None and distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank()), int(distributed.get_world_size())
-    rank = int(os.environ.get("RANK", "0")) if rank is None else rank
-    world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
-    if not 0 <= rank < world:
-        raise InputError(Problem("GradientRecorder", f"a rank below {world}, the number of ranks", str(rank)))
-    return rank, world
 
 
 def _order_layers(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer, ...]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,16 @@ from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
 from simulator.record.rows import write_whole
+from simulator.record.step_marks import (
+    Gaps,
+    find_owners,
+    forward_of_tensors,
+    gaps_from_starts,
+    gaps_to_ends,
+    mark_hooks,
+    median_gaps,
+    median_total,
+)
 from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.record.timing import Clock, clock_of
 
@@ -54,39 +63,6 @@ class Profile:
         return tuple(reversed(backward))
 
 
-@dataclass
-class _Marks:
-    """What started or became ready in one step, and when."""
-
-    forward: list[tuple[str, Any]] = field(default_factory=list)
-    backward: list[tuple[str, Any]] = field(default_factory=list)
-
-
-@contextmanager
-def _mark_hooks(model: Any, parameters: dict[str, Any], clock: Clock) -> Iterator[_Marks]:
-    """Hooks that mark when modules with parameters of their own start, and when gradients are ready."""
-    marks = _Marks()
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    hooks: list[Any] = []
-
-    def started(owner: str) -> Callable[..., None]:
-        return lambda module, inputs: marks.forward.append((owner, clock.mark()))
-
-    def ready(name: str) -> Callable[[Any], None]:
-        return lambda parameter: marks.backward.append((name, clock.mark()))
-
-    try:
-        for path, module in model.named_modules():
-            if any(id(parameter) in names for parameter in module.parameters(recurse=False)):
-                hooks.append(module.register_forward_pre_hook(started(path)))
-        for name, parameter in parameters.items():
-            hooks.append(parameter.register_post_accumulate_grad_hook(ready(name)))
-        yield marks
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
 def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Profile:
     """Time `repeats` steps on one batch, each without hooks and then with them.
 
@@ -95,13 +71,13 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
     clock, parameters = clock_of(device), trainable_parameters(task.model)
     batch = next(task.batches)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
-    owners = _owners(task.model, parameters)
+    owners = find_owners(task.model, parameters)
     steps: list[float] = []
-    forward: list[tuple[float, dict[str, float]]] = []
-    backward: list[tuple[float, dict[str, float]]] = []
+    forward: list[Gaps] = []
+    backward: list[Gaps] = []
     for number in range(warm_up + repeats):
         begin, end = _whole_step(task, batch, optimiser, clock)
-        with _mark_hooks(task.model, parameters, clock) as marks:
+        with mark_hooks(task.model, parameters, clock) as marks:
             optimiser.zero_grad()
             clock.settle()
             start = clock.mark()
@@ -113,13 +89,12 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
             raise InputError(Problem(task.name, "a loss with gradients", "none reached a parameter"))
         if number >= warm_up:
             steps.append(clock.seconds(begin, end))
-            forward.append(_gaps_from_starts(marks.forward, start, between, clock))
-            backward.append(_gaps_to_ends(marks.backward, between, clock))
-    gaps, forward_time, backward_time = _medians(backward), _total(forward), _total(backward)
-    shares = _share_among_tensors(_medians(forward), owners, {name: parameters[name].numel() for name in gaps})
-    scale = forward_time / (sum(shares.values()) or 1.0)
+            forward.append(gaps_from_starts(marks.forward, start, between, clock))
+            backward.append(gaps_to_ends(marks.backward, between, clock))
+    gaps, forward_time, backward_time = median_gaps(backward), median_total(forward), median_total(backward)
+    shares = forward_of_tensors(forward, owners, {name: parameters[name].numel() for name in gaps})
     layers = [
-        Layer(name=name, numel=parameters[name].numel(), forward=scale * shares[name], backward=gaps[name])
+        Layer(name=name, numel=parameters[name].numel(), forward=shares[name], backward=gaps[name])
         for name in reversed(gaps)
     ]
     idle = tuple(name for name in parameters if name not in gaps)
@@ -153,64 +128,6 @@ def _whole_step(task: Task, batch: Any, optimiser: Any, clock: Clock) -> tuple[A
     end = clock.mark()
     clock.settle()
     return begin, end
-
-
-def _owners(model: Any, parameters: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Names of the parameters of each module, by its path; shared parameters belong to the first module."""
-    names = {id(parameter): name for name, parameter in parameters.items()}
-    return {
-        path: tuple(found)
-        for path, module in model.named_modules()
-        if (found := [names.pop(id(item)) for item in module.parameters(recurse=False) if id(item) in names])
-    }
-
-
-def _gaps_from_starts(
-    marks: list[tuple[str, Any]], start: Any, end: Any, clock: Clock
-) -> tuple[float, dict[str, float]]:
-    """Seconds in total, and from each module's start to the next; the time before the first counts for the first."""
-    gaps: dict[str, float] = {}
-    ends = [moment for _, moment in marks[1:]] + [end]
-    begin = start
-    for (owner, _), after in zip(marks, ends, strict=True):
-        gaps[owner] = gaps.get(owner, 0.0) + clock.seconds(begin, after)
-        begin = after
-    return clock.seconds(start, end), gaps
-
-
-def _gaps_to_ends(marks: list[tuple[str, Any]], start: Any, clock: Clock) -> tuple[float, dict[str, float]]:
-    """Seconds until the last gradient is ready, and for each gradient since the previous one, in that order."""
-    gaps: dict[str, float] = {}
-    before = start
-    for name, moment in marks:
-        gaps[name] = gaps.pop(name, 0.0) + clock.seconds(before, moment)
-        before = moment
-    return clock.seconds(start, before), gaps
-
-
-def _total(steps: list[tuple[float, dict[str, float]]]) -> float:
-    return statistics.median(total for total, _ in steps)
-
-
-def _medians(steps: list[tuple[float, dict[str, float]]]) -> dict[str, float]:
-    """Medians of the gaps, in the order of the last step, scaled so that they sum to the median of the total."""
-    names = steps[-1][1]
-    medians = {name: statistics.median(gaps.get(name, 0.0) for _, gaps in steps) for name in names}
-    scale = _total(steps) / (sum(medians.values()) or 1.0)
-    return {name: scale * seconds for name, seconds in medians.items()}
-
-
-def _share_among_tensors(
-    modules: dict[str, float], owners: dict[str, tuple[str, ...]], numels: dict[str, int]
-) -> dict[str, float]:
-    """Seconds of each tensor: those of its module, in proportion to elements."""
-    seconds = dict.fromkeys(numels, 0.0)
-    for owner, time in modules.items():
-        own = [name for name in owners.get(owner, ()) if name in numels] or list(numels)
-        total = sum(numels[name] for name in own)
-        for name in own:
-            seconds[name] += time * numels[name] / total
-    return seconds
 
 
 def write_workload(folder: Path, name: str, task: str, made: Profile, place: Environment) -> Path:

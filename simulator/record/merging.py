@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.gradients import Block
+from simulator.record.bucket_tables import has_tables, merge_tables
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -27,7 +28,8 @@ def rank_folders(out: Path) -> list[Path]:
 def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     """Write the trace of all ranks' workers from `folder`/rank-00000, ... to `out` (default: `folder` itself).
 
-    Iterations that a rank lacks are left out. The traces of the ranks are kept. Memory: one iteration of all ranks.
+    Iterations that a rank lacks are left out. Tables of buckets and iterations are joined too. The traces of the ranks
+    are kept. Memory: one iteration of all ranks.
     Returns the numbers of workers and iterations.
 
     Raises InputError where a rank is missing or damaged, or has other tensors or coordinates than the first.
@@ -66,6 +68,8 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
             values = np.concatenate([part.values for _, part in parts])
             keys = (block.piece, block.coordinate, block.weight, block.numels)
             writer.append(Block(values, *keys, number, block.shapes), number)
+    if all(has_tables(path) for path in folders):
+        merge_tables(folders, out or folder)
     return spec.workers, len(common)
 
 

@@ -11,6 +11,12 @@ from typing import Self
 
 from simulator.errors import InputError, Problem, format_value
 
+COLLECTIVE_COLUMNS = (
+    *("backend", "world_size", "nodes", "collective", "nbytes", "median_s", "p5_s", "p95_s", "repeats"),
+    *("device", "pytorch", "date"),
+)
+"""Of a table of timed collectives, as `sparsim calibrate network` reads it."""
+
 
 class RowFile:
     """A CSV table that is on disk up to its last row at any moment; a context manager.

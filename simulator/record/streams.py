@@ -82,9 +82,13 @@ class GradientStream:
         if math.isfinite(loss):
             self._losses[iteration] = float(f"{loss:.6g}")
 
-    def close(self) -> None:
-        """Finish the trace. Raises SparsimError where nothing was recorded, for instance within the pilot."""
+    def close(self, layers: Sequence[Layer] = ()) -> None:
+        """Finish the trace; `layers`: the same tensors with times that are known only now.
+
+        Raises SparsimError where nothing was recorded, for instance within the pilot.
+        """
         writer = self._writer or TraceWriter(self.folder, self.spec, self.layers)
+        writer.layers = tuple(layers) or self.layers
         writer.spec = self.spec.model_copy(update={"loss": self._losses})
         writer.close()
 

@@ -14,7 +14,8 @@ from simulator.record.environment import Environment, cache_bytes, check_names, 
 from simulator.record.inputs import Inputs
 from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
 from simulator.record.rows import RowFile
-from simulator.record.timing import Spread, clock_of
+from simulator.record.spread import Spread
+from simulator.record.timing import clock_of
 
 COLUMNS = (
     *("device", "driver", "cuda", "pytorch", "clock_policy", "date", "kernel", "dtype", "elements", "k"),

@@ -1,19 +1,18 @@
-"""What is trained for a recording: a built-in model by name, or what a function of the user returns."""
+"""What is trained for a recording: a built-in model by name, or one that a person names, with batches and loss."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.models import MODELS, example
+from simulator.record.own_model import ACCEPTED, load_model
+from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, random_batches
 
 
 @dataclass(frozen=True)
@@ -26,59 +25,42 @@ class Task:
     loss: Callable[[Any, Any], Any]
 
 
-def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0) -> Task:
-    """The built-in model called `name`, or what the function `MODULE:FUNCTION` returns: (model, inputs, loss function).
+def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> Task:
+    """The built-in model called `name`, or the model that `load_model` finds, with its batches and its loss.
 
-    The inputs are a batch (a tensor, or tuples, lists and mappings of tensors), or an iterator of batches; the loss
-    function is called as loss(model, batch) and returns one number. Modules are also looked for in the current folder.
+    A model that comes without inputs gets random ones of `shape` (`3x224x224`, `tokens:128`), and one without a loss
+    the mean square of its output. Inputs that come with it are a batch (a tensor, or tuples, lists and mappings of
+    tensors), or an iterator of batches; the loss function is called as loss(model, batch) and returns one number.
 
-    Raises InputError for an unknown name, a missing function, and for any other return value.
+    Raises InputError for an unknown name, a missing function, and where there are no inputs or two.
     """
     if name in MODELS:
+        if shape:
+            raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
         model, batches, loss = example(name, batch_size, seed)
-    elif ":" in name:
-        if batch_size is not None:
-            raise InputError(Problem("--batch-size", "a built-in model", name, "the function itself makes the batches"))
-        torch.manual_seed(seed)
-        model, inputs, loss = _call_function(name)
-        batches = inputs if isinstance(inputs, Iterator) else repeat(inputs)
+        return _on_device(name, model, batches, loss, device)
+    if ":" not in name:
+        hint = suggest_nearest(name, MODELS)
+        raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
+    torch.manual_seed(seed)
+    own = load_model(name)
+    if own.inputs is None:
+        shape = shape or own.input
+        if not shape:
+            hint = "give the shape of one sample, such as --input 3x224x224 or --input tokens:128"
+            raise InputError(Problem(name, "inputs for the model", "none", hint))
+        batches = random_batches(own.model, shape, batch_size or DEFAULT_BATCH, seed)
     else:
-        raise InputError(
-            Problem("MODEL", "a built-in model or MODULE:FUNCTION", format_value(name), suggest_nearest(name, MODELS))
-        )
+        given = [("--batch-size", batch_size)] if batch_size is not None else [("--input", shape)] if shape else []
+        for option, _ in given:
+            hint = "the function itself makes the batches"
+            raise InputError(Problem(option, "a model without inputs of its own", name, hint))
+        batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
+    return _on_device(name, own.model, batches, own.loss or mean_square, device)
+
+
+def _on_device(name: str, model: Any, batches: Iterator[Any], loss: Callable[[Any, Any], Any], device: str) -> Task:
     return Task(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
-
-
-def _call_function(name: str) -> tuple[Any, Any, Any]:
-    """The checked return value of the user's function."""
-    place, _, function = name.rpartition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(place)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (place == error.name or place.startswith(f"{error.name}.")):
-            raise
-        hint = "write it as for import: package.module:function"
-        raise InputError(Problem(name, "a module that can be imported", f"no module {place!r}", hint)) from None
-    made = getattr(module, function, None)
-    if not callable(made):
-        known = [item for item in vars(module) if not item.startswith("_")]
-        raise InputError(
-            Problem(name, f"a function of {place}", format_value(function), suggest_nearest(function, known))
-        )
-    result = made()
-    what = f"{name}()"
-    if not isinstance(result, tuple) or len(result) != 3:
-        got = f"{len(result)} of them" if isinstance(result, tuple) else type(result).__name__
-        raise InputError(Problem(what, "(model, inputs, loss function)", got))
-    model, inputs, loss = result
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(Problem(what, "a torch.nn.Module first", type(model).__name__))
-    if not callable(loss):
-        raise InputError(Problem(what, "a function loss(model, batch) third", type(loss).__name__))
-    return model, inputs, loss
 
 
 def move_batch(batch: Any, device: str) -> Any:

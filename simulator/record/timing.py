@@ -1,38 +1,14 @@
-"""Clocks of host and GPU, and the summary of repeated measurements."""
+"""Clocks of host and GPU."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 
 HEAD_START_CYCLES = 2_000_000
 """GPU cycles (about a millisecond) for which the GPU is kept busy while the host queues the timed calls."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Median, 5th and 95th percentile in seconds, of so many repeats."""
-
-    median: float
-    p5: float
-    p95: float
-    repeats: int
-
-    @classmethod
-    def of(cls, seconds: Sequence[float]) -> Spread:
-        """The summary of one or more repeats."""
-        p5, median, p95 = np.percentile(np.asarray(seconds, dtype=float), (5, 50, 95)).tolist()
-        return cls(median, p5, p95, len(seconds))
-
-    def cells(self) -> dict[str, str]:
-        """As columns of a recorded table."""
-        times = {"median_s": self.median, "p5_s": self.p5, "p95_s": self.p95}
-        return {name: f"{seconds:.6g}" for name, seconds in times.items()} | {"repeats": str(self.repeats)}
 
 
 class Clock(Protocol):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+from simulator.architectures.schema import OrDescribed
 from simulator.component import Component, MemberOf, discover
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
@@ -54,7 +55,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     """JSON Schemas (draft 2020-12) of a scenario, of a sweep and of each kind of config file."""
     targets: dict[str, TypeAdapter[Any]] = {
         "scenario": TypeAdapter(Scenario),
-        "workload": TypeAdapter(Workload),
+        "workload": TypeAdapter(Annotated[Workload, OrDescribed()]),
         "gpu": TypeAdapter(Gpu),
         "network": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
         "runtime": TypeAdapter(Runtime),

@@ -85,11 +85,13 @@ class OtherGpus(Spec):
 
     - `nodes`: counted from 0.
     - `gpu`: the GPU of these nodes; the name of a config, or written in place.
+    - `width`: factor by which `factor` may be off either way, in nine of ten cases; none: it was measured.
     """
 
     nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
     gpu: Annotated[Gpu, Named("gpus")]
     factor: float = Field(gt=0, le=1000)
+    width: float | None = Field(default=None, ge=1, le=100)
 
 
 class Loading(Spec):

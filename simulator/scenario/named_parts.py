@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    BeforeValidator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
@@ -16,16 +17,17 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
+from simulator.architectures.describing import describe_again, describe_workload, is_described
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import TRACE_FILE, find_file, find_shipped, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
-from simulator.models.layers import MAX_BATCH, Layer, Since, Workload
+from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
 from simulator.units import Ratio, Seconds
@@ -62,7 +64,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         data = document.data
         if path.name == TRACE_FILE and subfolder == "workloads":
             data = _recorded(document, path.parent)
-        elif isinstance(data, dict) and isinstance(data.get("layers"), str):
+        elif isinstance(data, dict) and isinstance(data.get("layers"), str) and not is_described(data):
             data = {**data, "layers": _layers(data["layers"], path.parent, document)}
         return validate_document(_TARGETS[subfolder].validate_python, replace(document, data=data), path.parent)
     except InputError as error:
@@ -100,6 +102,8 @@ class WorkloadSource(Spec):
 
     - `trace`: a config's name, or the folder of a recorded trace.
     - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
+    - `micro_batches`: forward and backward passes of a step, each over an equal part of the batch; none: as the named
+      workload says. Times stay those of the whole batch in one pass.
     - `compute_time`: the measured step of one GPU: forward, backward and update; needed where the layers of a trace
       have no times, which then share it in proportion to their elements.
     - `input_time`: seconds that a step waits for its data; none: those of the named workload, in proportion to the
@@ -114,6 +118,7 @@ class WorkloadSource(Spec):
 
     trace: str
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
+    micro_batches: int | None = Field(default=None, ge=1, le=MAX_MICRO_BATCHES)
     compute_time: Seconds | None = None
     input_time: Seconds | None = None
     optimiser: NamedOptimiser | None = None
@@ -128,51 +133,82 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and "trace" in value:
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = load_named(source.trace, "workloads", info)
-        if source.compute_time is None and workload.compute_time is None and not workload.has_times:
+        timed = workload.has_times or workload.origin is not None
+        if source.compute_time is None and workload.compute_time is None and not timed:
             hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
             raise expected("a compute_time", "none", hint)
-        if source.batch_size is not None:
+        if source.batch_size is not None and workload.origin is None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
-        given = ("input_time", "optimiser", "precision", "compute_slowdown", "compute_width", "settled")
+        given = (
+            "micro_batches",
+            "input_time",
+            "optimiser",
+            "precision",
+            "compute_slowdown",
+            "compute_width",
+            "settled",
+        )
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
-        return workload.model_copy(update=changes)
-    if isinstance(value, dict) and isinstance(value.get("layers"), str):
-        near = (info.context or {}).get("near") or Path()
-        if not os.path.isfile(near / value["layers"]):
+        if workload.origin is not None:
+            return describe_again(workload, {"batch_size": source.batch_size} | changes)
+        made = workload.model_copy(update=changes)
+        made.refuse_uneven_passes()
+        return made
+    if isinstance(value, dict) and isinstance(value.get("layers"), str) and not is_described(value):
+        path = find_beside(value["layers"], (info.context or {}).get("near"))
+        if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
-        return {**value, "layers": read_layers(near / value["layers"], times_needed=True)[0]}
-    return value
+        return {**value, "layers": read_layers(path, times_needed=True)[0]}
+    return described_or_stated(value, info)
+
+
+def described_or_stated(value: Any, info: ValidationInfo) -> Any:
+    """A workload as it is written in a config: the description of a model, or stated layers."""
+    return describe_workload(value, info) if is_described(value) else value
 
 
 _TARGETS: dict[str, TypeAdapter[Any]] = {
-    "workloads": TypeAdapter(Workload),
+    "workloads": TypeAdapter(Annotated[Workload, BeforeValidator(described_or_stated)]),
     "gpus": TypeAdapter(Gpu),
     "networks": TypeAdapter(Annotated[Fabric, MemberOf(Fabric)]),
     "runtimes": TypeAdapter(Runtime),
 }
 
 
+WORKLOADS: TypeAdapter[Any] = TypeAdapter(Annotated[Workload, BeforeValidator(workload_of), Named("workloads")])
+"""What may stand for the workload of a scenario."""
+
+
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
-    gpu: Gpu = _read_part(name, "gpus", "gpu")
+    gpu: Gpu = read_part(name, "gpus", "gpu")
     return gpu
 
 
 def read_runtime(name: str) -> Runtime:
     """A runtime by its name or file. Raises InputError with every problem and its place."""
-    runtime: Runtime = _read_part(name, "runtimes", "runtime")
+    runtime: Runtime = read_part(name, "runtimes", "runtime")
     return runtime
 
 
-def _read_part(name: str, subfolder: str, what: str) -> Any:
+def read_part(name: str, subfolder: str, what: str) -> Any:
+    """A part by its name or file, with or without its `subfolder`; `what` it is, for the message where it is absent.
+
+    Raises InputError with every problem and its place.
+    """
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
         raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
-    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)
+    return _validate_part(subfolder, path)
 
 
 def shipped_gpus() -> dict[str, Gpu]:
     """Every GPU that comes with the package, by the name of its file, in alphabetical order."""
     folder = find_shipped("configs/gpus")
-    return {path.stem: read_gpu(str(path)) for path in sorted(folder.glob("*.yaml"))} if folder else {}
+    paths = sorted(folder.glob("*.yaml")) if folder else []
+    return {path.stem: _validate_part("gpus", path) for path in paths}
+
+
+def _validate_part(subfolder: str, path: Path) -> Any:
+    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)

@@ -1,83 +1,122 @@
-"""Scenario files: read, changed by dotted keys, validated, with the place of every mistake."""
+"""Scenarios: read from files or given in Python, changed by dotted keys, validated, with the place of every mistake."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
-from simulator.loading.replacing import replace_key
+from simulator.not_modelled import describe_not_modelled
+from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
+from simulator.scenario.titles import make_title, tell_changes
 
-_MOST_OF_OVERRIDE = 60
-"""Characters of an override that a name repeats."""
+ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
+"""A scenario, or where it comes from: a name in ./scenarios or the package, a path, or what YAML would contain."""
 
 
-def load(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario:
-    """Read a scenario file (a path, or a name in ./scenarios or the package), with `a.b=c` overrides applied.
+def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
+    """Read a scenario (a name, a path, a mapping, or a scenario), with `a.b=c` overrides applied.
 
-    Overrides that the prediction depends on become part of the name, and the question of the file no longer holds.
+    Overrides are texts as on the command line, or a mapping of dotted keys to values; numbers in Python are in SI.
+
+    A scenario without a name gets one made of its model, method and cluster. So does one whose prediction overrides
+    have changed, since its own name and question may no longer hold; the name then tells the overrides.
+
     Raises InputError with every problem found, each with file, line and column.
     """
-    document, near = _read_scenario(path)
-    data, changed = _override(document.data, overrides, near)
-    return scenario_of(_retitle(data, changed, overrides), document, near)
+    if isinstance(source, Scenario) and not overrides:
+        return source
+    document, near = _read_scenario(source)
+    given = read_overrides(overrides)
+    data, changed = _override(document.data, given, near)
+    stated = {item.key for item in given}
+    if changed and "question" not in stated:
+        data = {key: value for key, value in data.items() if key != "question"}
+    scenario = scenario_of(data, document, near)
+    if "name" in stated or ("name" in data and not changed):
+        return scenario
+    file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
+    return scenario.model_copy(update={"name": make_title(scenario) + tell_changes(file, changed)})
 
 
-def load_versus(path: str | Path, overrides: tuple[str, ...] = ()) -> Scenario | None:
+def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
-    document, near = _read_scenario(path)
-    data, _ = _override(document.data, overrides, near)
+    document, near = _read_scenario(source)
+    return versus_of(_override(document.data, read_overrides(overrides), near)[0], document, near)
+
+
+def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
+    """The baseline of parsed data: the scenario with the keys of `versus` replaced; None where that is no mapping."""
     changes = data.get("versus")
     if not isinstance(changes, dict):
         return None
     data = {key: value for key, value in data.items() if key not in NOTES}
     for key, value in changes.items():
-        data = replace_key(data, key, value, near)
+        data = Override(key, value, "", f"versus.{key}").apply(data, near)
     return scenario_of({**data, "name": "versus"}, document, near)
 
 
-def scenario_of(data: Any, document: Document, near: Path) -> Scenario:
+def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
     return validate_document(Scenario.model_validate, replace(document, data=data), near)
 
 
-def _override(data: Any, overrides: tuple[str, ...], near: Path) -> tuple[Any, list[str]]:
-    """Parsed data with each `key=value` applied, and those that changed what the prediction depends on.
-
-    Raises InputError for an override of another form.
-    """
+def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, list[str]]:
+    """Parsed data with each override applied, and those that changed what the prediction depends on."""
     changed = []
+    _refuse_unknown(overrides)
     for item in overrides:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            hint = "for example sparsifier.density=0.01"
-            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), hint))
-        before, data = data, replace_key(data, key, parse_document(text, f"--set {key}").data, near)
-        if key.partition(".")[0] not in NOTES and data != before:
-            changed.append(item)
+        before, data = data, item.apply(data, near)
+        if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
+            changed.append(item.text)
     return data, changed
 
 
-def _retitle(data: Any, changed: list[str], overrides: tuple[str, ...]) -> Any:
-    """Data whose name says what was changed, and without its question, unless overrides state them."""
-    stated = {item.partition("=")[0] for item in overrides}
-    if changed and "name" not in stated and isinstance(data.get("name", ""), str):
-        parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-        data = {**data, "name": f"{data.get('name', 'unnamed')}, with {', '.join(parts)}"}
-    return {key: value for key, value in data.items() if not changed or key != "question" or key in stated}
+def _refuse_unknown(overrides: list[Override]) -> None:
+    """Raise where the first part of a key is none of a scenario's keys."""
+    unknown = [item for item in overrides if item.key.partition(".")[0] not in Scenario.model_fields]
+    if unknown:
+        from simulator.scenario.key_hints import suggest_key  # imports every plug-in
+
+        problems = []
+        for item in unknown:
+            name = item.key.partition(".")[0]
+            refused = describe_not_modelled(name)
+            what = ("", *refused) if refused else ("a known key", f"'{name}'", suggest_key(name))
+            problems.append(Problem(item.where, *what))
+        raise InputError(problems)
 
 
-def _read_scenario(path: str | Path) -> tuple[Document, Path]:
-    """The document of a scenario file, and the folder that it stands in."""
-    found = find_file(str(path), None, "scenarios")
+def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
+    """The document of a scenario, and the folder in which its names are looked up first."""
+    if isinstance(source, Scenario):
+        # Without defaults: what nobody stated counts as assumed.
+        return Document(source.name, as_data(source.model_dump(mode="json", exclude_unset=True)), {}), Path()
+    if isinstance(source, Mapping):
+        return Document("the scenario", as_data(source), {}), Path()
+    if not isinstance(source, str | os.PathLike):
+        what = "the name or path of a scenario, a mapping or a Scenario"
+        raise InputError(Problem("scenario", what, format_value(source)))
+    path = os.fspath(source)
+    found = find_file(path, None, "scenarios")
     if found is None:
-        raise missing_file_error(str(path), "scenarios")
-    document = read_document(found)
+        raise missing_file_error(path, "scenarios")
+    return _check_mapping(read_document(found)), found.parent
+
+
+def parse_scenario(text: str, name: str) -> Document:
+    """The document of a scenario's text; `name` stands in its problems instead of a file. Raises InputError."""
+    return _check_mapping(parse_document(text, name))
+
+
+def _check_mapping(document: Document) -> Document:
     if not isinstance(document.data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
-    return document, found.parent
+    return document

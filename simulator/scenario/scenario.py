@@ -13,6 +13,8 @@ from pydantic import (
     model_validator,
 )
 
+from simulator.architectures.describing import price, written
+from simulator.architectures.schema import OrDescribed
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
@@ -99,7 +101,7 @@ class OtherJob(Spec):
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
         Named("workloads"),
     ]
     topology: Annotated[Topology, MemberOf(Topology)]
@@ -168,6 +170,8 @@ class Scenario(Spec):
       fairly), or `auto`: fold where it is exact, and flows elsewhere.
     - `other_jobs`: other jobs on the same network.
     - `collective_order`: workers that issue their collectives in an order of their own.
+    - `ignore_memory`: whether a training that does not fit into the memory of its GPUs is predicted all the same;
+      otherwise it is refused.
     - `measured`: what was measured on this set-up, for `sparsim validate`.
     - `question`: the question that `sparsim run` prints above its answer; left out, it is made from what differs.
     """
@@ -175,7 +179,7 @@ class Scenario(Spec):
     name: str = "unnamed"
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Workload | WorkloadSource),
+        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
         Named("workloads"),
     ]
     cluster: Cluster
@@ -190,6 +194,7 @@ class Scenario(Spec):
     fidelity: Literal["auto", "fold", "flows"] = "auto"
     other_jobs: tuple[OtherJob, ...] = ()
     collective_order: tuple[CollectiveOrder, ...] = ()
+    ignore_memory: bool = False
     measured: Measured | None = None
     question: str = ""
     versus: Annotated[
@@ -197,6 +202,17 @@ class Scenario(Spec):
         BeforeValidator(_check_versus),
         WithJsonSchema({"anyOf": [{"type": "object"}, {"enum": [*VERSUS]}, {"type": "null"}], "default": None}),
     ] = None
+
+    @model_validator(mode="after")
+    def _described_models_have_times(self) -> Self:
+        """Described models take the times that their operators have on the cluster's GPU."""
+        gpu = self.cluster.gpu
+        priced: dict[str, Any] = {"workload": price(self.workload, gpu)}
+        if any(job.workload.origin is not None for job in self.other_jobs):
+            jobs = (job.model_copy(update={"workload": price(job.workload, gpu)}) for job in self.other_jobs)
+            priced["other_jobs"] = tuple(jobs)
+        self.__dict__.update(priced)
+        return self
 
     @model_validator(mode="after")
     def _others_fit(self) -> Self:
@@ -228,8 +244,18 @@ class Scenario(Spec):
         return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
 
     def resolved(self) -> dict[str, Any]:
-        """Every key with its value, names replaced by what they name: enough to build the scenario again."""
-        return self.model_dump(mode="json")
+        """Every key with its value, names replaced by what they name: enough to build the scenario again.
+
+        A described model stays described, so that its times follow the GPU.
+        """
+        made = self.model_dump(mode="json")
+        for place, workload in ((made, self.workload), *zip(made["other_jobs"], self._other_workloads, strict=True)):
+            place["workload"] = written(workload, self.cluster.gpu) or place["workload"]
+        return made
+
+    @property
+    def _other_workloads(self) -> tuple[Workload, ...]:
+        return tuple(job.workload for job in self.other_jobs)
 
     @property
     def digest(self) -> str:

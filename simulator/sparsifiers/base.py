@@ -87,6 +87,14 @@ class Sparsifier(Component, family="sparsifier"):
         """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
         return True
 
+    def state_values(self, pieces: tuple[int, ...]) -> float:
+        """Values that a worker keeps on the GPU from one iteration to the next, for tensors of these sizes.
+
+        One residual per element where it keeps one. A method that keeps more, or less, says so; single numbers, such as
+        thresholds, are not counted.
+        """
+        return float(sum(pieces)) if self.has_residual else 0.0
+
     @field_validator("implementation")
     @classmethod
     def _is_known(cls, value: str) -> str:

@@ -118,6 +118,10 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         """A residual and a momentum of zeros."""
         return {**super().start(block), "momentum": np.zeros_like(block.values)}
 
+    def state_values(self, pieces: tuple[int, ...]) -> float:
+        """The velocity, which is the residual, and the momentum."""
+        return super().state_values(pieces) + sum(pieces)
+
     def accumulate(self, state: State, block: Block) -> Values:
         """v = v + m after m = momentum * m + gradient, (n, m)."""
         momentum = state["momentum"]

@@ -48,6 +48,12 @@ class PowerSGD(Compressor, kind="powersgd"):
     matrices: tuple[Matrix, ...] = ()
     seed: int = Field(default=0, ge=0)
 
+    def state_values(self, pieces: tuple[int, ...]) -> float:
+        """The residuals of the matrices, with error feedback; the last Q of each, with a warm start."""
+        shapes = self._shapes(pieces)
+        residual = sum(a * b for a, b in filter(None, shapes)) if self.error_feedback else 0
+        return residual + (self._elements(shapes, pieces)["q"] if self.warm_start else 0.0)
+
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The same P Q^T for every worker; one-dimensional tensors as they are."""
         shapes = self._shapes(block.numels, block.shapes)

@@ -32,6 +32,10 @@ class Signum(SignSGD, kind="signum"):
         """A residual and a momentum of zeros."""
         return {**super().start(block), "momentum": np.zeros_like(block.values)}
 
+    def state_values(self, pieces: tuple[int, ...]) -> float:
+        """The momentum; with error feedback also the residual."""
+        return super().state_values(pieces) + sum(pieces)
+
     def accumulate(self, state: State, block: Block) -> Values:
         """The momentum after this gradient, (n, m); with error feedback plus the residual."""
         momentum = state["momentum"]

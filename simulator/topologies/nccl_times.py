@@ -93,7 +93,19 @@ class NcclTimes:
                 # While a chunk of a ring goes from node to node, the link between them carries one of every GPU.
                 each = terms.overhead_of_step(chunk) / layout.gpus_per_node
                 made = made + carried / chunk * each
-        return np.where(nbytes > 0, made, 0.0)
+        return np.where(nbytes > 0, made + self._far(algorithm), 0.0)
+
+    def _far(self, algorithm: int) -> float:
+        """Seconds for which data travel between nodes beyond the network's latency: through switches or between sites.
+
+        A chunk of a ring goes through all nodes in order: once for a gather, twice for an all-reduce, each time without
+        the step that would lead back. Trees over nodes in order cross each border between sites at most once in each
+        direction, as the way through all nodes and back does, and a broadcast has one direction only.
+        """
+        far, layout = self.machine.far_latency, self.layout
+        if algorithm == RING:
+            return far * self._across / layout.nodes
+        return far / 2 if self.primitive in ("broadcast", "reduce") else far
 
     def _constants(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
         """Start-up (b,) by NCCL's constants. A chunk of a ring crosses one step between nodes for every node."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -15,6 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.loading.finding import find_beside
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.units import Bytes
@@ -108,8 +108,8 @@ def rows_of(value: Any, info: ValidationInfo) -> Any:
     """The rows, or those of the `.csv` file of this name, in the folder of the file that names it."""
     if not isinstance(value, str):
         return value
-    path = ((info.context or {}).get("near") or Path()) / value
-    if not value.endswith(".csv") or not os.path.isfile(path):
+    path = find_beside(value, (info.context or {}).get("near"))
+    if not value.endswith(".csv") or path is None:
         raise expected("rows, or the name of a .csv file in the folder of this file", format_value(value))
     try:
         return read_tuner(path)

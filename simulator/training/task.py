@@ -7,7 +7,6 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.record.own_model import load_module
 from simulator.record.tasks import move_batch
 from simulator.training import tasks
 from simulator.training.options import TrainingOptions
@@ -95,14 +95,10 @@ def _module(name: str) -> ModuleType:
     known = known_tasks()
     if name in known:
         return importlib.import_module(f"{tasks.__name__}.{name.replace('-', '_')}")
-    path = Path(name)
-    spec = spec_from_file_location(f"task_{path.stem}", path) if path.suffix == ".py" and path.is_file() else None
-    if spec is None or spec.loader is None:
+    if Path(name).suffix != ".py" or not Path(name).is_file():
         hint = suggest_nearest(name, known)
         raise InputError(Problem("task", "a built-in task or a Python file", format_value(name), hint))
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(Path(name))
 
 
 def _check_parameters(options: TrainingOptions, functions: list[Any]) -> None:

@@ -87,8 +87,10 @@ def test_blocks_are_found():
         "```console\n$ sparsim list \\\n  --json\n{\n...\n$ ls\n```\n"
         "<!-- not run: needs a GPU -->\n```\nsparsim run a\n```\n"
         "```{code-block} yaml\n:caption: a.yaml\n\nx: 1\n```\n"
+        "```\npython -c 'import sparsim'\npython other.py\n```\n"
     )
-    first, second, third = blocks(text)
+    first, second, third, fourth = blocks(text)
+    assert [item.line for item in commands(fourth)] == ["python -c 'import sparsim'"]
     assert [(item.line.split(), item.printed) for item in commands(first)] == [
         (["sparsim", "list", "--json"], "{\n...\n"),
         (["ls"], None),

@@ -5,7 +5,10 @@ Markdown and notebooks. Left out is what stands in backticks, and strings that a
 """
 
 import ast
+import importlib
 import re
+import subprocess
+import sys
 
 import nbformat
 import pytest
@@ -104,6 +107,47 @@ def labels():
                 named = {key.rpartition(".")[2]: label for key, label in texts.items()}
                 if named.keys() & {"communication_exposed", "waiting_for_slowest"}:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", named
+
+
+@pytest.fixture
+def links(monkeypatch):
+    """The extension of the documentation that links words to the glossary."""
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
+    return importlib.import_module("glossary_links")
+
+
+def test_words_that_are_linked_stand_in_the_glossary(links):
+    assert set(links.LINKED) <= set(links.definitions())
+    assert len({links.anchor(word) for word in links.definitions()}) == len(links.definitions())
+    assert all(links.definitions().values())
+
+
+def test_the_first_use_in_a_sentence_is_linked_and_no_other(links):
+    from docutils import nodes
+    from docutils.core import publish_doctree
+
+    page = (
+        "Workers\n=======\n\n``worker`` and *workers*: two Workers.\n\nTopologies of a worker, **density**, coworker.\n"
+    )
+    tree = publish_doctree(page, settings_overrides={"report_level": 5})
+    assert links.link_first_uses(tree, "glossary.html") == ["worker", "topology"]
+    found = [(link.astext(), link["refuri"]) for link in tree.findall(nodes.reference)]
+    assert found == [("workers", "glossary.html#term-worker"), ("Topologies", "glossary.html#term-topology")]
+
+
+@pytest.mark.long
+def test_every_page_links_words_to_rows_that_exist(links, tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", tmp_path / "cache", ROOT / "docs"]
+    subprocess.run([*command, tmp_path / "html"], check=True)
+    anchors = set(re.findall(r'id="(term-[\w-]+)"', (tmp_path / "html" / "glossary.html").read_text(encoding="utf-8")))
+    assert anchors == {links.anchor(word) for word in links.definitions()}
+    used = []
+    for path in (tmp_path / "html").rglob("*.html"):
+        linked = re.findall(r'href="[./\w]*glossary\.html#(term-[\w-]+)"', path.read_text(encoding="utf-8"))
+        assert len(set(linked)) == len(linked), f"{path}: a word is linked once a page"
+        used += linked
+    assert set(used) == {links.anchor(word) for word in links.LINKED}, "every word is linked on some page"
 
 
 def is_text(node):

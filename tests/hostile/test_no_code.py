@@ -16,7 +16,7 @@ IMPORTS = {
     "__init__.py",
     "cli/root.py",
     "component.py",
-    "record/tasks.py",
+    "record/own_model.py",
     "training/task.py",
     "studies/sweep/dask_executor.py",
 }

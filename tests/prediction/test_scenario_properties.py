@@ -57,7 +57,12 @@ ONE_TO_SIX, ONE_TO_THREE = st.integers(1, 6), st.integers(1, 3)
 def scenarios(draw, gpus=ONE_TO_THREE, nodes=ONE_TO_SIX):
     """A scenario as a mapping; combinations that can't work together are left out."""
     made = {
-        "workload": {"batch_size": 1, "layers": draw(layers), "precision": draw(PRECISIONS)},
+        "workload": {
+            "batch_size": 8,
+            "micro_batches": draw(st.sampled_from([1, 1, 2, 8])),
+            "layers": draw(layers),
+            "precision": draw(PRECISIONS),
+        },
         "cluster": {
             "nodes": draw(nodes),
             "gpus_per_node": draw(gpus),

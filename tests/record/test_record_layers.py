@@ -168,9 +168,9 @@ def test_a_network_of_16_bits_is_recorded_with_its_precision(own, tmp_path):
     [
         ("own_network:mkae", r"expected a function of own_network, got 'mkae': did you mean 'make'\?"),
         ("own_networks:make", "expected a module that can be imported, got no module 'own_networks'"),
-        ("mpl", r"expected a built-in model or MODULE:FUNCTION, got 'mpl': did you mean 'mlp'\?"),
-        ("own_network:no_tuple", r"expected \(model, inputs, loss function\), got Net"),
-        ("own_network:no_module", r"expected a torch.nn.Module first, got int"),
+        ("mpl", r"expected a built-in model, FILE.py:FUNCTION, .*, got 'mpl': did you mean 'mlp'\?"),
+        ("own_network:no_tuple", r"expected inputs for the model, got none: give the shape of one sample"),
+        ("own_network:no_module", r"a torch.nn.Module first, got int"),
         ("own_network:no_loss", r"expected a function loss\(model, batch\) third, got NoneType"),
         ("own_network:no_tensor", "expected at least one tensor, samples first"),
         ("own_network:no_gradient", "expected a loss with gradients, got none reached a parameter"),

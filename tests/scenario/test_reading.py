@@ -1,6 +1,7 @@
 """Names, questions and `versus` follow what is set on the command line."""
 
 import pytest
+from places import ROOT
 
 from simulator.errors import InputError
 from simulator.scenario.reading import load, load_versus
@@ -13,10 +14,19 @@ def test_without_overrides_name_and_question_are_those_of_the_file():
     assert (scenario.name, scenario.question[:19]) == (NAME, "Does Top-k 0.1 % pa")
 
 
-def test_what_was_changed_is_part_of_the_name_and_the_question_no_longer_holds():
-    scenario = load("quickstart", ("cluster.nodes=16", "sparsifier.density=0.01"))
-    assert scenario.name == f"{NAME}, with cluster.nodes=16, sparsifier.density=0.01"
-    assert scenario.question == ""
+def test_a_title_that_may_no_longer_hold_is_made_from_the_scenario_and_tells_the_overrides():
+    scenario = load("quickstart", ("cluster.nodes=16", "sparsifier=dense"))
+    title = "resnet50, dense, 64 GPUs over 9.394 Gbit/s (quickstart with cluster.nodes=16, sparsifier=dense)"
+    assert (scenario.name, scenario.question) == (title, "")
+
+
+def test_a_file_without_a_name_gets_a_title(tmp_path):
+    lines = (ROOT / "scenarios" / "ring_check.yaml").read_text().splitlines(keepends=True)
+    text = "".join(line for line in lines if not line.startswith("name:"))
+    (tmp_path / "mine.yaml").write_text(text)
+    assert load(tmp_path / "mine.yaml").name == "unnamed, dense, 8 GPUs over 10 Gbit/s"
+    changed = load(tmp_path / "mine.yaml", ("cluster.nodes=1", "sparsifier={kind: topk, density: 0.5}")).name
+    assert changed.startswith("unnamed, topk 0.5, 1 GPU (mine with cluster.nodes=1, sparsifier={")
 
 
 @pytest.mark.parametrize("item", ["cluster.nodes=8", "versus=none", "versus={sparsifier: qsgd}"])
@@ -34,7 +44,7 @@ def test_a_name_and_a_question_that_are_set_are_kept():
 def test_a_long_value_is_shortened_in_the_name():
     workers = ", ".join(f"{{worker: {n}, factor: 1.5}}" for n in range(9))
     name = load("straggler", (f"cluster.stragglers.slow=[{workers}]",)).name
-    assert name.endswith("...")
+    assert name.endswith("...)")
     assert len(name) < 130
 
 

@@ -259,3 +259,24 @@ def test_more_latency_than_when_the_steps_were_measured_is_added_to_them():
 def test_sizes_of_steps_must_rise():
     with pytest.raises(ValidationError, match="rising bytes"):
         fabric(nccl={"step_overhead": [[1e6, "10 us"], [1e3, "10 us"]]})
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "primitive", "crossings"),
+    [("ring", "all_reduce", 2 * 14 / 8), ("ring", "all_gather", 2 * 7 / 8), ("tree", "all_reduce", 2)],
+)
+def test_the_way_between_two_sites_is_paid_for_each_border_that_data_cross(algorithm, primitive, crossings):
+    """A ring through both sites crosses their border twice in 8 steps, trees once up and once down."""
+    took = {}
+    for hop in (0.0, 0.01):
+        on = fabric("leaf_spine", 1e9, 50e-6, nodes_per_leaf=4, hop_latency=hop)
+        took[hop] = float(priced(on, 8, 1, [2**20], primitive, algorithm=algorithm).seconds[0])
+    assert took[0.01] - took[0.0] == pytest.approx(crossings * 2 * 0.01, rel=1e-6)
+
+
+def test_a_ring_of_nccl_between_two_sites_takes_about_what_its_messages_take():
+    on = fabric("leaf_spine", 1e9, 50e-6, nodes_per_leaf=4, hop_latency=0.01)
+    layout = Layout(8, 1)
+    network = NetworkSetup(example(Topology, "ring"), on, on.wire(layout))
+    slow = price_steps([STEPS["all_gather"](2**16, layout.workers)], (), network).seconds[0]
+    assert priced(on, 8, 1, [2**16], "all_gather", algorithm="ring").seconds[0] == pytest.approx(slow, rel=0.15)

@@ -103,8 +103,8 @@ class Job:
     def _segments(self, draws: Draws) -> Floats:
         """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
 
-        Without overlap all of backward comes first; forward is empty where it stands at the iteration's end. Columns
-        are cumulated seconds.
+        Of several passes all but the last backward pass belong to the first column. Without overlap all of backward
+        comes first; the first column is empty where it stands at the iteration's end. Columns are cumulated seconds.
         """
         work, factor = self.work, draws.compute[:, None] * self.plan.pace
         backward = work.backward * factor[:, -len(work.backward) :]
@@ -114,7 +114,7 @@ class Job:
         if not self.plan.overlap:
             backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
         parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
-        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.forward * factor[:, :1]
+        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.before_last * factor[:, :1]
         parts[:, 1::2] = backward
         parts[:, 2::2] = select
         return np.cumsum(parts, axis=1)
@@ -135,9 +135,11 @@ class Job:
                 now = done
             now += combine
         inside = self._kernel_time(self.gaps)
+        before = float(mean[0]) - work.input_time
+        earlier = before * self.earlier_share
         breakdown = {
-            "forward": float(mean[0]) - work.input_time,
-            "backward": float(parts[::2].sum()),
+            "forward": before - earlier,
+            "backward": float(parts[::2].sum()) + earlier,
             "selection": float(parts[1::2].sum()),
             "communication_exposed": math.fsum(stop - start for start, stop in self.gaps) - inside,
             "combine": float(work.combine.sum()) + inside,
@@ -166,8 +168,12 @@ class Job:
                 self.gaps.append((slowest, max(slowest, step.needed)))
                 inside += self._kernel_time(self.gaps[-1:])
             clock = step.end
+        if work.passes.count > 1:
+            clock = clock + self.later_passes()
         spent = np.diff(at, axis=1, prepend=0.0).mean(axis=0)
         backward, selection = float(spent[1::2].sum()), float(spent[2::2].sum())
+        if work.passes.count > 1:
+            backward += work.passes.earlier_backward * float(self.factor.mean())
         time, own = float(clock.max()), float(clock.mean())
         exposed, alone = float(gaps.mean()), float(waited.mean())
         inside = min(inside, exposed - alone)
@@ -182,6 +188,17 @@ class Job:
             "idle": work.input_time + alone + time - own,
         }
         return self._iteration(time, breakdown)
+
+    @property
+    def earlier_share(self) -> float:
+        """The share of the backward passes in what comes before the last of them."""
+        whole = self.work.before_last
+        return self.work.passes.earlier_backward / whole if whole else 0.0
+
+    def later_passes(self, rows: slice = EVERYONE) -> Floats:
+        """Seconds (w,) of what follows a gated forward pass, up to the next iteration's: the passes after the first."""
+        factor = self.factor[rows] if len(self.factor) > 1 else self.factor
+        return factor * math.fsum(seconds for _, seconds in self.work.passes.between())
 
     def forward_pass(self, rows: slice = EVERYONE) -> Iterator[Layer]:
         """The gated forward pass at the iteration's end, layer by layer, of some of the segments' rows."""

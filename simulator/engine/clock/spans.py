@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from simulator.engine.clock.job import Job
@@ -31,10 +33,32 @@ def _computed(job: Job, row: int) -> Iterator[Span]:
     ends = job.everyone[row].tolist()
     loaded = 0.0 if job.plan.scheduler.gated else job.work.input_time
     yield Span("compute", WAIT_DATA, 0.0, loaded, term="idle")
-    yield Span("compute", "forward", loaded, ends[0], term="forward")
+    if job.plan.scheduler.gated:
+        yield Span("compute", "forward", loaded, ends[0], term="forward")
+    else:
+        yield from _before_last(job, loaded, ends[0])
     for column, (start, end) in enumerate(pairwise(ends)):
         label = "selection" if column % 2 else "backward"
         yield Span("compute", label, start, end, column // 2, label)
+
+
+def _before_last(job: Job, start: float, end: float) -> Iterator[Span]:
+    """The passes up to the last backward pass: forward, and where gradients are added up, backward and forward again.
+
+    They take the time from `start` to `end`, in proportion to their seconds on a worker at the usual pace.
+    """
+    passes = [("forward", job.work.passes.first[0]), *job.work.passes.between()]
+    yield from _in_proportion(passes, start, end)
+
+
+def _in_proportion(passes: Sequence[tuple[str, float]], start: float, end: float) -> Iterator[Span]:
+    """Spans of passes, names of terms with their seconds, that fill the time from `start` to `end` without a gap."""
+    total, now = math.fsum(seconds for _, seconds in passes), start
+    for place, (term, seconds) in enumerate(passes):
+        last = place == len(passes) - 1
+        stop = end if last else now + (end - start) * (seconds / total if total else 0.0)
+        yield Span("compute", term, now, stop, term=term)
+        now = stop
 
 
 def _to_the_end(job: Job, row: int) -> Iterator[Span]:
@@ -74,6 +98,10 @@ def _forward_pass(job: Job, row: int) -> Iterator[Span]:
         yield Span("compute", "update", updated, updated + step.update, term="update", layer=layer)
         yield Span("compute", "forward", updated + step.update, end, term="forward", layer=layer)
         now = end
+    if job.work.passes.count > 1:
+        end = now + float(job.later_passes(slice(row, row + 1))[0])
+        yield from _in_proportion([*job.work.passes.between()], now, end)
+        now = end
     yield Span("compute", WAIT_SLOWEST, now, job.time, term="idle")
 
 
@@ -101,9 +129,10 @@ def slowest_spans(job: Job) -> list[Span]:
     slowest = [0.0, *job.segments.max(axis=0).tolist()]
     spans = []
     for column, (start, end) in enumerate(pairwise(slowest)):
-        if end > start:
-            label = "forward" if column == 0 else ("backward" if column % 2 else "selection")
-            spans.append(Span("compute", label, start, end, (column - 1) // 2 if column else -1))
+        if end > start and column == 0:
+            spans += [replace(span, term="") for span in _before_last(job, start, end)]
+        elif end > start:
+            spans.append(Span("compute", "backward" if column % 2 else "selection", start, end, (column - 1) // 2))
     now = slowest[-1]
     if job.plan.scheduler.gated:
         spans.extend(_own_pace(job, now))
@@ -129,7 +158,9 @@ def _own_pace(job: Job, now: float) -> list[Span]:
             if seconds:
                 spans.append(Span("compute", label, now, now + seconds))
             now += seconds
-    return spans
+    rest = [*work.passes.between()]
+    end = now + math.fsum(seconds for _, seconds in rest)
+    return spans + [replace(span, term="") for span in _in_proportion(rest, now, end)]
 
 
 def _span(item: Busy) -> Span:

@@ -84,7 +84,7 @@ class Plan:
     def single_gpu_time(self) -> float:
         """Seconds of the same iteration on one GPU with this runtime, without exchange or selection."""
         work = self.work
-        return work.input_alone + work.forward + float(work.backward.sum()) + work.emptying + work.update_alone
+        return work.input_alone + work.compute_alone + work.emptying + work.update_alone
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""

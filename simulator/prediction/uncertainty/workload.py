@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
-from simulator.hardware.compute_widths import compute_width, same_device
+from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, same_device
 from simulator.models.overlap import UNKNOWN_OVERLAP
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.widths import mape_of_width
@@ -18,6 +18,7 @@ from simulator.scenario.scenario import Scenario
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
 OPTIMISER, OVERLAP, REPLAY = "optimiser", "overlap of selections", "mean of the replay"
+PASSES = "efficiency of smaller passes"
 PROFILE = "shares of the tensors", "share of the forward pass"
 """What the inputs are called that are neither compute time nor the model's own error."""
 _GRADIENTS = 30.0
@@ -30,7 +31,10 @@ def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
     if gpu.ideal:
         return
     yield _compute(scenario, breakdown)
-    if workload.device and gpu.device and not same_device(workload.device, gpu.device) and scenario.cluster.workers > 1:
+    yield from _smaller_passes(scenario, breakdown)
+    yield from _other_gpus(scenario)
+    elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
+    if (elsewhere or workload.estimated is not None) and scenario.cluster.workers > 1:
         yield from _profile(scenario, breakdown)
     if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
         yield _optimiser(scenario)
@@ -55,10 +59,60 @@ def _compute(scenario: Scenario, breakdown: Mapping[str, float]) -> UncertainInp
     )
 
 
+def _smaller_passes(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
+    workload = scenario.workload
+    if workload.micro_batches == 1 or workload.estimated is not None:
+        return
+    width = workload.micro_batches**SMALLER_PASSES
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return scale_compute(changed, width**end) if end > 0 else changed
+
+    yield UncertainInput(
+        PASSES,
+        f"{workload.micro_batches} passes of {workload.name} over {workload.pass_size} samples each",
+        "assumed",
+        width,
+        False,
+        0.0,
+        math.fsum(breakdown[name] for name in ("forward", "backward")) * (width - 1),
+        change=change,
+        source=f"equal parts of the times of {workload.batch_size} samples; smaller passes use a GPU less well",
+        measurement=_layers("the layers at the size of a pass"),
+        held_out_mape=mape_of_width(width),
+    )
+
+
+def _other_gpus(scenario: Scenario) -> Iterator[UncertainInput]:
+    """How many times as long the nodes with another GPU compute, where that was not measured."""
+    for number, item in enumerate(scenario.cluster.other_gpus):
+        if item.width is None or item.width == 1:
+            continue
+
+        def scale(changed: Scenario, end: float, number: int = number, width: float = item.width) -> Scenario:
+            others = list(changed.cluster.other_gpus)
+            others[number] = others[number].model_copy(update={"factor": others[number].factor * width**end})
+            return with_value(changed, "cluster.other_gpus", tuple(others))
+
+        yield UncertainInput(
+            "factor of other GPUs",
+            f"{scenario.workload.name} on {item.gpu.name}",
+            "transferred",
+            item.width,
+            False,
+            change=scale,
+            source="as stated: `width` of cluster.other_gpus",
+            measurement=_layers("compute time"),
+            held_out_mape=mape_of_width(item.width),
+        )
+
+
 def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
     """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
     workload = scenario.workload
-    name = f"{workload.name}, of {workload.device}"
+    estimated = workload.estimated is not None
+    name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
     share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
 
     def shift(changed: Scenario, end: float) -> Scenario:
@@ -83,7 +137,7 @@ def _profile(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Unc
         yield UncertainInput(
             what,
             name,
-            "transferred",
+            LEVELS["estimated"] if estimated else "transferred",
             width,
             False,
             change=change,

@@ -7,6 +7,7 @@ from typing import Any
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.kernels import warn_of_kernels
+from simulator.prediction.warnings.memory import warn_of_memory
 from simulator.prediction.warnings.network import warn_of_network
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.software import warn_of_software
@@ -41,4 +42,5 @@ def _collect(sizes: Sizes, simulated: Simulated) -> list[SizedWarning]:
         *warn_of_trace(sizes, simulated.recorded.warning),
         *warn_of_software(sizes),
         *warn_of_network(sizes),
+        *warn_of_memory(simulated.memory),
     ]

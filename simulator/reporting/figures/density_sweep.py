@@ -21,7 +21,7 @@ from simulator.reporting.figures.style.colours import line_styles
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
-_WIDE = 6
+WIDE = 6
 """Times that differ by more than this factor get a logarithmic axis."""
 
 
@@ -90,7 +90,7 @@ class DensitySweep(Figure, kind="density_sweep"):
             set_share_axis(axes, "density", "x")
             set_log_ticks(axes, "x")
         times = data["iteration_time_s"]
-        if times.max() > _WIDE * times.min():
+        if times.max() > WIDE * times.min():
             left.set_yscale("log")
         else:
             left.set_ylim(bottom=0)

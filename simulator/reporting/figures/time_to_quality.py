@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Looks = Mapping[str, Look]
 CURVE, TARGET = "curve", "target"
 """Rows of a curve over time, and those of a method at the target."""
-_WIDE = 6
+WIDE = 6
 """Times that differ by more than this factor get a logarithmic axis."""
 
 
@@ -154,7 +154,7 @@ def _draw_parts(axes: Axes, ends: pd.DataFrame, looks: Looks) -> None:
 @contextmanager
 def _scaled(axes: Axes, which: Which, low: float, high: float) -> Iterator[None]:
     """A logarithmic axis where values differ by more than a factor, else one from 0; inside, its unit is set."""
-    wide = high > _WIDE * low
+    wide = high > WIDE * low
     if wide:
         getattr(axes, f"set_{which}scale")("log")
     yield

@@ -7,41 +7,46 @@ from dataclasses import replace
 from typing import Any
 
 import pandas as pd
+from markupsafe import Markup
 
 from simulator.errors import InputError
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.drawings import accuracy, bars, curves, lines, maps
+from simulator.reporting.page.drawings import accuracy, break_even, curves, lines, quality
+from simulator.reporting.page.drawings.link_strips import link_strips
+from simulator.reporting.page.drawings.traffic_grid import traffic_grid
 from simulator.reporting.page.parts import Chart, Plot, View
 from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.tables import column_of
 
 Drawing = Callable[[pd.DataFrame, Figure], Plot]
 DRAWINGS: dict[str, Drawing] = {
-    "iteration_breakdown": lambda data, _: bars.iteration_breakdown(data),
     "density_sweep": lambda data, _: lines.density_sweep(data),
     "scaling_efficiency": lambda data, _: lines.scaling_efficiency(data),
     "build_up": lambda data, _: lines.build_up(data),
     "padding_imbalance": lambda data, _: lines.padding_imbalance(data),
-    "break_even_map": lambda data, _: maps.break_even_map(data),
-    "traffic_matrix": lambda data, _: maps.traffic_matrix(data),
-    "link_utilisation": lambda data, _: maps.link_utilisation(data),
+    "break_even_map": lambda data, _: break_even.break_even_map(data),
     "measured_predicted": lambda data, member: accuracy.measured_predicted(data, getattr(member, "band", 0.1)),
     "cost_curves": lambda data, _: curves.cost_curves(data),
+    "time_to_quality": lambda data, _: quality.time_to_quality(data),
 }
-"""How each kind of figure is drawn for the browser."""
+"""How figures are drawn that the reader can zoom into, by plotly."""
+MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
+    "traffic_matrix": traffic_grid,
+    "link_utilisation": link_strips,
+}
+"""How the others are drawn: as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
     "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell. "
+    "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
     "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
-    "iteration_breakdown": "The terms of a bar sum to the iteration time. Click a term in the legend to hide it.",
 }
 _AXES = {
+    "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),
     "density_sweep": ("sparsifier", DENSITY),
     "scaling_efficiency": ("sparsifier", "cluster.nodes"),
-    "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),
 }
 """The varied keys that a figure of a sweep shows by itself; the reader chooses the values of all others."""
 _VIEWS = 400
@@ -51,9 +56,14 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
     """The chart of a figure without choices; None where the source lacks what it shows."""
     member = figure_of(kind, settings)
     try:
-        plot = DRAWINGS[kind](member.data(source), member)
+        data = member.data(source)
     except InputError:
         return None
+    if kind in MARKUPS:
+        markup = MARKUPS[kind](data)
+        words = (kind, member.title, member.question)
+        return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
+    plot = DRAWINGS[kind](data, member)
     return Chart(kind, member.title, member.question, (View((), plot),), note=NOTES.get(kind, ""))
 
 

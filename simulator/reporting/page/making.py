@@ -6,9 +6,9 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from dataclasses import asdict
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
+from simulator.reporting.page.pages.quality_page import quality_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
+from simulator.reporting.page.theme import ASSETS
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
 from simulator.studies.storage.files import write_text
@@ -33,17 +35,20 @@ _PAGES = {
     "gpu": calibration_page,
     "network": calibration_page,
     "runtime": calibration_page,
+    "quality": quality_page,
     "build_up": build_up_page,
     "trace": build_up_page,
 }
-_SCRIPTS = ("format.js", "charts.js", "tables.js", "terms.js", "points.js", "start.js")
-_ASSETS = files("simulator.reporting.page") / "assets"
+_STYLES = ("theme.css", "drawings.css", "page.css")
+_NAME = 30
+"""A value at a glance that is longer is a name, which needs more room than a number."""
+_SCRIPTS = ("format.js", "theme.js", "ticks.js", "charts.js", "tables.js", "terms.js", "points.js", "start.js")
 
 
 def page_of(source: Source) -> Page:
     """The page of a source. Raises InputError for a source that has none, and for results that somebody has cut."""
     if source.kind not in _PAGES:
-        wanted = "a run, a sweep, a validation, a calibration or a build-up study"
+        wanted = "a run, a sweep, a validation, a calibration, times to quality or a build-up study"
         raise InputError(Problem(source.place, wanted, KINDS.get(source.kind, source.kind)))
     try:
         return _PAGES[source.kind](source)
@@ -64,7 +69,8 @@ def write_page(page: Page, path: Path) -> None:
 
 def html_of(page: Page) -> str:
     """The page as HTML. Raises InputError where it has drawings and the extra `report` is not installed."""
-    library = _plotting_library() if page.charts or page.points else ""
+    zoomed = any(chart.views for chart in page.charts) or (page.points is not None and page.points.y)
+    library = _plotting_library() if zoomed else ""
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     data = {
         "charts": [_chart_data(chart) for chart in page.charts],
@@ -75,7 +81,9 @@ def html_of(page: Page) -> str:
         .get_template("page.html.j2")
         .render(
             page=page,
-            style=_asset("page.css"),
+            contents=_contents(page),
+            names=any(len(value) > _NAME for _, value in page.glance),
+            style="\n".join(map(_asset, _STYLES)),
             script=script,
             library=_compress(library) if library else "",
             policy=_policy([script, library] if library else [script]),
@@ -84,6 +92,14 @@ def html_of(page: Page) -> str:
         )
     )
     return str(html)
+
+
+def _contents(page: Page) -> list[tuple[str, str]]:
+    """The anchor and the title of each part of a page."""
+    parts = [(f"chart-{chart.kind}", chart.title) for chart in page.charts]
+    parts += [("points", "All points")] * (page.points is not None)
+    parts += [(anchor(table.title), table.title) for table in page.tables]
+    return [*parts, ("provenance", "Where this comes from")]
 
 
 @cache
@@ -127,8 +143,21 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": lambda value, kind: format_value(kind, value), "sort_key": sort_key}
+    environment.filters |= {
+        "cell": lambda value, kind: format_value(kind, value),
+        "sort_key": sort_key,
+        "anchor": anchor,
+    }
     return environment
+
+
+def anchor(title: str) -> str:
+    """The anchor of a heading: its words.
+
+    >>> anchor("In A only: 4 points")
+    'in-a-only-4-points'
+    """
+    return "-".join(re.findall(r"[a-z0-9]+", title.lower())) or "part"
 
 
 def _plotting_library() -> str:
@@ -143,4 +172,4 @@ def _plotting_library() -> str:
 
 
 def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup
+
 from simulator.reporting.wording.tables import Column, Table
 
 Plot = dict[str, Any]
@@ -22,18 +24,20 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """An interactive drawing; with `choices` (what is chosen, in words) there is a view for each combination.
+    """A drawing; with `choices` (what is chosen, in words) there is a view for each combination.
 
-    `first` is the view that is shown before the reader chooses.
+    `first` is the view that is shown before the reader chooses. A drawing that is not interactive has no views, but
+    `markup`: SVG in HTML, which stands in the page as it is.
     """
 
     kind: str
     title: str
     question: str
-    views: Sequence[View]
+    views: Sequence[View] = ()
     choices: Sequence[str] = ()
     note: str = ""
     first: int = 0
+    markup: Markup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,9 @@ class Points:
     """Rows of a sweep for the reader to filter, sort and plot: `columns`, and the values of each by its key.
 
     The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
-    `phases` those of the breakdown's terms, `constant` the terms (s) that are the same in all rows.
+    `phases` the breakdown's terms with their classes, `constant` the terms (s) that are the same in all rows.
+    `x` and `y` are the columns that are plotted first, empty where no result differs; `references` are values of
+    columns that a line marks, with what they are.
     """
 
     columns: Sequence[Column]
@@ -51,6 +57,9 @@ class Points:
     palette: dict[str, dict[str, str]]
     phases: Sequence[dict[str, str]]
     constant: dict[str, float]
+    x: str
+    y: str
+    references: dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)

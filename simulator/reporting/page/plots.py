@@ -11,20 +11,22 @@ import numpy as np
 from simulator.reporting.figures.style.axes import thin_ticks
 from simulator.reporting.figures.style.colours import Look
 from simulator.reporting.page.parts import Plot
+from simulator.reporting.page.theme import css_colour
 
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
 }  # fmt: skip
-GRID = "#E5E5E5"
-INK = "#222222"
+GRID, INK, MUTED = "var(--grid)", "var(--text)", "var(--muted)"
+BACKGROUND, REFERENCE = "var(--background)", "var(--reference)"
+"""Colours by the names of `assets/theme.css`, which the page looks up for light and dark."""
 LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"}
-SECONDS = {"tickformat": "~s", "ticksuffix": "s", "hoverformat": ".4~s"}
-BYTES = {"tickformat": "~s", "ticksuffix": "B", "hoverformat": ".4~s"}
-BITS = {"tickformat": "~s", "ticksuffix": "bit/s", "hoverformat": ".4~s"}
-SHARE = {"tickformat": ".3~p", "hoverformat": ".3~p"}
-NUMBER = {"tickformat": ",.6~g", "hoverformat": ",.4~g"}
-SIZE = {"tickformat": "~s", "hoverformat": ".4~s"}
+SECONDS = {"kind": "time", "hoverformat": ".4~s"}
+BYTES = {"kind": "bytes", "hoverformat": ".4~s"}
+SHARE = {"kind": "percent", "hoverformat": ".3~p"}
+NUMBER = {"kind": "number", "hoverformat": ",.4~g"}
+SIZE = {"kind": "size", "hoverformat": ".4~s"}
+"""How an axis writes its ticks: a kind of `assets/format.js`, as in the tables of the page."""
 
 
 def escape_text(value: Any) -> str:
@@ -63,8 +65,8 @@ def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int =
         "showlegend": panel == 0,
         "x": json_numbers(x),
         "y": json_numbers(y),
-        "line": {"color": look.colour, "dash": _DASH[look.stroke], "width": 2},
-        "marker": {"color": look.colour, "symbol": _MARK[look.marker] + hollow, "size": 7},
+        "line": {"color": css_colour(look.colour), "dash": _DASH[look.stroke], "width": 2},
+        "marker": {"color": css_colour(look.colour), "symbol": _MARK[look.marker] + hollow, "size": 7},
         **axes_of(panel),
     } | more
 
@@ -86,7 +88,7 @@ def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: 
         "showlegend": panel == 0,
         "x": json_numbers(x),
         "y": json_numbers(y),
-        "line": {"color": "#BBBBBB", "width": 3},
+        "line": {"color": REFERENCE, "width": 3},
         "hoverinfo": "skip",
         **axes_of(panel),
     } | more
@@ -102,9 +104,27 @@ def hover(*parts: str) -> dict[str, str]:
     return {"hovertemplate": "<br>".join(["<b>%{fullData.name}</b>", *parts]) + "<extra></extra>"}
 
 
+def band(name: str, x: Sequence[Any], ends: Sequence[Sequence[Any]], look: Look, panel: int = 0) -> Plot:
+    """The shaded area between the two lines of `ends`, such as those of intervals; shown and hidden with its method."""
+    low, high = map(list, ends)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": escape_text(name),
+        "legendgroup": escape_text(name),
+        "showlegend": False,
+        "x": json_numbers([*x, *reversed(x)]),
+        "y": json_numbers([*low, *reversed(high)]),
+        "fill": "toself",
+        "fillcolor": f"color-mix(in srgb, {css_colour(look.colour)} 16%, transparent)",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        **axes_of(panel),
+    }
+
+
 def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    """An axis with its title and unit; `more` are keys of plotly."""
-    logarithmic: dict[str, Any] = {"dtick": "D2" if more.pop("fine", False) else 1} if more.get("type") == "log" else {}
+    """An axis with its title and the kind of its values; `more` are keys of plotly. The page chooses its ticks."""
     return (
         {
             "title": {"text": title, "standoff": 8},
@@ -112,11 +132,9 @@ def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[s
             "zeroline": False,
             "automargin": True,
             "ticks": "outside",
-            "tickcolor": "#999999",
-            "exponentformat": "SI",
+            "tickcolor": REFERENCE,
         }
         | (style or {})
-        | logarithmic
         | more
     )
 
@@ -126,29 +144,41 @@ def count_axis(title: str, column: Iterable[Any]) -> dict[str, Any]:
     ticks = sorted({float(value) for value in column})
     shown = thin_ticks(ticks)
     kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
-    result = axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
-    result.pop("dtick", None)
-    return result
+    return axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
 
 
-def layout(xs: Sequence[dict[str, Any]], ys: Sequence[dict[str, Any]], height: int = 420, **more: Any) -> Plot:
-    """A layout of panels side by side, the legend below."""
+def layout(
+    xs: Sequence[dict[str, Any]],
+    ys: Sequence[dict[str, Any]],
+    height: int = 420,
+    stacks: Sequence[Sequence[int]] | None = None,
+    **more: Any,
+) -> Plot:
+    """A layout of panels side by side, the legend below.
+
+    On a narrow screen the page puts them one below the other; `stacks` are the panels that stay beside each other.
+    """
     gap = 0.12
     width = (1 - gap * (len(xs) - 1)) / len(xs)
+    kinds: dict[str, str] = {}
     result: Plot = {
         "height": height,
         "autosize": True,
         "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": INK},
-        "paper_bgcolor": "#FFFFFF",
-        "plot_bgcolor": "#FFFFFF",
+        "paper_bgcolor": BACKGROUND,
+        "plot_bgcolor": BACKGROUND,
         "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
         "hovermode": "closest",
         "hoverlabel": {"font": {"size": 14}, "namelength": -1},
         "legend": LEGEND,
+        "meta": {"kinds": kinds, "stacks": stacks or [[place] for place in range(len(xs))]},
     }
     for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
         number = str(place + 1) if place else ""
         domain = {"domain": [place * (width + gap), place * (width + gap) + width]} if "domain" not in x else {}
-        result[f"xaxis{number}"] = x | domain | {"anchor": f"y{number}"}
-        result[f"yaxis{number}"] = y | {"anchor": f"x{number}"}
+        for letter, given, other in (("x", x | domain, "y"), ("y", y, "x")):
+            own = dict(given)
+            if "kind" in own:
+                kinds[f"{letter}axis{number}"] = str(own.pop("kind"))
+            result[f"{letter}axis{number}"] = own | {"anchor": f"{other}{number}"}
     return result | more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,9 +10,10 @@ import pandas as pd
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.reporting.figures.data.rows import methods, varied_keys
-from simulator.reporting.figures.style.colours import GREY, PHASES, assign_looks
+from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Points
 from simulator.reporting.page.plots import json_numbers
+from simulator.reporting.page.theme import css_colour
 from simulator.reporting.wording.quantities import method_name
 from simulator.reporting.wording.tables import Column, column_of
 
@@ -24,6 +26,13 @@ _RESULTS = (
 )
 """The results in the table of points, in this order."""
 _DIGEST = 12
+_REFERENCES = {
+    "speed_up": {"value": 1.0, "label": "break-even: as fast as dense"},
+    "scaling_efficiency": {"value": 1.0, "label": "ideal"},
+}
+"""Lines of the plot of points, as in the figures."""
+_FIRST = ("speed_up", "iteration_time_s", "throughput_samples_per_s")
+"""What is plotted first, where it differs: the answer to whether a method pays, else how long an iteration takes."""
 
 
 def points_of(table: pd.DataFrame) -> Points:
@@ -34,25 +43,35 @@ def points_of(table: pd.DataFrame) -> Points:
     ]
     columns = [_varied_column(table, name) for name in keys] + [column_of(name) for name in different]
     names = methods(table)
+    looks = {
+        name: {"colour": css_colour(look.colour), "stroke": look.stroke} for name, look in assign_looks(names).items()
+    }
+    x, y = _choose_axes(table, columns[: len(keys)], different)
     return Points(
+        x=x,
+        y=y,
+        references={key: reference for key, reference in _REFERENCES.items() if key in different},
         columns=columns,
         values={column.key: _encode(table[column.key], column) for column in columns}
         | {"method": _encode_levels(names.map(str).tolist())},
         count=len(table),
         varied=len(keys),
-        palette={name: {"colour": look.colour, "stroke": look.stroke} for name, look in assign_looks(names).items()},
+        palette=looks,
         phases=[
-            {
-                "key": f"breakdown_s.{phase}",
-                "label": TERM_LABELS[phase],
-                "colour": PHASES[phase],
-                "pattern": "/" if PHASES[phase] == GREY else "",
-            }
+            {"key": f"breakdown_s.{phase}", "label": TERM_LABELS[phase], "look": f"term-{phase}"}
             for phase in BREAKDOWN
             if f"breakdown_s.{phase}" in table
         ],
         constant={name: value for name, value in constants(table).items() if name.startswith("breakdown_s.")},
     )
+
+
+def _choose_axes(table: pd.DataFrame, varied: Sequence[Column], results: Sequence[str]) -> tuple[str, str]:
+    """What is plotted first: the answer against the varied number with the most values, or against what is varied."""
+    numbers = [name for name in results if pd.api.types.is_numeric_dtype(table[name])]
+    y = next((name for name in (*_FIRST, *numbers) if name in numbers), "")
+    ranked = sorted(varied, key=lambda column: (column.kind == "text", -table[column.key].nunique()))
+    return (ranked[0].key if ranked else y), y
 
 
 def constants(table: pd.DataFrame) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     add_rows,
     bar,
@@ -59,6 +60,8 @@ def print_explanation(document: dict[str, Any], console: Console) -> None:
     console.print()
     print_lines(_counterfactuals(document["counterfactuals"]), console)
     console.print()
+    print_memory(document["memory"], console)
+    console.print()
     print_uncertainty(document["uncertainty"], console)
     console.print()
     print_sensitivity(document["sensitivity"], console, show_time)
@@ -89,7 +92,9 @@ def _describe_content(row: dict[str, Any]) -> str:
     numbers, term = row["numbers"], row["term"]
     if term in ("forward", "backward"):
         scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
-        parts = [f"{numbers['tensors']} tensors"]
+        parts = [
+            f"{numbers['tensors']} tensors" + (f" in {passes} passes" if (passes := numbers["passes"]) > 1 else "")
+        ]
         parts += [f"scaled to a compute time of {show_time(scaled)}"] if scaled else []
         parts += [f"{100 * slowdown:.0f} % longer while a collective runs"] if slowdown else []
         return "; ".join([", ".join(parts), *filter(None, [_describe_kernels(numbers.get("kernels", []))])])

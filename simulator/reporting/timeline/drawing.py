@@ -120,7 +120,9 @@ class Drawing:
     ) -> None:
         """Add arrows from the slice that makes a bucket ready on a worker to its first collective."""
         track = self.numbers[group, "compute"]
-        kept = [place for place, span in enumerate(compute) if span.label in ("backward", "selection")]
+        kept = [
+            place for place, span in enumerate(compute) if span.bucket >= 0 and span.label in ("backward", "selection")
+        ]
         before = compute[: kept[-1] + 1] if kept else []
         last = -1
         for bucket, target in sorted(targets.items()):

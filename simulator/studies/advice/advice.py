@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
 from simulator.scenario.changes import with_value, without_randomness
@@ -64,6 +65,7 @@ def advise(
     combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
+    refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
     measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
     given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
     targets = measured or (GivenIterations(given) if given else None)
@@ -86,13 +88,15 @@ def advise(
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
+    # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
+    free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
     advice = recommendation(ranked.offered) if ranked.offered.known else of_all
     second = find_second(ranked, advice, of_all)
-    border = None if watch.interrupted else _border(bare, found, advice, of_all.method, watch)
-    summary = summarise(ranked, advice, of_all, second, describe_border(bare, border))
+    border = None if watch.interrupted else _border(free, found, advice, of_all.method, watch)
+    summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     studied = dense is not None and not watch.interrupted
-    break_even = crossings(bare, others, watch) if studied else []
+    break_even = crossings(free, others, watch) if studied else []
     whole = not watch.interrupted
     return document | {
         "summary": summary._asdict(),
@@ -108,7 +112,7 @@ def advise(
         "other_densities": _other_densities(bare, others, density) if whole else [],
         "break_even": break_even,
         "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
-        "sensitivity": _speed_up_sensitivity(bare, dense, others[0], watch)
+        "sensitivity": _speed_up_sensitivity(free, dense, others[0], watch)
         if whole and dense and others and not plan.live
         else None,
         "looked_at": _summarise_search(grid, found),

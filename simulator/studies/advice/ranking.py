@@ -12,12 +12,13 @@ from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_sprea
 from simulator.prediction.uncertainty.verdict import Verdict
 from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import method_name
 from simulator.studies.advice.availability import Status, availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.quality.iterations import Iterations, IterationsOf
-from simulator.studies.variants.names import method_name, schedule_name, topology_name
+from simulator.studies.variants.names import schedule_name, topology_name
 
 TO_TARGET = "time_to_target_s"
 """The key of a row by which it is ranked where iterations to the target are known."""

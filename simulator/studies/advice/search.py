@@ -13,8 +13,9 @@ from simulator.prediction.uncertainty.spread import Spread
 from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import method_name
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.variants.names import combination_name, method_name
+from simulator.studies.variants.names import combination_name
 
 DENSE = "dense"
 EXHAUSTIVE = 300

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.verdict import judge
+from simulator.scenario.overrides import Overrides
+from simulator.scenario.reading import ScenarioSource, load
 from simulator.studies.compare.answers import describe_change
+from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import find_opponent
 from simulator.studies.compare.questions import describe_question, describe_sides, is_about_paying
 from simulator.studies.compare.verdict_words import describe_cost, describe_verdict
 from simulator.studies.variants.names import combination_name
 
 
-def add_comparison(prediction: Prediction, place: str | Path, overrides: tuple[str, ...] = ()) -> None:
-    """Add `comparison` and `question` to the document of a scenario that was read from `place`.
+def run_with_comparison(source: ScenarioSource, overrides: Overrides = (), keep_iterations: bool = False) -> Prediction:
+    """What `sparsim run` answers: the prediction with its intervals, what a good implementation would save, and the
+    comparison that the scenario's `versus` asks for.
+
+    Raises InputError for a wrong scenario, and where it or its baseline cannot run.
+    """
+    prediction = with_responses(run(load(source, overrides), keep_iterations))
+    implementation = compare_with_good(prediction)
+    if implementation is not None:
+        prediction.document["implementation"] = implementation
+    add_comparison(prediction, source, overrides)
+    return prediction
+
+
+def add_comparison(prediction: Prediction, source: ScenarioSource, overrides: Overrides = ()) -> None:
+    """Add `comparison` and `question` to the document of a scenario that was read from `source`.
 
     Nothing is added where there is nothing to compare with. Raises InputError where the baseline cannot run.
     """
     scenario = prediction.scenario
-    opponent = find_opponent(scenario, place, overrides, search=not is_heavy(prediction.plan))
+    opponent = find_opponent(scenario, source, overrides, search=not is_heavy(prediction.plan))
     if opponent is None:
         return
     prediction.document["comparison"] = compare(prediction, with_responses(run(opponent.scenario)), opponent.words)

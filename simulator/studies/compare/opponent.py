@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from simulator.component import build
@@ -13,7 +12,8 @@ from simulator.hardware.frameworks import FRAMEWORKS, Framework
 from simulator.prediction.run import Prediction, run
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.named_parts import read_runtime
-from simulator.scenario.reading import load_versus
+from simulator.scenario.overrides import Overrides
+from simulator.scenario.reading import ScenarioSource, load_versus
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.dense import Dense
@@ -51,16 +51,21 @@ class _Candidate(NamedTuple):
 
 
 def find_opponent(
-    scenario: Scenario, place: str | Path, overrides: tuple[str, ...] = (), search: bool = True
+    scenario: Scenario, source: ScenarioSource, overrides: Overrides = (), search: bool = True
 ) -> Opponent | None:
-    """What `versus` of a scenario that was read from `place` asks for; None where there is nothing to compare with.
+    """What `versus` of a scenario that was read from `source` asks for; None where there is nothing to compare with.
 
     Without `search`, `best_dense` is dense with the scenario's own schedule.
 
     Raises InputError where what it asks for cannot run.
     """
+    described = load_versus(source, overrides) if isinstance(scenario.versus, dict) else None
+    return choose_opponent(scenario, described, search)
+
+
+def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool = True) -> Opponent | None:
+    """The same, where the baseline that a mapping `versus` describes was read already."""
     if isinstance(scenario.versus, dict):
-        described = load_versus(place, overrides)
         return None if described is None else Opponent(described)
     if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
         return None

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from simulator.hardware.gpu import Gpu
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.names import method_name, schedule_name, topology_name
+from simulator.scenario.titles import cluster_name, method_name, model_name
+from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
 
 _FAMILIES: dict[str, Callable[[Scenario], str]] = {
@@ -14,9 +16,13 @@ _FAMILIES: dict[str, Callable[[Scenario], str]] = {
     "scheduler": schedule_name,
     "topology": topology_name,
 }
-_LABELS = {"cluster.links": "links that change", "cluster.other_gpus": "other GPUs"}
+_NOUNS = {"scheduler": "the schedule ", "topology": "the topology "}
+"""What stands before the name of a member, where the name alone would not say what it is."""
+_LABELS = {"cluster.links": "links that change"}
 """Keys whose last part says too little."""
 Sides = tuple[str, str]
+_ALIKE = "this set-up", "the same"
+"""What two scenarios are called that differ in nothing."""
 
 
 def is_about_paying(candidate: Scenario, baseline: Scenario) -> bool:
@@ -31,37 +37,46 @@ def describe_sides(candidate: Scenario, baseline: Scenario) -> Sides:
     for key, stated in versus.items():
         one, other = (_value_at(scenario.resolved(), str(key)) for scenario in (candidate, baseline))
         if one != other:
+            if key == "cluster.other_gpus":
+                sides.append((_name_gpus(candidate), _name_gpus(baseline)))
+                continue
             sides.append(_name_sides(str(key), candidate, baseline) or _name_values(str(key), one, other, stated))
     if not sides:
-        return "this set-up", "the same"
+        return _ALIKE
     return join_words([here for here, _ in sides]), join_words([there for _, there in sides])
 
 
 def describe_question(candidate: Scenario, baseline: Scenario) -> str:
     """The question that a comparison answers, from what the two scenarios are."""
-    cluster = candidate.cluster
-    gpus = count_of(cluster.workers, "GPU")
-    if cluster.nodes > 1:
-        gpus += f" over {show_bandwidth(cluster.network.bandwidth)}"
-    model = _model_name(candidate)
+    model, gpus = model_name(candidate), cluster_name(candidate)
     if is_about_paying(candidate, baseline):
         rival = "" if baseline.sparsifier.kind == "dense" else f" against {method_name(baseline)}"
         return f"Does {method_name(candidate)} pay{rival} for {model} on {gpus}?"
     here, there = describe_sides(candidate, baseline)
-    return f"How long does an iteration of {model} on {gpus} take with {here}, compared with {there}?"
-
-
-def _model_name(scenario: Scenario) -> str:
-    """The workload's name without the GPU that it was timed on."""
-    model, _, device = scenario.workload.name.rpartition("-")
-    return model if model and device in scenario.workload.device.lower() else scenario.workload.name
+    question = f"How long does an iteration of {model} on {gpus} take"
+    return f"{question}?" if (here, there) == _ALIKE else f"{question} with {here}, compared with {there}?"
 
 
 def _name_sides(key: str, candidate: Scenario, baseline: Scenario) -> Sides | None:
     """The names of both where a key belongs to a part that has one; None where they are the same."""
     name = _FAMILIES.get(key.partition(".")[0])
     sides = (name(candidate), name(baseline)) if name else ("", "")
-    return None if sides[0] == sides[1] else sides
+    if sides[0] == sides[1]:
+        return None
+    noun = _NOUNS.get(key.partition(".")[0], "")
+    return f"{noun}{sides[0]}", f"{noun}{sides[1]}"
+
+
+def _name_gpus(scenario: Scenario) -> str:
+    """The GPUs of the nodes: `2 nodes of Tesla V100`, or those of all nodes where they are alike."""
+    cluster = scenario.cluster
+    kinds = [f"{count_of(len(item.nodes), 'node')} of {_short(item.gpu)}" for item in cluster.other_gpus]
+    return join_words(kinds) if kinds else f"{_short(cluster.gpu)} on all nodes"
+
+
+def _short(gpu: Gpu) -> str:
+    """The GPU's name without its software."""
+    return gpu.name.partition(",")[0]
 
 
 def _name_values(key: str, one: Any, other: Any, stated: Any) -> Sides:

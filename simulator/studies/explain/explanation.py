@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.progress import Watch
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure
 from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
-from simulator.studies.explain.terms import payload, terms_of
+from simulator.studies.explain.terms import terms_of
 from simulator.studies.explain.uncertainty import uncertainty
 from simulator.units import show_time
 
@@ -28,14 +31,16 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
     (`uncertainty`); the inputs that it depends on most.
 
     An interruption (Ctrl-C) leaves out costs and inputs that `watch` has not seen done, once the terms are known.
-    Raises InputError where the parts of the scenario cannot work together.
+    Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
     watch = watch or Watch()
     prediction = with_responses(run(scenario))
     document = prediction.document
     terms, exposed = terms_of(prediction)
-    inputs = sensitivity(scenario, watch=watch)
-    alternatives = counterfactuals(prediction, watch)
+    # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
+    free = with_value(scenario, "ignore_memory", True)
+    inputs = sensitivity(free, watch=watch)
+    alternatives = counterfactuals(replace(prediction, scenario=free), watch)
     exposed_s = document["breakdown_s"]["communication_exposed"]
     return {
         "scenario": document["scenario"],
@@ -50,6 +55,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
         "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
         "exchanges": _summarise_exchanges(prediction, exposed),
         "counterfactuals": alternatives,
+        "memory": document["memory"],
         "uncertainty": uncertainty(prediction),
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
         "warnings": document["warnings"],
@@ -62,7 +68,7 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> dict[str,
     plan, workers, spent = prediction.plan, prediction.scenario.cluster.workers, None
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
-    nbytes = [payload(plan.work.steps[place], workers) for _, place in plan.work.uses]
+    nbytes = [payload_bytes(plan.work.steps[place], workers) for _, place in plan.work.uses]
     return {
         "buckets": len(plan.work.buckets),
         "calls": len(nbytes),

@@ -68,7 +68,7 @@ def inputs_of(scenario: Scenario) -> list[Input]:
     if "density" in type(scenario.sparsifier).model_fields:
         made.append(Input(_DENSITY, float(value_at(scenario, _DENSITY)), "", _scale_density))
     plan = plan_of(scenario)
-    compute = plan.work.forward + float(plan.work.backward.sum())
+    compute = plan.work.compute_alone
     if compute:
         made.append(Input(_COMPUTE, compute + plan.work.update, "s", scale_compute))
     made += [_plain_input(scenario, key, unit) for key, (unit, _) in _OTHERS.items()]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.hardware.runtime import RUNTIME_COSTS
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, PushPull, ReduceScatter
+from simulator.models.exchange import Communication
 from simulator.models.terms import BREAKDOWN, TERMS, Term
+from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import Exposure, exposure
@@ -75,15 +76,16 @@ def _numbers(
     """The numbers that each term is computed from."""
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
-    layers = len(workload.layers)
+    passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
     calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
-    nbytes = sum(payload(step, scenario.cluster.workers) for b in exposed.waited_for for step in _steps(prediction, b))
+    waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
+    nbytes = sum(payload_bytes(step, scenario.cluster.workers) for step in waited)
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
-        "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
+        "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
+        "backward": {**passes, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {
@@ -109,19 +111,6 @@ def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
     work = prediction.plan.work
     chain = (*work.chains[bucket], *work.halves[bucket])
     return [work.steps[item] for item in chain if isinstance(item, int)]
-
-
-def payload(step: Communication, workers: int) -> float:
-    """Bytes of the result of one step (pushed and pulled bytes of one worker with servers)."""
-    match step:
-        case AllReduce(nbytes) | ReduceScatter(nbytes) | Broadcast(nbytes):
-            return float(nbytes)
-        case AllGather():
-            return float(step.sizes(workers).sum())
-        case PushPull(push, pull):
-            return float(push + pull)
-        case _:
-            return float(sum(step.nbytes))
 
 
 def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

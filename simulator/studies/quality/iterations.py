@@ -12,11 +12,11 @@ from simulator.prediction.uncertainty.inputs import Level, Measurement, Uncertai
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import method_name
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.settings import Recipe, Setting, changed_parameters
 from simulator.studies.quality.study import Steps, Study, recipe_of_dense
 from simulator.studies.quality.transfer import transfer_width
-from simulator.studies.variants.names import method_name
 from simulator.units import count_of
 
 WHAT = "iterations to the target"

@@ -13,12 +13,12 @@ from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import Iterations, MeasuredIterations
-from simulator.studies.variants.names import method_name
 from simulator.units import join_words
 
 HOUR = 3600.0

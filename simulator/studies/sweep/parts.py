@@ -76,6 +76,10 @@ class Parts:
             made["cluster"] = self.clusters[key]
         return made
 
+    def ignore_memory(self) -> None:
+        """Let every point that does not fit into the memory of a GPU be predicted all the same."""
+        self.fixed["ignore_memory",] = True
+
     def unapplied(self) -> list[Problem]:
         """Keys that do not exist in any of the kinds that they were varied with."""
         problems = []

@@ -51,8 +51,9 @@ class Points:
 
     @property
     def name(self) -> str:
-        """The name of the sweep: its own, or that of its base with the keys that vary."""
-        base, keys = self.parts.base.get("name"), ", ".join(axis.key for axis in self.axes)
+        """The name of the sweep: its own, or that of its base (or the base's file) with the keys that vary."""
+        own = Path(self.parts.base_document.path).stem if not self.parts.inside else ""
+        base, keys = self.parts.base.get("name") or own, ", ".join(axis.key for axis in self.axes)
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
     def scenario(self, number: int) -> Scenario:

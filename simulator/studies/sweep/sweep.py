@@ -97,6 +97,7 @@ def run_sweep(
     cluster: str | None = None,
     shard: Shard | None = None,
     fail_fast: bool = False,
+    ignore_memory: bool = False,
     observe: Callable[[Progress], None] | None = None,
 ) -> SweepResult:
     """Evaluate a sweep into the folder `out` and reuse the points that are there already.
@@ -105,7 +106,8 @@ def run_sweep(
 
     `base`: the scenario that is varied instead of the file's own; `cluster`: the address of a Dask scheduler whose
     workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
-    stop at the first point that fails; `observe` is called with the progress.
+    stop at the first point that fails; `ignore_memory`: predict points that do not fit into the memory of a GPU, too;
+    `observe` is called with the progress.
 
     Raises InputError for bad input or a folder in use, PointFailed with `fail_fast`, SparsimError where points cannot
     be evaluated. Finished points stay on disk in every case.
@@ -114,6 +116,8 @@ def run_sweep(
     if base is not None:
         document = _with_base(document, base)
     points = Points(document, near, strict=not isinstance(source, Mapping))
+    if ignore_memory:
+        points.parts.ignore_memory()
     executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:

@@ -38,8 +38,10 @@ from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 DEFAULT = "validation"
 
 
-def validate(places: Sequence[str | Path] = (), watch: Watch | None = None) -> dict[str, Any]:
-    """Run every scenario with `measured:` in the given files and folders (default: the shipped ones).
+def validate(
+    places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = (), watch: Watch | None = None
+) -> dict[str, Any]:
+    """Run every scenario with `measured:` in the given files and folders, and the given ones (default: those shipped).
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
 
@@ -51,15 +53,21 @@ def validate(places: Sequence[str | Path] = (), watch: Watch | None = None) -> d
     iterations: list[Whole] = []
     collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
+    searched = places or not scenarios
     with watch.part("the predictions"):
-        _run_all(places, iterations, collectives, problems, watch)
+        for scenario in scenarios:
+            with collect_problems(problems):
+                refuse_contradiction(scenario, f"{scenario.name}: measured")
+                iterations += _rows(scenario, scenario.name)
+        if searched:
+            _run_all(places, iterations, collectives, problems, watch)
     if watch.interrupted and not iterations and not collectives:
         raise KeyboardInterrupt
     if problems:
         raise InputError(problems)
     rows = [*(dict(item.row) for item in iterations), *collectives]
     if not rows:
-        names = ", ".join(str(place) for place in places) or DEFAULT
+        names = ", ".join([*map(str, places), *(scenario.name for scenario in scenarios)]) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     made = signs(iterations)
     summary = {"signs": made, "signs_summary": sum_up_signs(made)}

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import method_name
 from simulator.schedulers.bucketed import Bucketed
 from simulator.units import show_bytes, show_time
 
 _SIZES = ("bucket_size", "partition")
-
-
-def method_name(scenario: Scenario) -> str:
-    """The method with its density: `topk 0.01`."""
-    density = getattr(scenario.sparsifier, "density", None)
-    return scenario.sparsifier.kind + ("" if density is None else f" {density:.4g}")
 
 
 def schedule_name(scenario: Scenario) -> str:

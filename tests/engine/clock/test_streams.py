@@ -98,7 +98,7 @@ def test_start_ups_hide_behind_the_bytes_of_unlike_exchanges():
 def test_the_links_carry_all_bytes_and_no_stream_makes_it_slower_than_no_overlap(sizes, latency, nodes, streams):
     took = communication(sizes, streams=streams, nodes=nodes, latency=latency)
     share = 2 * (nodes - 1) / nodes
-    assert took >= share * sum(sizes) * 4e6 / C * (1 - 1e-6)
+    assert took >= share * sum(round(n * M) for n in sizes) * 4 / C * (1 - 1e-9)
     assert took <= communication(sizes, streams=1, nodes=nodes, latency=latency) * (1 + 1e-9)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 
+from simulator.models.terms import split_idle
 from simulator.reporting.figures.data.sources import of_table, open_source
 from simulator.reporting.page.making import page_of, write_page
 from simulator.reporting.page.opening import open_results
@@ -94,20 +95,19 @@ def column(page, table, place):
     return page.locator(f"{table} tbody tr:not([hidden]) td:nth-child({place})").all_text_contents()
 
 
-def test_a_run_shows_its_terms_at_the_pointer_and_hides_one_by_the_legend(show):
+def test_a_run_shows_its_terms_to_scale_and_needs_no_plotting_library(show):
     source = open_source(str(run_folder("topology=parameter_server")))
     page = show(source, "run")
-    said = hover(page, "#chart-iteration_breakdown", ".barlayer .trace .point path")
-    forward = source.document["breakdown_s"]["forward"]
-    assert "forward" in said
-    assert f"{1e3 * forward:.4g}ms" in said
-    bars = page.locator("#chart-iteration_breakdown .barlayer .trace")
-    before = bars.count()
-    page.locator("#chart-iteration_breakdown .legendtoggle").first.click()
-    page.wait_for_function(
-        "n => document.querySelectorAll('#chart-iteration_breakdown .barlayer .trace').length < n", arg=before
+    assert page.evaluate("typeof Plotly") == "undefined"
+    boxes = page.locator("#chart-iteration_breakdown .terms rect").evaluate_all(
+        "all => all.map(item => [item.getAttribute('class'), item.getBoundingClientRect().width])"
     )
-    assert "B per iteration" in hover(page, "#chart-traffic_matrix", ".heatmaplayer image", (0.9, 0.3))
+    terms = split_idle(source.document["breakdown_s"], source.document["idle_s"])
+    whole = sum(width for _, width in boxes)
+    for name, width in boxes:
+        share = terms[name.removeprefix("term-")] / source.document["iteration_time_s"]
+        assert width == pytest.approx(share * whole, abs=0.5)
+    assert page.locator("#chart-traffic_matrix .cells rect").count() > 0
     assert page.locator("#warnings li").count() == len(source.document["warnings"])
 
 

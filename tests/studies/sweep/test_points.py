@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -43,7 +42,7 @@ def test_a_point_is_what_run_predicts(whole):
         )
         for key, value in row_of(run(scenario).document).items():
             got = row[key]
-            assert (value is None and math.isnan(got)) or got == value, key
+            assert (value is None and pd.isna(got)) or got == value, key
 
 
 def test_columns_are_the_varied_keys_then_the_documents_then_the_error(whole):
@@ -222,7 +221,11 @@ def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
     for name, base, expected in (
         ("mine", "ring_check", "mine"),
         ("", "ring_check", "ring check, by cluster.nodes, cluster.network.latency"),
-        ("", load("ring_check", ("cluster.gpus_per_node=2",)), "ring check, with cluster.gpus_per_node=2, by "),
+        (
+            "",
+            load("ring_check", ("cluster.gpus_per_node=2",)),
+            "unnamed, dense, 16 GPUs over 10 Gbit/s (ring_check with ",
+        ),
     ):
         manifest = run_sweep(
             {"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1

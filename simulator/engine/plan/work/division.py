@@ -56,7 +56,7 @@ def _divided(setup: Setup, network: NetworkSetup, workers: int) -> Division:
         key = (*key, placed, setup.topology.style, setup.concentration)
 
     def plan_buckets() -> Division:
-        workload = setup.workload.stretched(update).queued()
+        workload = setup.workload.stretched(update).passes()[1]
         costs = costs_of(setup, workload, workers, network) if reads_costs else FREE
         precision = setup.workload.precision
         if precision != FP32:

@@ -15,8 +15,9 @@ from simulator.engine.plan.work.work import Chain, Work, prepare_work
 from simulator.models.curves import Floats
 
 PerWorker = tuple[Floats, Floats, Floats]
-"""Factor on compute (w, 1), or on forward and each bucket's backward (w, 1 + b) where the host's launches do not follow
-the GPU; and selection with its standard deviation (w, b); one row where all GPUs are alike."""
+"""Factor on compute (w, 1), or on what comes before the last backward pass and on each of its buckets (w, 1 + b) where
+the host's launches do not follow the GPU; and selection with its standard deviation (w, b); one row where all GPUs are
+alike."""
 
 
 def prepare_all(setup: Setup, workers: int, division: Division) -> tuple[Work, PerWorker]:
@@ -38,7 +39,7 @@ def _on(item: OtherGpu, setup: Setup) -> Setup:
 def _pace_of(item: OtherGpu, setup: Setup, work: Work, other: Work) -> Floats:
     if not setup.workload.has_host_times:
         return np.array([item.factor])
-    mine, theirs = (np.array([each.forward, *each.backward]) for each in (work, other))
+    mine, theirs = (np.array([each.before_last, *each.backward]) for each in (work, other))
     pace: Floats = np.divide(theirs, mine, out=np.full(len(mine), item.factor), where=mine > 0)
     return pace
 

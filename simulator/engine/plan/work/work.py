@@ -20,6 +20,7 @@ from simulator.engine.plan.work.kernels import (
     chain_steps,
     filling_kernels,
 )
+from simulator.engine.plan.work.passes import Passes, price_passes
 from simulator.engine.plan.work.update import update_of, update_time
 from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
@@ -46,9 +47,11 @@ Chain = tuple[Kernel | int, ...]
 class Work:
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
-    `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `update` is the
-    optimiser's step after an exchange, `update_alone` that of one GPU by itself. `backward` holds the runtime's copies
-    to buckets, and `combine` those back, which take `emptying` seconds in all.
+    `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `passes`: the
+    forward and backward passes before the last backward pass. `update` is the optimiser's step after an exchange,
+    `update_alone` that of one GPU by itself. `backward` is the last backward pass; it holds the additions to the
+    gradients of earlier ones and the runtime's copies to buckets, and `combine` those back, which take `emptying`
+    seconds in all.
 
     Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
     worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
@@ -59,7 +62,7 @@ class Work:
 
     input_time: float
     input_alone: float
-    forward: float
+    passes: Passes
     update: float
     update_alone: float
     buckets: tuple[Bucket, ...]
@@ -79,6 +82,21 @@ class Work:
     layer_numel: Floats
     covers: Ints
     begins_module: tuple[bool, ...]
+
+    @property
+    def forward(self) -> float:
+        """Seconds of all forward passes."""
+        return self.passes.forward
+
+    @property
+    def before_last(self) -> float:
+        """Seconds of compute before the last backward pass, in which nothing is exchanged."""
+        return self.passes.forward + self.passes.earlier_backward
+
+    @property
+    def compute_alone(self) -> float:
+        """Seconds of all forward and backward passes."""
+        return self.before_last + float(self.backward.sum())
 
     def per_layer(self, values: Floats) -> Floats:
         """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
@@ -124,7 +142,7 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload = setup.workload.stretched(update).queued()
+    workload, last = setup.workload.stretched(update).passes()
     if workers > 1:
         update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
@@ -132,7 +150,9 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     precision, style = workload.precision, setup.topology.style
     pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
-    backward = _backward_times(workload, buckets)
+    backward = _backward_times(last, buckets)
+    passes, additions = price_passes(workload, last, buckets, pricing)
+    backward += additions
     if setup.runtime.fills_buckets:
         buckets = tuple(replace(bucket, filled=True) for bucket in buckets)
         for i, (there, back) in enumerate(map(filling_kernels, buckets)):
@@ -169,13 +189,14 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
         asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
-    select[-1] += max(0.0, ahead - workload.input_time - workload.forward_time - float(backward.sum()))
+    left = ahead - workload.input_time - passes.forward - passes.earlier_backward
+    select[-1] += max(0.0, left - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
         input_time=workload.input_time,
         input_alone=workload.input_time,
-        forward=workload.forward_time,
+        passes=passes,
         update=update,
         update_alone=alone,
         buckets=buckets,

@@ -91,14 +91,14 @@ def line_styles(labels: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield label, look.line(place / len(looks))
 
 
-def tint(colour: str, strength: float) -> tuple[tuple[float, float, float], str]:
-    """A colour from a light tint (0) to itself (1), and black or white, whichever is easier to read on it.
+def tint(colour: str, strength: float, background: str = "#FFFFFF") -> tuple[tuple[float, float, float], str]:
+    """A colour from a tint of the background (0) to itself (1), and black or white, whichever is easier to read on it.
 
     Contrast by relative luminance (W3C, WCAG 2.1).
     """
-    full = np.array(mpl.colors.to_rgb(colour))
+    full, empty = (np.array(mpl.colors.to_rgb(item)) for item in (colour, background))
     part = 0.2 + 0.8 * min(max(strength, 0.0), 1.0)
-    mixed = 1 - part * (1 - full)
+    mixed = empty - part * (empty - full)
     linear = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ (0.2126, 0.7152, 0.0722))
     return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"

@@ -1,18 +1,63 @@
 "use strict";
 // Charts of the page: drawn one after the other, and again when the reader chooses another view.
-sparsim.config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+sparsim.config = { displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "zoomIn2d", "zoomOut2d"] };
 sparsim.pending = [];
+sparsim.NARROW = 600;
 
-// On a narrow screen the legend has one entry per line, so that the drawing needs more height, and labels of bars keep
-// their first line; the pointer shows the rest.
+// On a narrow screen panels are below each other, and the legend has one entry per line.
 sparsim.fitted = (place, plot) => {
-  if (place.clientWidth >= 600) return plot.layout;
+  const layout = sparsim.themed(plot.layout);
+  layout.width = place.clientWidth;
+  if (place.clientWidth >= sparsim.NARROW) return layout;
+  const { stacks } = plot.layout.meta;
+  const number = (panel) => (panel ? String(panel + 1) : "");
+  layout.margin = { ...layout.margin, l: 40, r: 12 };
+  if (stacks.length > 1) {
+    const gap = 0.16;
+    const each = (1 - gap * (stacks.length - 1)) / stacks.length;
+    stacks.forEach((panels, row) => {
+      const ends = panels.map((panel) => plot.layout[`xaxis${number(panel)}`].domain);
+      const [low, high] = [Math.min(...ends.map((end) => end[0])), Math.max(...ends.map((end) => end[1]))];
+      const bottom = (stacks.length - 1 - row) * (each + gap);
+      panels.forEach((panel) => {
+        const x = layout[`xaxis${number(panel)}`];
+        const y = layout[`yaxis${number(panel)}`];
+        x.domain = x.domain.map((end) => (end - low) / (high - low));
+        y.domain = [bottom, Math.min(1, bottom + each)];
+        y.automargin = true;
+        // A title that is longer than its panel is high goes on in a second line.
+        if (y.title && y.title.text.length > 30) y.title = { ...y.title, text: y.title.text.replace(" (", "<br>(") };
+      });
+    });
+    layout.height = 100 + 300 * stacks.length;
+  }
   const entries = new Set(plot.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name)).size;
-  const annotations = (plot.layout.annotations || []).map((label) => ({ ...label, text: label.text.split("<br>")[0] }));
-  return { ...plot.layout, annotations, height: plot.layout.height + 20 * entries };
+  layout.height += 20 * entries;
+  return layout;
 };
 
-sparsim.draw = (place, plot) => Plotly.react(place, plot.data, sparsim.fitted(place, plot), sparsim.config);
+// Numbers in cells are left out where the cells are too narrow for them.
+sparsim.traces = (place, plot) => {
+  const traces = sparsim.themed(plot.data);
+  const written = traces.filter((trace) => trace.type === "heatmap" && trace.texttemplate);
+  const longest = Math.max(0, ...written.flatMap((trace) => trace.text.flat().map((text) => text.length)));
+  const narrow = written.length && (place.clientWidth - 110) / written[0].text[0].length < 8.5 * longest + 2;
+  return narrow ? traces.map((trace) => (written.includes(trace) ? { ...trace, texttemplate: "" } : trace)) : traces;
+};
+
+sparsim.draw = async (place, plot) => {
+  const layout = sparsim.fitted(place, plot);
+  await Plotly.react(place, sparsim.traces(place, plot), layout, sparsim.config);
+  await sparsim.setTicks(place, layout);
+  place.sparsimLayout = layout;
+  sparsim.drawn.set(place, plot);
+  if (place.sparsimListens) return;
+  place.sparsimListens = true;
+  place.on("plotly_relayout", (change) => {
+    if (Object.keys(change).some((key) => /range/.test(key))) sparsim.setTicks(place, place.sparsimLayout);
+  });
+  place.on("plotly_restyle", () => sparsim.setTicks(place, place.sparsimLayout));
+};
 
 // The view in which every choice holds; where there is none (combinations that were skipped), the first that keeps
 // what was chosen last.
@@ -34,6 +79,10 @@ sparsim.chart = (place, chart) => {
   const bar = place.parentElement.querySelector("[data-choices]");
   chart.choices.forEach((label, number) => {
     const options = [...new Set(chart.views.map((view) => view.chosen[number]))];
+    if (options.length < 2) {
+      selects.push({ select: {}, options });
+      return;
+    }
     const made = sparsim.chooser(label, options, options.indexOf(chosen[number]), (picked) => {
       chosen[number] = options[picked];
       show(number);

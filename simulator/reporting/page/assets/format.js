@@ -23,6 +23,7 @@ sparsim.formats = {
   bytes: (value) => sparsim.scaled(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]], "B"),
   bandwidth: (value) =>
     sparsim.scaled(8 * value, [[1e12, "Tbit/s"], [1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"]], "bit/s"),
+  size: (value) => sparsim.scaled(value, [[1e9, "G"], [1e6, "M"], [1e3, "k"]], "").trim(),
   share: (value) => `${sparsim.digits(100 * value, 4)} %`,
   percent: (value) => `${sparsim.digits(100 * value, 3)} %`,
   error: (value) => `${value < 0 ? "" : "+"}${(100 * value).toFixed(1)} %`,

@@ -16,7 +16,6 @@ sparsim.points = (points) => {
   const columns = points.columns;
   const kinds = new Map(columns.map((column) => [column.key, column.kind]));
   const labels = new Map(columns.map((column) => [column.key, column.label]));
-  const numeric = columns.filter((column) => column.kind !== "text");
   const state = { filters: new Map(), rows: [], page: 0, sort: null, down: false, x: 0, y: 0 };
   const all = Array.from({ length: points.count }, (_, row) => row);
 
@@ -60,44 +59,88 @@ sparsim.points = (points) => {
     const first = state.page * sparsim.PAGE;
     document.getElementById("shown").textContent =
       rows.length ? `rows ${first + 1} to ${first + rows.length} of ${state.rows.length}` : "no point matches";
-    return globalThis.Plotly && sparsim.terms(points, rows.slice(0, sparsim.BARS), value, columns);
+    // Points that are the same, such as dense at every density, have one bar.
+    const times = (number) => JSON.stringify(points.phases.map((phase) => points.values[phase.key] && value(phase.key, number)));
+    const distinct = rows.filter((number, place) =>
+      rows.findIndex((other) => value("method", other) === value("method", number) && times(other) === times(number)) === place);
+    sparsim.terms(points, distinct.slice(0, sparsim.BARS), value, columns);
+  };
+
+  // An axis of the plot: its kind of values says what its ticks are; columns of words have a place for each word.
+  const axis = (column) => {
+    const held = state.rows.map((row) => value(column.key, row)).filter((item) => item !== null);
+    const title = { text: sparsim.plain(column.label), standoff: 8 };
+    const look = { title, gridcolor: "var(--grid)", zeroline: false, automargin: true, ticks: "outside", tickcolor: "var(--reference)" };
+    if (column.kind === "text") return { ...look, type: "category" };
+    const [low, high] = held.reduce(([a, b], item) => [Math.min(a, item), Math.max(b, item)], [Infinity, -Infinity]);
+    const log = low > 0 && high / low > 15;
+    return { ...look, type: log ? "log" : "linear", ...(log || low < 0 ? {} : { rangemode: "tozero" }) };
   };
 
   const scatter = () => {
-    const [x, y] = [numeric[state.x], numeric[state.y]];
+    const [x, y] = [columns[state.x], columns[state.y]];
     const series = new Map();
-    for (const number of state.rows) {
+    for (const number of state.rows.filter((row) => value(x.key, row) !== null && value(y.key, row) !== null)) {
       const method = value("method", number);
       if (!series.has(method)) series.set(method, []);
       series.get(method).push(number);
     }
+    const held = (column) => (number) => {
+      const item = value(column.key, number);
+      return column.kind === "text" ? sparsim.plain(sparsim.cell("text", item)) : item;
+    };
     const traces = [...series].map(([method, rows]) => ({
       type: "scatter",
       mode: "markers",
       name: sparsim.plain(method),
-      x: rows.map((number) => value(x.key, number)),
-      y: rows.map((number) => value(y.key, number)),
+      x: rows.map(held(x)),
+      y: rows.map(held(y)),
       customdata: rows,
       marker: {
-        size: 6, color: points.palette[method].colour, opacity: 0.75,
+        size: 7, color: points.palette[method].colour, opacity: 0.8,
         symbol: points.palette[method].stroke === "-" ? "circle" : "circle-open",
       },
-      text: rows.map((number) => columns.slice(0, points.varied)
+      text: rows.map((number) => [...columns.slice(0, points.varied), x, y]
+        .filter((column, place, shown) => shown.indexOf(column) === place)
         .map((column) => sparsim.plain(`${column.label} ${sparsim.cell(column.kind, value(column.key, number))}`))
         .join("<br>")),
-      hovertemplate: `<b>%{fullData.name}</b><br>%{text}<br>${sparsim.hovered(x, "x")}<br>${sparsim.hovered(y, "y")}` +
-        "<extra></extra>",
+      hovertemplate: "<b>%{fullData.name}</b><br>%{text}<extra></extra>",
     }));
+    const level = points.references[y.key];
+    const shapes = level ? [{
+      type: "line", xref: "paper", x0: 0, x1: 1, y0: level.value, y1: level.value, layer: "below",
+      line: { color: "var(--reference)", width: 3 },
+    }] : [];
+    if (level) {
+      traces.push({
+        type: "scatter", mode: "lines", name: level.label, x: [null], y: [null], line: { color: "var(--reference)", width: 3 },
+      });
+    }
+    const ink = "var(--text)";
     sparsim.draw(document.getElementById("scatter"), {
       data: traces,
-      layout: sparsim.layout(sparsim.axis(x, state.rows, value), sparsim.axis(y, state.rows, value), 440),
+      layout: {
+        height: 440, xaxis: axis(x), yaxis: axis(y), shapes,
+        font: { family: "system-ui, 'DejaVu Sans', Arial, sans-serif", size: 14, color: ink },
+        paper_bgcolor: "var(--background)", plot_bgcolor: "var(--background)",
+        margin: { l: 60, r: 20, t: 16, b: 50 },
+        hovermode: "closest",
+        hoverlabel: { font: { size: 14 }, namelength: -1 },
+        legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", traceorder: "normal" },
+        showlegend: true,
+        meta: {
+          kinds: Object.fromEntries([["xaxis", x], ["yaxis", y]].filter(([, column]) => column.kind !== "text")
+            .map(([name, column]) => [name, column.kind])),
+          stacks: [[0]],
+        },
+      },
     });
   };
 
   const refresh = () => {
     filter();
     list();
-    if (globalThis.Plotly) scatter();
+    if (globalThis.Plotly && points.y) scatter();
   };
 
   const bar = document.getElementById("filters");
@@ -128,13 +171,14 @@ sparsim.points = (points) => {
     });
   });
 
-  const found = (keys) => Math.max(0, numeric.findIndex((column) => keys.includes(column.key)));
-  state.x = found(columns.slice(0, points.varied).filter((column) => column.kind !== "text").map((c) => c.key).slice(0, 1));
-  state.y = found(["iteration_time_s"]);
+  state.x = columns.findIndex((column) => column.key === points.x);
+  state.y = columns.findIndex((column) => column.key === points.y);
   ["x", "y"].forEach((which) => {
+    const offered = columns.filter((column) => which === "x" || column.kind !== "text");
     const made = sparsim.chooser(
-      which === "x" ? "horizontal axis" : "vertical axis", numeric.map((column) => labels.get(column.key)), state[which], (picked) => {
-        state[which] = picked;
+      which === "x" ? "horizontal axis" : "vertical axis", offered.map((column) => labels.get(column.key)),
+      offered.indexOf(columns[state[which]]), (picked) => {
+        state[which] = columns.indexOf(offered[picked]);
         scatter();
       });
     made.select.dataset.plotted = which;
@@ -175,5 +219,5 @@ sparsim.points = (points) => {
   pager.append(turn("previous", -1), status, turn("next", 1));
   filter();
   list();
-  sparsim.pending.push(list, scatter);
+  if (points.y) sparsim.pending.push(scatter);
 };

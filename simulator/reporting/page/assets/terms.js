@@ -1,72 +1,66 @@
 "use strict";
-// Axes and bars of the sweep's own drawings.
-sparsim.ticks = {
-  time: { tickformat: "~s", ticksuffix: "s" },
-  bytes: { tickformat: "~s", ticksuffix: "B" },
-  bandwidth: { tickformat: "~s", ticksuffix: "B/s" },
-  share: { tickformat: ".3~p" },
-  percent: { tickformat: ".3~p" },
-  number: { tickformat: ",.6~g" },
-  count: { tickformat: "," },
+// The terms of some rows of a sweep as bars, the first on top; drawn as `drawings/term_bars.py` draws those of runs.
+sparsim.svg = (name, attributes, ...children) => {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+  made.append(...children);
+  return made;
 };
 
-sparsim.hovered = (column, which) => {
-  const { tickformat, ticksuffix = "" } = sparsim.ticks[column.kind];
-  const format = { "~s": ".4~s", ".3~p": ".4~p", ",.6~g": ",.4~g" }[tickformat] || tickformat;
-  return `${sparsim.plain(column.label)} %{${which}:${format}}${ticksuffix}`;
+sparsim.element = (name, className, ...children) => {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
 };
 
-sparsim.axis = (column, rows, value) => {
-  const entry = rows.map((row) => value(column.key, row)).filter((item) => item !== null);
-  const [low, high] = entry.reduce(([a, b], item) => [Math.min(a, item), Math.max(b, item)], [Infinity, -Infinity]);
-  const log = low > 0 && high / low > 30;
-  return {
-    title: { text: sparsim.plain(column.label), standoff: 8 },
-    type: log ? "log" : "linear",
-    ...(log ? { dtick: high / low < 300 ? "D2" : 1 } : {}),
-    gridcolor: "#E5E5E5", zeroline: false, automargin: true, ticks: "outside", tickcolor: "#999999",
-    exponentformat: "SI", ...sparsim.ticks[column.kind],
-  };
+sparsim.percent = (share) => `${(100 * share).toFixed(3)}%`;
+
+sparsim.titled = (node, text) => {
+  const title = sparsim.svg("title", {});
+  title.textContent = text;
+  node.append(title);
+  return node;
 };
 
-sparsim.layout = (xaxis, yaxis, height, more = {}) => ({
-  height, xaxis, yaxis,
-  autosize: true,
-  font: { family: "system-ui, 'DejaVu Sans', Arial, sans-serif", size: 14, color: "#222222" },
-  margin: { l: 60, r: 20, t: 16, b: 50 },
-  hovermode: "closest",
-  hoverlabel: { font: { size: 14 }, namelength: -1 },
-  legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", traceorder: "normal" },
-  ...more,
-});
-
-// The terms of some rows as stacked bars, the first on top.
 sparsim.terms = (points, rows, value, columns) => {
-  const constant = (phase) => points.values[phase.key] || points.constant[phase.key];
   const seconds = (phase, row) => {
     const entry = points.values[phase.key];
-    return entry ? value(phase.key, row) : points.constant[phase.key];
+    return (entry ? value(phase.key, row) : points.constant[phase.key]) || 0;
   };
-  const phases = points.phases.filter((phase) => constant(phase) !== undefined && rows.some((row) => seconds(phase, row)));
-  const name = (row) => columns.slice(0, points.varied)
-    .map((column) => sparsim.plain(sparsim.cell(column.kind, value(column.key, row)))).join(", ");
-  const places = rows.map((_, place) => place);
-  const traces = phases.map((phase) => ({
-    type: "bar",
-    orientation: "h",
-    name: sparsim.plain(phase.label),
-    y: places,
-    x: rows.map((row) => seconds(phase, row)),
-    marker: { color: phase.colour, line: { color: "#FFFFFF", width: 1 }, pattern: { shape: phase.pattern, size: 8 } },
-    hovertemplate: "<b>%{fullData.name}</b><br>%{x:.4~s}s<extra></extra>",
-  }));
-  const xaxis = {
-    title: { text: "iteration time", standoff: 8 }, gridcolor: "#E5E5E5", automargin: true, rangemode: "tozero",
-    exponentformat: "SI", ...sparsim.ticks.time,
-  };
-  const yaxis = { tickvals: places, ticktext: rows.map(name), autorange: "reversed", automargin: true, showgrid: false };
-  sparsim.draw(document.getElementById("terms"), {
-    data: traces,
-    layout: sparsim.layout(xaxis, yaxis, 130 + 28 * Math.max(1, rows.length), { barmode: "stack", bargap: 0.25 }),
+  const phases = points.phases.filter((phase) => rows.some((row) => seconds(phase, row)));
+  const sums = rows.map((row) => phases.reduce((sum, phase) => sum + seconds(phase, row), 0));
+  const high = 1.01 * Math.max(...sums, 1e-12);
+  const ticks = sparsim.linear(0, high, 6);
+  const names = columns.slice(0, points.varied);
+  const lanes = rows.map((row, place) => {
+    const name = names.map((column) => sparsim.cell(column.kind, value(column.key, row))).join(", ");
+    const bar = sparsim.svg("svg", { class: "strip", role: "img", "aria-label": name }, ...ticks.map((tick) =>
+      sparsim.svg("line", { class: "grid", x1: sparsim.percent(tick / high), x2: sparsim.percent(tick / high), y1: 0, y2: "100%" })));
+    let at = 0;
+    phases.forEach((phase) => {
+      const own = seconds(phase, row);
+      if (!own) return;
+      const part = sparsim.svg("rect", {
+        class: phase.look, x: sparsim.percent(at / high), width: sparsim.percent(own / high), height: "100%",
+      });
+      bar.append(sparsim.titled(part, `${phase.label}: ${sparsim.cell("time", own)}`));
+      at += own;
+    });
+    const words = sparsim.element("p", "", sparsim.element("span", "name", name), " ",
+      sparsim.element("span", "value", sparsim.cell("time", sums[place])));
+    return sparsim.element("div", "lane tight", words, bar);
   });
+  const axis = sparsim.svg("svg", { class: "axis", "aria-hidden": "true" }, ...ticks.map((tick) => {
+    const share = tick / high;
+    const text = sparsim.svg("text", {
+      x: sparsim.percent(share), y: 14, "text-anchor": share < 0.05 ? "start" : share > 0.95 ? "end" : "middle",
+    });
+    text.textContent = sparsim.cell("time", tick);
+    return text;
+  }));
+  const legend = sparsim.element("ul", "legend", ...phases.map((phase) => sparsim.element("li", "",
+    sparsim.svg("svg", { "aria-hidden": "true" }, sparsim.svg("rect", { class: phase.look, width: "100%", height: "100%" })),
+    phase.label)));
+  document.getElementById("terms").replaceChildren(...lanes, axis, legend);
 };

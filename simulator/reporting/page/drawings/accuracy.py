@@ -8,7 +8,19 @@ import pandas as pd
 
 from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import SECONDS, SHARE, axis, escape_text, hover, layout, marks, rule, wrap_text
+from simulator.reporting.page.plots import (
+    REFERENCE,
+    SECONDS,
+    SHARE,
+    axis,
+    escape_text,
+    hover,
+    layout,
+    marks,
+    rule,
+    wrap_text,
+)
+from simulator.reporting.page.theme import css_colour
 from simulator.reporting.wording.values import format_share
 
 _LABELS = 0.24
@@ -24,7 +36,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
     traces: list[dict[str, Any]] = []
     for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
         name = f"±{format_share(band)}" if part else "measured = predicted"
-        style: dict[str, Any] = {"line": {"color": "#BBBBBB", "dash": dash, "width": 2}}
+        style: dict[str, Any] = {"line": {"color": REFERENCE, "dash": dash, "width": 2}}
         ends = [(1 + part) * low, (1 + part) * high]
         traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
         traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
@@ -34,8 +46,12 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
                 [wrap_text(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
                 for row in mine.itertuples()
             ]
-            ink: dict[str, Any] = {"symbol": "circle-open" if fitted else "circle", "color": look.colour, "size": 9}
-            style = {"marker": ink | {"line": {"width": 1.6, "color": look.colour}}, "customdata": custom}
+            ink: dict[str, Any] = {
+                "symbol": "circle-open" if fitted else "circle",
+                "color": css_colour(look.colour),
+                "size": 9,
+            }
+            style = {"marker": ink | {"line": {"width": 1.6, "color": css_colour(look.colour)}}, "customdata": custom}
             errors = [f"{100 * error:+.1f} %" for error in mine["signed_error"]]
             said = ["%{customdata[0]}", "measured %{customdata[1]:.4~s}s, predicted %{customdata[2]:.4~s}s"]
             said += ["error %{text}" + (", used in fit: no prediction" if fitted else "")]
@@ -44,7 +60,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
             traces.append(marks(name, mine["measured_s"], mine["predicted_s"], look, **style) | hover(*said))
             rows = [place] * len(mine)
             traces.append(marks(name, mine["signed_error"], rows, look, 1, **style) | hover(*said))
-    span: dict[str, Any] = {"type": "log", "dtick": 1}
+    span: dict[str, Any] = {"type": "log"}
     xs = [
         axis("measured", SECONDS, **span) | {"domain": [0, 0.4]},
         axis("predicted / measured − 1", SHARE) | {"domain": [0.4 + _LABELS, 1]},

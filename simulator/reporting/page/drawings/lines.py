@@ -8,6 +8,8 @@ from typing import Any
 import pandas as pd
 
 from simulator.reporting.figures.data.replays import recorded_runs, split_at_gaps
+from simulator.reporting.figures.data.rows import FEW
+from simulator.reporting.figures.density_sweep import WIDE
 from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.plots import (
@@ -16,6 +18,7 @@ from simulator.reporting.page.plots import (
     SECONDS,
     SHARE,
     axis,
+    band,
     count_axis,
     hover,
     json_numbers,
@@ -24,9 +27,13 @@ from simulator.reporting.page.plots import (
     rule,
 )
 
+_FROM_ZERO: dict[str, Any] = {"rangemode": "tozero"}
+
 
 def density_sweep(data: pd.DataFrame) -> Plot:
     """Iteration time, and bytes sent, against density; a method without a density is a horizontal line."""
+    few = data["method"].nunique() <= FEW
+    times = data["iteration_time_s"]
     densities = data.loc[data["density"] < 1, "density"]
     ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
     traces = []
@@ -42,12 +49,14 @@ def density_sweep(data: pd.DataFrame) -> Plot:
             if panel:
                 said.append("%{y:.4~s}B sent per worker")
             else:
+                if few and not level and mine["p5_s"].notna().all():
+                    traces.append(band(method, mine["density"].tolist(), interval, look))
                 drawn["customdata"] = [list(pair) for pair in zip(*map(json_numbers, interval), strict=True)]
                 said += ["%{y:.4~s}s per iteration", "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"]
             traces.append(drawn | hover(*said))
     xs = [axis("density", SHARE, type="log") for _ in range(2)]
     ys = [
-        axis("iteration time", SECONDS, rangemode="tozero"),
+        axis("iteration time", SECONDS, **({"type": "log"} if times.max() > WIDE * times.min() else _FROM_ZERO)),
         # One worker sends nothing, of which there is no logarithm.
         axis("sent per worker and iteration", BYTES, **({"type": "log"} if data["sent_bytes"].gt(0).any() else {})),
     ]
@@ -57,19 +66,23 @@ def density_sweep(data: pd.DataFrame) -> Plot:
 def scaling_efficiency(data: pd.DataFrame) -> Plot:
     """Efficiency and throughput against workers; ideal in grey."""
     ideal = data.groupby("workers")["ideal_samples_per_s"].max()
+    few = data["method"].nunique() <= FEW
     traces = [rule("ideal", list(ideal.index), [1.0] * len(ideal)), rule("ideal", list(ideal.index), list(ideal), 1)]
     for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method].sort_values("workers")
         said = "%{x:,.0f} workers"
+        reach = mine[["throughput_p5", "throughput_p95"]]
+        if few and reach.notna().all(axis=None):
+            traces.append(band(method, mine["workers"].tolist(), reach.to_numpy().T.tolist(), look, 1))
         traces.append(line(method, mine["workers"], mine["efficiency"], look) | hover(said, "efficiency %{y:.4~p}"))
         traces.append(
             line(method, mine["workers"], mine["throughput_samples_per_s"], look, 1)
-            | {"customdata": [json_numbers(ends) for ends in mine[["throughput_p5", "throughput_p95"]].to_numpy()]}
+            | {"customdata": [json_numbers(ends) for ends in reach.to_numpy()]}
             | hover(said, "%{y:,.4~g} samples/s", "90 % interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}")
         )
     xs = [count_axis("workers", data["workers"]) for _ in range(2)]
     ys = [
-        axis("scaling efficiency", SHARE, rangemode="tozero"),
+        axis("scaling efficiency", SHARE, **_FROM_ZERO),
         axis("throughput (samples/s)", NUMBER, type="log"),
     ]
     return {"data": traces, "layout": layout(xs, ys)}
@@ -78,7 +91,7 @@ def scaling_efficiency(data: pd.DataFrame) -> Plot:
 def build_up(data: pd.DataFrame) -> Plot:
     """Aggregated density against workers (dotted: independent selections), and over iterations at the most workers."""
     shown = _Columns("aggregated", "independent", "aggregated density", "%{y:.4~p}", SHARE)
-    left = axis("aggregated density (dotted: independent)", SHARE, type="log", fine=True)
+    left = axis("aggregated density (dotted: independent)", SHARE, type="log")
     return _replayed(data, shown, left, axis("", SHARE, rangemode="tozero"))
 
 
@@ -128,4 +141,5 @@ def _replayed(data: pd.DataFrame, shown: _Columns, left: dict[str, Any], right: 
         low = start + place * (each + gap)
         xs.append(axis(title, tickformat="d", nticks=6) | {"domain": [low, low + each]})
         ys.append(right | ({"matches": "y2", "showticklabels": False, "ticks": ""} if place else {}))
-    return {"data": traces, "layout": layout(xs, ys, 480)}
+    together = [[0], list(range(1, len(xs)))]
+    return {"data": traces, "layout": layout(xs, ys, 480, together)}

@@ -27,7 +27,7 @@ def validation_page(source: Source) -> Page:
     fitted = sum(bool(row["used_in_fit"]) for row in rows)
     return Page(
         title="Predicted against measured",
-        subtitle=f"a validation: {len(rows)} measured values in {len(document['groups'])} set-ups",
+        subtitle=f"a validation: {len(rows)} measured values in {count_of(len(document['groups']), 'set-up')}",
         glance=[
             ("whole iterations: mean absolute error", format_value("share", whole["mape"])),
             ("median", format_value("share", whole["median_ape"])),

@@ -1,0 +1,33 @@
+"""Tables whose quantities carry their units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
+from simulator.studies.sweep.columns import UNITS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_KEYS = RESULT_KEYS | VERDICT_COLUMNS
+_BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in UNITS.items()), key=lambda item: -len(item[0]))
+
+
+def with_units(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same table, with the unit of each quantity in `frame.attrs["units"]`; ratios have the unit `1`."""
+    frame.attrs["units"] = {name: unit for name in frame.columns if (unit := unit_of(str(name)))}
+    return frame
+
+
+def unit_of(column: str) -> str:
+    """The unit of a column of a sweep; empty for text, and for varied numbers without one.
+
+    >>> unit_of("breakdown_s.forward"), unit_of("cluster.network.bandwidth_bytes_per_s"), unit_of("sparsifier")
+    ('s', 'B/s', '')
+    """
+    key = column.removesuffix(".p5").removesuffix(".p95")
+    for name in (column, key):
+        if name in _KEYS:
+            return _KEYS[name].unit
+    return next((unit for suffix, unit in _BY_SUFFIX if column.endswith(suffix)), "")

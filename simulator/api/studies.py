@@ -1,0 +1,92 @@
+"""Studies of one scenario in any form: `explain`, `advise`, `validate` and `quality`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from simulator.api.answers import Advice, Explanation, Quality, Validation
+from simulator.scenario.reading import ScenarioSource, load
+from simulator.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from simulator.studies.advice.candidates import Grid
+    from simulator.studies.quality.iterations import MeasuredIterations
+
+
+def explain(source: ScenarioSource, /, **overrides: Any) -> Explanation:
+    """Where the time of one iteration goes, as `sparsim explain`: terms that sum to it, and what would change it.
+
+    `source` and `overrides` as for `run`. Raises InputError where the parts of the scenario cannot work together.
+    """
+    from simulator.studies.explain.explanation import explain as study
+
+    return Explanation(study(load(source, overrides)))
+
+
+def advise(
+    source: ScenarioSource,
+    /,
+    iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
+    grid: Grid | None = None,
+    exhaustive: int | None = None,
+    **overrides: Any,
+) -> Advice:
+    """Which method, schedule and topology to use, as `sparsim advise`, and where compression starts to pay.
+
+    `source` and `overrides` as for `run`. `iterations_to_target`: iterations that your training needs with each method
+    (`{"dense": 1000, "topk 0.01": 1100}`); the ranking is then by time to the target. `grid` and `exhaustive`: the
+    combinations to choose from, and up to how many of them are tried completely.
+
+    Raises InputError where the parts cannot work together, or for an unknown method.
+    """
+    from simulator.studies.advice.advice import advise as study
+    from simulator.studies.advice.search import EXHAUSTIVE
+
+    most = EXHAUSTIVE if exhaustive is None else exhaustive
+    return Advice(study(load(source, overrides), iterations_to_target, grid, most))
+
+
+def validate(*places: ScenarioSource | Sequence[ScenarioSource]) -> Validation:
+    """Predictions against measurements, as `sparsim validate`: scenarios with `measured:`, in files, folders or Python.
+
+    Without arguments, the measurements that come with the package. Raises InputError with every problem of every file.
+    """
+    from simulator.studies.validate.validation import validate as study
+
+    given: list[Any] = []
+    for place in places:
+        given += place if isinstance(place, list | tuple) else [place]
+    paths = [os.fspath(item) for item in given if isinstance(item, str | os.PathLike)]
+    scenarios = [load(item) for item in given if not isinstance(item, str | os.PathLike)]
+    return Validation(study(paths, scenarios))
+
+
+def quality(
+    trainings: str | os.PathLike[str],
+    target: str,
+    scenario: ScenarioSource | None = None,
+    *,
+    task: str = "",
+    workers: int = 0,
+    batch_size: int = 0,
+    dense_iterations: float | None = None,
+    price: float | None = None,
+    **overrides: Any,
+) -> Quality:
+    """What trainings took to a target such as `loss 0.4`, as `sparsim quality`; with a scenario, the time to it.
+
+    `trainings`: a folder of `sparsim train`, or a table of iterations. `scenario` and `overrides` as for `run`. `task`,
+    `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
+
+    Raises InputError where the target was not reached or lies outside of what was run.
+    """
+    from simulator.studies.quality.quality import describe_quality
+    from simulator.studies.quality.study import read_study
+    from simulator.studies.quality.targets import parse_target
+
+    study = read_study(os.fspath(trainings), parse_target(target))
+    loaded: Scenario | None = None if scenario is None else load(scenario, overrides)
+    settings: dict[str, Any] = {"task": task, "workers": workers, "batch_size": batch_size}
+    return Quality(describe_quality(study, loaded, **settings, dense_iterations=dense_iterations, price=price))

@@ -1,0 +1,107 @@
+"""`sweep`: a grid of predictions as a table."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.api.frames import with_units
+from simulator.errors import InputError, Problem, format_value
+from simulator.scenario.overrides import as_data
+from simulator.scenario.reading import ScenarioSource, load
+from simulator.scenario.scenario import Scenario
+from simulator.studies.sweep.sweep import sweep as run_study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FEW = 24
+"""Up to so many points are evaluated in this process, where starting others takes longer."""
+_SWEEP = ("vary", "zip")
+Axes = Mapping[str, Iterable[Any] | Mapping[str, Any]]
+
+
+def sweep(
+    source: ScenarioSource,
+    vary: Axes | str | os.PathLike[str] | None = None,
+    *,
+    zip: Sequence[Axes] = (),
+    skip: Sequence[Mapping[str, Any]] = (),
+    intervals: str = "first_order",
+    verdicts: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    **overrides: Any,
+) -> pd.DataFrame:
+    """Predict every point of a grid, as `sparsim sweep`; one row per point.
+
+    `source` is a scenario (a name, a path, a mapping or a `Scenario`), and `vary` has the values of dotted keys:
+    `sweep("quickstart", {"cluster.nodes": [2, 4, 8]})`; or `source` is a whole sweep: a shipped one, a file, or a
+    mapping with `base` and `vary`. `zip`, `skip`, `intervals` and `verdicts` mean the same as in a sweep file;
+    `overrides` change the scenario, as for `run`.
+
+    Columns are the varied keys, with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the keys of
+    the result, and `error` for points that failed; `frame.attrs["units"]` has the unit of each.
+
+    `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
+    processes (default: one per core for more than 24 points; 1: this process). Raises InputError for bad input.
+    """
+    if isinstance(vary, str | os.PathLike):
+        vary, out = None, vary
+    folder = None if out is None else Path(out)
+    if vary is None and not zip:
+        return with_units(run_study(_whole_sweep(source, overrides), folder, workers))
+    axes = {key: _values(key, values) for key, values in (vary or {}).items()}
+    groups = [{key: _values(key, values) for key, values in group.items()} for group in zip]
+    document: dict[str, Any] = {"base": _base(source, overrides), "vary": axes, "zip": groups}
+    document |= {"skip": as_data(skip), "intervals": intervals, "verdicts": verdicts}
+    few = _count(axes, groups) <= FEW
+    return with_units(run_study(document, folder, 1 if workers is None and few else workers))
+
+
+def _whole_sweep(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | Path | Mapping[str, Any]:
+    """A sweep that says itself what varies. Raises InputError for a scenario, which does not, and for overrides."""
+    hint = 'for example sweep("quickstart", {"cluster.nodes": [2, 4, 8]})'
+    if overrides:
+        names = ", ".join(overrides)
+        raise InputError(Problem("sweep", "what varies, beside keys that change the scenario", names, hint))
+    if isinstance(source, Scenario) or (isinstance(source, Mapping) and not any(key in source for key in _SWEEP)):
+        raise InputError(Problem("sweep", "a sweep, or a scenario and what varies", "a scenario alone", hint))
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(Problem("sweep", "the name or path of a sweep, or a mapping", format_value(source)))
+    return os.fspath(source)
+
+
+def _base(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | Mapping[str, Any] | Scenario:
+    """The scenario to vary; its name where nothing else changes, so that messages say where it stands."""
+    if overrides or not isinstance(source, str | os.PathLike):
+        return load(source, overrides)
+    return os.fspath(source)
+
+
+def _values(key: str, values: Any) -> Any:
+    """The values of an axis as a sweep file has them: a list, or a range."""
+    if isinstance(values, Mapping):
+        return as_data(values)
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(Problem(f"sweep: {key}", "a list of values", format_value(values)))
+    return as_data(list(values))
+
+
+def _count(axes: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> int:
+    """How many points there are at most."""
+    sizes = [_size(values) for values in axes.values()]
+    sizes += [max((_size(values) for values in group.values()), default=1) for group in groups]
+    return math.prod(sizes)
+
+
+def _size(values: Any) -> int:
+    if isinstance(values, Mapping):
+        points = values.get("points")
+        return int(points) if isinstance(points, int) else 1
+    return len(values)

@@ -1,0 +1,85 @@
+"""Self-attention between its projections: operators and kept activations, fused or as separate kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.architectures.building import FP32, Builder
+from simulator.models.operators import Operator, product, row_wise, streaming
+
+AttentionKernel = Literal["fused", "separate"]
+Recompute = Literal["none", "selective", "full"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Self-attention over `sequence` tokens: `heads` of queries and `kv_heads` of keys and values, `width` wide.
+
+    A causal query meets half of the keys, (s + 1) / 2 on average, and at most `window` of them.
+    """
+
+    sequence: int
+    heads: int
+    kv_heads: int
+    width: int
+    causal: bool
+    window: int | None
+    rotary: bool
+    kernel: AttentionKernel
+    dropout: bool
+
+    @property
+    def keys(self) -> float:
+        """Keys that a query meets, on average over the sequence."""
+        s, reach = self.sequence, min(self.window or self.sequence, self.sequence)
+        if not self.causal:
+            return float(reach)
+        return reach - reach * (reach - 1) / (2 * s)
+
+    def add(self, builder: Builder, recompute: bool) -> None:
+        """Add its operators behind the last tensor. `recompute`: what lies inside is made again, not kept."""
+        tokens = builder.samples * self.sequence
+        projected = tokens * self.width * (self.heads + 2 * self.kv_heads)
+        if self.rotary:
+            turned = tokens * self.width * (self.heads + self.kv_heads) * 2 * builder.width
+            builder.add([streaming("rotary", turned)], [streaming("rotary", turned)])
+        builder.keep(projected)
+        forward, backward, inside = self._fused(builder) if self.kernel == "fused" else self._separate(builder)
+        if recompute:
+            backward = [*forward, *backward]
+        else:
+            builder.kept += inside
+        builder.add(forward, backward)
+
+    def _fused(self, builder: Builder) -> tuple[list[Operator], list[Operator], float]:
+        """One kernel a pass (Dao 2023, 2307.08691): 2 products forward, 5 backward, one of which makes scores again."""
+        tokens = builder.samples * self.sequence
+        pairs = builder.samples * self.heads
+        operands = tokens * self.width * (2 * self.heads + 2 * self.kv_heads) * builder.width
+
+        def kernel(products: int, nbytes: float) -> Operator:
+            return Operator("attention", "attention", nbytes, products * pairs, self.sequence, self.keys, self.width)
+
+        # The logarithms of the sums of each row are kept in fp32; the output is the input of the next layer.
+        return [kernel(2, operands)], [kernel(5, 2 * operands)], tokens * self.heads * FP32
+
+    def _separate(self, builder: Builder) -> tuple[list[Operator], list[Operator], float]:
+        """Scores, scale and mask, softmax, dropout and the product with the values, over whole (s, s) matrices."""
+        pairs, s, d, width = builder.samples * self.heads, self.sequence, self.width, builder.width
+        cells = pairs * s * s
+        scores = product("scores", s, s, d, width, batch=pairs)
+        values = product("values", s, d, s, width, batch=pairs)
+        forward = [scores, streaming("scale and mask", 2 * 2 * cells * width), row_wise("softmax", 2 * cells * width)]
+        backward = [row_wise("softmax", 3 * cells * width), streaming("scale and mask", 2 * 2 * cells * width)]
+        kept = cells * width
+        if self.dropout:
+            moved = streaming("dropout", cells * (2 * width + 1))
+            forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
+
+        def back(name: str, n: float, k: float) -> Operator:
+            return product(name, s, n, k, width, batch=pairs)
+
+        of_values = [back("values, of cells", s, d), back("values, of values", d, s)]
+        of_scores = [back("scores, of queries", d, s), back("scores, of keys", d, s)]
+        return [*forward, values], [*of_values, *backward, *of_scores], kept

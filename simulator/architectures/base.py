@@ -1,0 +1,35 @@
+"""What every described model has: its kind, the format of its arithmetic, and how it becomes tensors and operators."""
+
+from __future__ import annotations
+
+from simulator.architectures.building import Builder
+from simulator.component import Component
+from simulator.models.operators import Arithmetic, Description
+from simulator.models.precision import NUMBER_BYTES, Precision
+
+MOST = 10**6
+"""Most of anything that is counted in a description, such as hidden units."""
+MOST_LAYERS = 1000
+"""Most blocks of a model: tensors stay below `simulator.models.limits.MAX_LAYERS`."""
+
+
+class Architecture(Component, family="model"):
+    """A model described by its sizes. Tensors, arithmetic, bytes and activations follow from them.
+
+    - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
+      where the GPU has it, else fp16); none: that of the gradients. 16 bits with gradients in fp32 are automatic mixed
+      precision (torch.autocast).
+    """
+
+    arithmetic: Arithmetic | None = None
+
+    def describe(self, samples: int, precision: Precision) -> Description:
+        """The tensors in forward order and the operators of `samples` samples."""
+        arithmetic: Arithmetic = self.arithmetic or precision.gradients
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients])
+        self.build(builder)
+        return builder.made()
+
+    def build(self, builder: Builder) -> None:
+        """Add all tensors and operators."""
+        raise NotImplementedError

@@ -1,0 +1,91 @@
+"""Blocks of transformers: attention and a network of two layers, each with norm and residual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simulator.architectures.attention import Attention, Recompute
+from simulator.architectures.building import Builder
+
+
+@dataclass(frozen=True, slots=True)
+class BlockNames:
+    """Names of a block's layers, after its prefix; one name in `projections` is one product for all of them."""
+
+    norm1: str
+    projections: tuple[str, ...]
+    output: str
+    norm2: str
+    up: tuple[str, ...]
+    down: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A transformer block on (tokens, hidden).
+
+    - `mlp`: hidden units of the network; with `gated`, twice as many go up (gate and up).
+    - `before`: norms stand before attention and network; otherwise after their residual.
+    - `norm_bias`: layer norm, otherwise RMS norm.
+    """
+
+    hidden: int
+    mlp: int
+    gated: bool
+    activation: str
+    before: bool
+    norm_bias: bool
+    projection_bias: bool
+    bias: bool
+    dropout: bool
+    attention: Attention
+    recompute: Recompute
+    names: BlockNames
+
+    def add(self, builder: Builder, prefix: str, tokens: float) -> None:
+        """Add the block's tensors and operators."""
+        if self.recompute == "full":
+            _recomputed(builder, tokens * self.hidden, lambda: self._layers(builder, prefix, tokens))
+        else:
+            self._layers(builder, prefix, tokens)
+
+    def _layers(self, builder: Builder, prefix: str, tokens: float) -> None:
+        names = self.names
+        for norm, layers in ((names.norm1, self._attention), (names.norm2, self._network)):
+            if self.before:
+                builder.norm(prefix + norm, tokens, self.hidden, self.norm_bias)
+            layers(builder, prefix, tokens)
+            if self.dropout:
+                builder.dropout(tokens * self.hidden)
+            builder.residual(tokens * self.hidden)
+            if not self.before:
+                builder.norm(prefix + norm, tokens, self.hidden, self.norm_bias)
+
+    def _attention(self, builder: Builder, prefix: str, tokens: float) -> None:
+        heads, kv_heads, width = self.attention.heads, self.attention.kv_heads, self.attention.width
+        parts = [heads * width, kv_heads * width, kv_heads * width]
+        outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
+        for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
+            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=place == 0)
+        self.attention.add(builder, self.recompute == "selective")
+        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias)
+
+    def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
+        for place, name in enumerate(self.names.up):
+            builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0)
+        if self.gated:
+            builder.gated(tokens * self.mlp)
+        else:
+            builder.activation(self.activation, tokens * self.mlp)
+        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
+
+
+def _recomputed(builder: Builder, inputs: float, build: Callable[[], None]) -> None:
+    """Build layers of which only the input is kept; their forward pass runs again before their backward pass."""
+    kept, first = builder.kept, len(builder.tensors)
+    build()
+    again = [operator for tensor in builder.tensors[first:] for operator in tensor.forward]
+    builder.kept = kept
+    builder.keep(inputs)
+    builder.tensors[-1].backward[:0] = again

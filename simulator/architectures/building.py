@@ -1,0 +1,181 @@
+"""Building a description: tensors in forward order, and the operators of the usual layers on both passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from simulator.models.operators import (
+    ARITHMETIC_BYTES,
+    Arithmetic,
+    DescribedTensor,
+    Description,
+    Operator,
+    product,
+    row_wise,
+    streaming,
+)
+from simulator.models.rows import Rows
+
+FP32 = 4
+INDEX = 8
+"""Bytes of a token's number (int64)."""
+MASK = 1
+"""Bytes of an element of a dropout mask."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """Collects tensors, operators and kept activations of `samples` samples.
+
+    An operator belongs to the last tensor that was added: it runs after that tensor's layer in the forward pass, and
+    its backward counterpart before that tensor's gradient is ready.
+
+    - `arithmetic`: format of the products; activations have its width.
+    - `parameter_bytes`: bytes of a stored parameter and of an element of its gradient.
+    - `kept`: bytes of activations kept for the backward pass, of all samples.
+    """
+
+    samples: int
+    arithmetic: Arithmetic
+    parameter_bytes: int
+    tensors: list[DescribedTensor] = field(default_factory=list)
+    kept: float = 0.0
+    assumptions: list[str] = field(default_factory=list)
+
+    @property
+    def width(self) -> int:
+        """Bytes of an activation."""
+        return ARITHMETIC_BYTES[self.arithmetic]
+
+    def tensor(self, name: str, numel: int, rows: Rows | None = None) -> DescribedTensor:
+        """Add a parameter tensor."""
+        made = DescribedTensor(name, numel, rows)
+        self.tensors.append(made)
+        if self.width < self.parameter_bytes:
+            # Automatic mixed precision casts each weight once per pass (torch.autocast).
+            made.forward.append(streaming("cast of weights", numel * (self.parameter_bytes + self.width)))
+            made.backward.append(streaming("cast of gradients", numel * (self.parameter_bytes + self.width)))
+        return made
+
+    def add(self, forward: list[Operator], backward: list[Operator]) -> None:
+        """Add operators to the last tensor; those of the backward pass run before what is already there."""
+        last = self.tensors[-1]
+        last.forward += forward
+        last.backward[:0] = backward
+
+    def keep(self, elements: float, width: int | None = None) -> None:
+        """Count activations that are kept for the backward pass."""
+        self.kept += elements * (self.width if width is None else width)
+
+    def embedding(self, name: str, entries: int, width: int, lookups: float, dense: bool = False) -> None:
+        """A table of `entries` rows, of which `lookups` are read; its gradient is zeroed and added to row by row.
+
+        `dense`: without `rows`, because another layer's gradient is added to the same tensor or every row is read.
+        """
+        rows = None if dense else Rows(count=lookups, width=width)
+        made = self.tensor(name, entries * width, rows)
+        moved = lookups * width
+        made.forward.append(streaming("embedding", moved * (self.parameter_bytes + self.width) + lookups * INDEX))
+        made.backward.append(
+            streaming("embedding", entries * width * self.parameter_bytes + 3 * moved * self.parameter_bytes)
+        )
+
+    def linear(
+        self,
+        name: str,
+        rows: float,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        keep: bool = True,
+        first: bool = False,
+    ) -> None:
+        """y = x W + b for x of (rows, inputs): one product forward, two backward, 2 and 4 x rows x inputs x outputs.
+
+        `keep`: whether x is kept for the gradient of W; not where a layer beside it keeps the same x. `first`: x needs
+        no gradient.
+        """
+        weight = self.tensor(f"{name}.weight", inputs * outputs)
+        weight.forward.append(product("linear", rows, outputs, inputs, self.width))
+        back = [] if first else [product("linear, of its input", rows, inputs, outputs, self.width)]
+        weight.backward[:0] = [*back, product("linear, of its weight", inputs, outputs, rows, self.width)]
+        if keep:
+            self.keep(rows * inputs)
+        if bias:
+            made = self.tensor(f"{name}.bias", outputs)  # added in the epilogue of the product
+            made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
+
+    def tied_linear(self, rows: float, inputs: int, outputs: int) -> None:
+        """A decoder whose weight is the embedding's: its operators run where the last tensor stands."""
+        self.add(
+            [product("decoder", rows, outputs, inputs, self.width)],
+            [
+                product("decoder, of its input", rows, inputs, outputs, self.width),
+                product("decoder, of its weight", inputs, outputs, rows, self.width),
+            ],
+        )
+        self.keep(rows * inputs)
+
+    def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
+        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters."""
+        elements = rows * width
+        weight = self.tensor(f"{name}.weight", width)
+        weight.forward.append(row_wise("norm", 2 * elements * self.width))
+        if bias:
+            self.tensor(f"{name}.bias", width)
+        self.add([], [row_wise("norm", 3 * elements * self.width), row_wise("norm", 2 * elements * self.width)])
+        self.keep(elements)
+
+    def batch_norm(self, name: str, channels: int, elements: float) -> None:
+        """Batch norm in training: statistics in one pass, the result in another, and the same backward."""
+        self.tensor(f"{name}.weight", channels)
+        self.tensor(f"{name}.bias", channels)
+        moved = elements * self.width
+        self.add([row_wise("batch norm", 3 * moved)], [row_wise("batch norm", 5 * moved)])
+        self.keep(elements)
+
+    def activation(self, name: str, elements: float, keep: bool = True) -> None:
+        """An element-wise function: read and write forward; read input and gradient, and write, backward.
+
+        `keep`: whether its input is kept; ReLU in place keeps its output, which the next layer keeps as its input.
+        """
+        self.add([streaming(name, 2 * elements * self.width)], [streaming(name, 3 * elements * self.width)])
+        if keep:
+            self.keep(elements)
+
+    def gated(self, elements: float) -> None:
+        """silu(gate) * up of a gated network (Shazeer 2020, 2002.05202): two kernels; gate, up and silu are kept."""
+        self.add(
+            [streaming("silu", 2 * elements * self.width), streaming("product of the gate", 3 * elements * self.width)],
+            [streaming("product of the gate", 5 * elements * self.width), streaming("silu", 3 * elements * self.width)],
+        )
+        self.keep(3 * elements)
+
+    def dropout(self, elements: float) -> None:
+        """Dropout: keeps its mask."""
+        moved = elements * (2 * self.width + MASK)
+        self.add([streaming("dropout", moved)], [streaming("dropout", moved)])
+        self.keep(elements, MASK)
+
+    def residual(self, elements: float) -> None:
+        """x + y forward; backward, the gradients of both branches are added."""
+        self.add(
+            [streaming("residual add", 3 * elements * self.width)],
+            [streaming("residual add", 3 * elements * self.width)],
+        )
+
+    def loss(self, rows: float, classes: int) -> None:
+        """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass."""
+        elements = rows * classes
+        cast = [] if self.width == FP32 else [streaming("cast of logits", elements * (self.width + FP32))]
+        self.add(
+            [*cast, row_wise("log-softmax", 2 * elements * FP32)],
+            [row_wise("log-softmax", 2 * elements * FP32), *cast],
+        )
+        self.keep(elements, FP32)
+
+    def made(self, assumptions: tuple[str, ...] = ()) -> Description:
+        """The description, with activations per sample."""
+        kept = self.kept / self.samples
+        return Description(self.tensors, kept, self.arithmetic, (*self.assumptions, *assumptions))

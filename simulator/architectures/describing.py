@@ -1,0 +1,216 @@
+"""From what is written to a workload: `{model: transformer, layers: 32, ...}` to tensors, and their times on a GPU."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from pydantic import ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from simulator.architectures.base import Architecture
+from simulator.architectures.config_json import NAME, read_config
+from simulator.component import describe_unknown_key, discover, expected
+from simulator.errors import InputError, format_value, suggest_nearest
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.operator_times import OperatorClock
+from simulator.models.layers import Estimated, Layer, Workload
+from simulator.models.operators import Description
+from simulator.models.precision import Precision
+
+SHARED = (
+    "name",
+    "batch_size",
+    "micro_batches",
+    "source",
+    "compute_time",
+    "input_time",
+    "optimiser",
+    "host_ahead",
+    "compute_slowdown",
+    "compute_width",
+    "gradients",
+    "settled",
+    "activation_bytes",
+    "precision",
+)
+"""Keys of a workload that a described model has as well."""
+
+
+def is_described(value: Any) -> bool:
+    """Whether what is written describes a model."""
+    return isinstance(value, dict) and ("model" in value or "config" in value)
+
+
+def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
+    """The workload of a described model, whose layers have no times until `price` is told the GPU.
+
+    Raises an expected-error for an unknown model, and ValidationError for keys that are wrong.
+    """
+    kinds = discover(Architecture)
+    value = _with_config(value, (info.context or {}).get("near")) if "config" in value else value
+    kind = value["model"]
+    if not isinstance(kind, str) or kind not in kinds:
+        hint = suggest_nearest(str(kind), kinds)
+        raise expected("a kind of model", format_value(kind), hint)
+    member = kinds[kind]
+    shared_keys = [key for key in SHARED if key in Workload.model_fields]
+    known = {"model", *shared_keys, *member.model_fields}
+    unknown = [key for key in value if key not in known]
+    if unknown:
+        raise _unknown_keys(kind, unknown, known)
+    shared = {key: value[key] for key in shared_keys if key in value}
+    sizes = {key: value[key] for key in member.model_fields if key in value}
+    workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
+    architecture = cast(Architecture, member.model_validate(sizes, context=info.context))
+    return of_architecture(architecture, workload)
+
+
+def _with_config(value: dict[str, Any], near: Path | None) -> dict[str, Any]:
+    """The keys of a config.json, where what is written beside it counts."""
+    name = value["config"]
+    if "model" in value or not isinstance(name, str):
+        got = format_value(name) if "model" not in value else "both"
+        raise expected("the path of a config.json, or a `model`", got)
+    try:
+        found = read_config(name, near)
+    except InputError as error:
+        raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+    name_of = {"name": Path(name).parent.name if Path(name).name == NAME else Path(name).name}
+    return {**{key: text for key, text in name_of.items() if text}, **found, **_without(value, "config")}
+
+
+def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: item for name, item in value.items() if name != key}
+
+
+class Origin(NamedTuple):
+    """What a described model was made from: its sizes, and the keys of the workload that were written beside them."""
+
+    architecture: Architecture
+    stated: frozenset[str]
+
+
+def of_architecture(architecture: Architecture, workload: Workload) -> Workload:
+    """A workload with the tensors of an architecture at its batch size; nothing else of it changes."""
+    return _without_times(workload, Origin(architecture, frozenset(workload.model_fields_set)))
+
+
+def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
+    """A described model with some keys of the workload changed, where they are not None; without times.
+
+    At another batch size, its wait for data is in proportion. Raises an expected-error where sizes do not fit.
+    """
+    origin: Origin = workload.origin
+    stated = {key: value for key, value in changes.items() if value is not None}
+    if "batch_size" in stated and "input_time" not in stated and workload.input_time:
+        stated["input_time"] = workload.input_time * stated["batch_size"] / workload.batch_size
+    changed = workload.model_copy(update=stated)
+    changed.refuse_uneven_passes()
+    return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
+
+
+def price(workload: Workload, gpu: Gpu) -> Workload:
+    """A described model with the times of its layers on a GPU; any other workload as it is.
+
+    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
+    Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
+    """
+    if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
+        return workload
+    asked = (workload.origin.architecture, workload.batch_size, workload.micro_batches, workload.precision)
+    layers, estimated = _priced(*asked, _Key(gpu))
+    return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
+
+
+def written(workload: Workload, gpu: Gpu | None = None) -> dict[str, Any] | None:
+    """A described model as it is written, from which it can be made again; None where it was changed since, or stated.
+
+    `gpu`: for which it has times, if it has any. Quantities have their units.
+    """
+    if workload.origin is None:
+        return None
+    origin: Origin = workload.origin
+    again = _without_times(workload, origin)
+    if (price(again, gpu) if gpu is not None else again) != workload:
+        return None
+    shared = workload.model_dump(mode="json", include=set(origin.stated) & {*SHARED})
+    sizes = origin.architecture.model_dump(mode="json", exclude_none=True)
+    return {"model": origin.architecture.kind, **shared, **sizes}
+
+
+@lru_cache(maxsize=64)
+def description_of(architecture: Architecture, samples: int, precision: Precision) -> Description:
+    """Tensors and operators; the same object for the same question. Raises an expected-error where sizes do not fit."""
+    return architecture.describe(samples, precision)
+
+
+class _Key:
+    """A GPU that is remembered by its fingerprint."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+
+    def __hash__(self) -> int:
+        return hash(self.gpu.fingerprint)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.gpu.fingerprint == other.gpu.fingerprint
+
+
+@lru_cache(maxsize=256)
+def _priced(
+    architecture: Architecture, samples: int, passes: int, precision: Precision, key: _Key
+) -> tuple[tuple[Layer, ...], Estimated | None]:
+    """The layers with the times of all passes, each over an equal part of the samples."""
+    whole, gpu = description_of(architecture, samples, precision), key.gpu
+    if gpu.ideal:
+        return _layers(whole), None
+    made = description_of(architecture, samples // passes, precision)
+    clock = OperatorClock(gpu, made.arithmetic)
+    layers = tuple(
+        Layer.model_construct(
+            name=tensor.name,
+            numel=tensor.numel,
+            rows=tensor.rows,
+            forward=passes * clock.time(one.forward),
+            backward=passes * clock.time(one.backward),
+        )
+        for tensor, one in zip(whole.tensors, made.tensors, strict=True)
+    )
+    return layers, clock.estimated(made)
+
+
+def _without_times(workload: Workload, origin: Origin) -> Workload:
+    made = description_of(origin.architecture, workload.batch_size, workload.precision)
+    changes: dict[str, Any] = {"layers": _layers(made), "measured_precision": workload.precision.gradients}
+    changes |= {"estimated": None, "device": ""}
+    if "activation_bytes" not in origin.stated:
+        changes["activation_bytes"] = made.kept_bytes or None
+    return workload.model_copy(update=changes).made_from(origin)
+
+
+def _layers(made: Description) -> tuple[Layer, ...]:
+    return tuple(
+        Layer.model_construct(name=tensor.name, numel=tensor.numel, rows=tensor.rows) for tensor in made.tensors
+    )
+
+
+def _device(gpu: Gpu) -> str:
+    return gpu.device or gpu.name
+
+
+def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationError:
+    """The error for keys that neither a workload nor this kind of model has."""
+    details = [
+        InitErrorDetails(
+            type=PydanticCustomError(
+                "expected", "expected {what}, got {got}: {hint}", describe_unknown_key(key, known)
+            ),
+            loc=(key,),
+            input=None,
+        )
+        for key in unknown
+    ]
+    return ValidationError.from_exception_data(kind, details)

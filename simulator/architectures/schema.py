@@ -1,0 +1,43 @@
+"""The JSON Schema of a workload, described models included, for editors and forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
+
+from simulator.architectures.base import Architecture
+from simulator.architectures.describing import SHARED
+from simulator.component import discover
+from simulator.models.layers import Workload
+
+
+class OrDescribed:
+    """Annotation of a workload that may be described instead: adds a schema for each kind of model."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return handler(source)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        stated = handler.resolve_ref_schema(handler(Workload.__pydantic_core_schema__))["properties"]
+        shared = {key: stated[key] for key in SHARED if key in stated}
+        choices: list[dict[str, Any]] = [handler(schema)]
+        sizes: dict[str, Any] = {}
+        for kind, member in discover(Architecture).items():
+            entry = handler.resolve_ref_schema(handler(member.__pydantic_core_schema__))
+            properties = {"model": {"const": kind}} | shared | entry.get("properties", {})
+            sizes |= entry.get("properties", {})
+            required = ["model", "batch_size", *entry.get("required", [])]
+            choices.append(entry | {"properties": properties, "required": required, "title": kind})
+        choices.append(
+            {
+                "title": "config",
+                "description": "A model as its config.json describes it; other keys count more than that file's.",
+                "type": "object",
+                "properties": {"config": {"type": "string"}} | shared | sizes,
+                "required": ["config", "batch_size"],
+                "additionalProperties": False,
+            }
+        )
+        return {"anyOf": choices}

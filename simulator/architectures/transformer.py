@@ -1,0 +1,163 @@
+"""Transformers: decoders like Llama, Mistral and Qwen2, and what GPT-2, BERT and ViT share with them."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from simulator.architectures.attention import Attention, AttentionKernel, Recompute
+from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
+from simulator.architectures.blocks import Block, BlockNames
+from simulator.architectures.building import Builder
+from simulator.component import expected
+
+
+class AnyTransformer(Architecture):
+    """Blocks of attention and a network of two layers.
+
+    - `layers`: number of blocks.
+    - `hidden`: width of a token between the blocks.
+    - `heads`: heads of attention.
+    - `mlp`: hidden units of the network in a block; none: four times `hidden`.
+    - `attention`: `fused`, one kernel that never writes the scores (FlashAttention, the memory-efficient kernel, as
+      `scaled_dot_product_attention` of PyTorch 2 chooses them), or `separate` kernels.
+    - `dropout`: whether dropout runs, in the residual branches and, with separate kernels, on the scores.
+    - `recompute`: what the backward pass makes again instead of keeping it: nothing, `selective` (inside of attention)
+      or `full` (all but the input of a block), as Korthikanti et al. (2022, 2205.05198) name them.
+    """
+
+    layers: int = Field(ge=1, le=MOST_LAYERS)
+    hidden: int = Field(ge=1, le=MOST // 10)
+    heads: int = Field(ge=1, le=MOST // 10)
+    mlp: int | None = Field(default=None, ge=1, le=MOST)
+    attention: AttentionKernel = "fused"
+    dropout: bool = False
+    recompute: Recompute = "none"
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if getattr(self, "head_width", None) is None and self.hidden % self.heads:
+            hint = f"each head has hidden / heads of {self.hidden} columns"
+            raise expected(f"a number of heads that divides {self.hidden}", str(self.heads), hint)
+        return self
+
+    def block(
+        self,
+        sequence: int,
+        names: BlockNames,
+        *,
+        causal: bool = True,
+        before: bool = True,
+        norm_bias: bool = True,
+        bias: bool = True,
+        projection_bias: bool = True,
+        gated: bool = False,
+        kv_heads: int | None = None,
+        head_width: int | None = None,
+        rotary: bool = False,
+        window: int | None = None,
+        activation: str = "gelu",
+    ) -> Block:
+        """One of the blocks."""
+        attention = Attention(
+            sequence,
+            self.heads,
+            kv_heads or self.heads,
+            head_width or self.hidden // self.heads,
+            causal,
+            window,
+            rotary,
+            self.attention,
+            self.dropout,
+        )
+        mlp = self.mlp or 4 * self.hidden
+        return Block(
+            self.hidden,
+            mlp,
+            gated,
+            activation,
+            before,
+            norm_bias,
+            projection_bias,
+            bias,
+            self.dropout,
+            attention,
+            self.recompute,
+            names,
+        )
+
+
+_ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+
+
+class Transformer(AnyTransformer, kind="transformer"):
+    """A decoder with norms before its layers and rotary or learned positions, as Llama, Mistral and Qwen2 have it.
+
+    Names of tensors are those of Hugging Face's LlamaForCausalLM.
+
+    - `kv_heads`: heads of keys and values (grouped-query attention); none: as many as `heads`.
+    - `head_width`: columns of a head; none: hidden / heads.
+    - `gated`: a gated network (SwiGLU) with three matrices instead of two.
+    - `vocabulary`: tokens of the embedding and of the decoder.
+    - `sequence`: tokens of a sample.
+    - `tied`: whether the decoder uses the embedding's weight.
+    - `norm`: `rms` without biases, or `layer`.
+    - `biases`: of the linear layers: `none`, `qkv` (Qwen2) or `all`.
+    - `positions`: learned positions; 0: rotary ones, which have no parameters.
+    - `window`: most tokens that a token sees (sliding window); none: all before it.
+    - `causal`: whether a token sees only those before it.
+    """
+
+    kv_heads: int | None = Field(default=None, ge=1, le=MOST // 10)
+    head_width: int | None = Field(default=None, ge=1, le=MOST // 10)
+    gated: bool = False
+    vocabulary: int = Field(ge=1, le=10 * MOST)
+    sequence: int = Field(ge=1, le=10 * MOST)
+    tied: bool = False
+    norm: Literal["rms", "layer"] = "rms"
+    biases: Literal["none", "qkv", "all"] = "none"
+    positions: int = Field(default=0, ge=0, le=10 * MOST)
+    window: int | None = Field(default=None, ge=1, le=10 * MOST)
+    causal: bool = True
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> Self:
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise expected(f"kv_heads that divide {self.heads} heads", str(self.kv_heads), "heads share keys in groups")
+        if self.positions and self.sequence > self.positions:
+            raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
+        return self
+
+    def build(self, builder: Builder) -> None:
+        """Embedding, blocks, last norm, decoder, loss."""
+        tokens = builder.samples * self.sequence
+        builder.embedding("model.embed_tokens.weight", self.vocabulary, self.hidden, tokens, dense=self.tied)
+        if self.positions:
+            builder.embedding("model.embed_positions.weight", self.positions, self.hidden, self.sequence, dense=True)
+            builder.residual(tokens * self.hidden)
+        up = ("mlp.gate_proj", "mlp.up_proj") if self.gated else ("mlp.up_proj",)
+        names = BlockNames(
+            "input_layernorm", _ATTENTION, "self_attn.o_proj", "post_attention_layernorm", up, "mlp.down_proj"
+        )
+        block = self.block(
+            self.sequence,
+            names,
+            causal=self.causal,
+            norm_bias=self.norm == "layer",
+            bias=self.biases == "all",
+            projection_bias=self.biases != "none",
+            gated=self.gated,
+            kv_heads=self.kv_heads,
+            head_width=self.head_width,
+            rotary=not self.positions,
+            window=self.window,
+        )
+        for layer in range(self.layers):
+            block.add(builder, f"model.layers.{layer}.", tokens)
+        builder.norm("model.norm", tokens, self.hidden, self.norm == "layer")
+        if self.tied:
+            builder.tied_linear(tokens, self.hidden, self.vocabulary)
+        else:
+            builder.linear("lm_head", tokens, self.hidden, self.vocabulary, bias=False)
+        builder.loss(tokens, self.vocabulary)

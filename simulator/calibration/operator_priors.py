@@ -1,0 +1,173 @@
+"""Efficiencies that no table of operators gives: tensor cores from published trainings, convolutions from profiles."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, replace
+
+from simulator.architectures.base import Architecture
+from simulator.architectures.convolutional import AlexNet, Vgg
+from simulator.architectures.gpt2 import Gpt2
+from simulator.architectures.resnet import ResNet
+from simulator.architectures.transformer import AnyTransformer, Transformer
+from simulator.calibration.fits.accuracy import width_left_out
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
+from simulator.models.operators import Arithmetic
+from simulator.models.precision import Precision
+from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.workload_reading import read_workload
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTraining:
+    """What a training reached on each GPU in 16 bits, in FLOP/s as its authors count them.
+
+    - `samples`: per GPU and pass; where none are published, as many as make the products large.
+    - `half_attention`: whether they count half of the scores, as a causal kernel makes them.
+    """
+
+    gpu: str
+    model: AnyTransformer
+    sequence: int
+    samples: int
+    rate: float
+    arithmetic: Arithmetic
+    source: str
+    half_attention: bool = False
+
+    @property
+    def counted(self) -> float:
+        """FLOPs that the authors count: 6 N per token and 12 l h s for attention (Chowdhery et al. 2022, 2204.02311,
+        appendix B); a third more where the forward pass runs twice."""
+        model, precision = self.model, Precision(gradients=_gradients(self.arithmetic))
+        tokens = self.samples * self.sequence
+        scores = 12 * model.layers * model.hidden * self.sequence * (0.5 if self.half_attention else 1.0)
+        twice = 4 / 3 if model.recompute == "full" else 1.0
+        return twice * tokens * (6 * model.describe(1, precision).numel + scores)
+
+    def predicted(self, rates: OperatorRates) -> float:
+        """Seconds of forward and backward of the samples."""
+        made = self.model.describe(self.samples, Precision(gradients=_gradients(self.arithmetic)))
+        clock = OperatorClock(read_gpu(self.gpu), self.arithmetic, rates)
+        return clock.time(made.forward) + clock.time(made.backward)
+
+
+def _gradients(arithmetic: Arithmetic) -> str:
+    return "fp16" if arithmetic == "fp16" else "bf16"
+
+
+def _gpt(layers: int, hidden: int, heads: int, sequence: int, recomputed: bool = False) -> Gpt2:
+    if recomputed:
+        return Gpt2(
+            layers=layers,
+            hidden=hidden,
+            heads=heads,
+            sequence=sequence,
+            positions=sequence,
+            attention="separate",
+            recompute="full",
+        )
+    return Gpt2(layers=layers, hidden=hidden, heads=heads, sequence=sequence, positions=sequence, dropout=False)
+
+
+_LLAMA = Transformer(
+    layers=126, hidden=16384, heads=128, kv_heads=8, mlp=53248, gated=True, vocabulary=128256, sequence=8192
+)
+_SHOEYBI = "Shoeybi et al. 2019 (1909.08053), 1.2 B on one V100"
+_NARAYANAN = "Narayanan et al. 2021 (2104.04473), table 1, 1.7 B on 32 A100"
+_DAO = "Dao 2023 (2307.08691), table 1, GPT of 1.3 B and 2.7 B on 8 A100"
+_DUBEY = "Dubey et al. 2024 (2407.21783), table 4, 405 B on 8,192 H100"
+PUBLISHED = (
+    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI),
+    PublishedTraining("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN),
+    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO),
+    PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO),
+    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 2048), 2048, 4, 205e12, "bf16", _DAO),
+    PublishedTraining("a100-80gb", _gpt(32, 2560, 32, 8192), 8192, 1, 225e12, "bf16", _DAO),
+    PublishedTraining("h100", _LLAMA, 8192, 1, 430e12, "bf16", _DUBEY, half_attention=True),
+)
+"""All but those of Dao and Shoeybi et al. include communication, which makes tensor cores look slower than they are."""
+
+CONVOLUTIONS: tuple[tuple[str, Architecture], ...] = (
+    ("resnet18-v100", ResNet(depth=18)),
+    ("resnet50-v100", ResNet(depth=50)),
+    ("resnet152-v100", ResNet(depth=152)),
+    ("vgg16-v100", Vgg(depth=16)),
+    ("alexnet-v100", AlexNet()),
+)
+"""Profiles of the package with measured backward times, and what describes the same model."""
+
+
+def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
+    """Rates with the efficiency of tensor cores that fits the published trainings, each source counting once.
+
+    The efficiency is that at which the geometric mean of predicted over published time is 1; the width is that of the
+    sources around it (`width_left_out`).
+    """
+    low, high = 0.05, 2.0
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        mean = math.fsum(published_errors(_with_share(rates, middle)).values())
+        low, high = (middle, high) if mean > 0 else (low, middle)
+    found = published_errors(_with_share(rates, low))
+    width = width_left_out([abs(value) for value in found.values()], {"all": [abs(value) for value in found.values()]})
+    source = f"published trainings in 16 bits: {'; '.join(found)}"
+    return replace(rates, tensor=Efficiency(low, width, len(found), source))
+
+
+def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
+    return replace(rates, tensor=Efficiency(share, 1.0, 0, ""))
+
+
+def published_errors(rates: OperatorRates) -> dict[str, float]:
+    """Logarithm of predicted over published time, the mean over the models of a source."""
+    errors: dict[str, list[float]] = {}
+    for item in PUBLISHED:
+        errors.setdefault(item.source, []).append(math.log(item.predicted(rates) * item.rate / item.counted))
+    return {source: math.fsum(values) / len(values) for source, values in errors.items()}
+
+
+def with_convolutions(rates: OperatorRates) -> OperatorRates:
+    """Rates with the efficiency of convolutions that fits the backward passes of V100 profiles, and their width."""
+    low, high = 0.05, 5.0
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        mean = math.fsum(convolution_errors(replace(rates, convolution=middle)).values())
+        low, high = (middle, high) if mean > 0 else (low, middle)
+    made = replace(rates, convolution=low)
+    errors = [abs(value) for value in convolution_errors(made).values()]
+    return replace(made, convolution_width=width_left_out(errors, {"all": errors}))
+
+
+def convolution_errors(rates: OperatorRates) -> dict[str, float]:
+    """Logarithm of predicted over measured backward time, by profile."""
+    gpu: Gpu = read_gpu("v100")
+    clock, made = OperatorClock(gpu, "fp32", rates), dict[str, float]()
+    for name, model in CONVOLUTIONS:
+        profile = read_workload(f"workloads/{name}")
+        backward = clock.time(model.describe(profile.batch_size, Precision()).backward)
+        made[name] = math.log(backward / profile.backward_time)
+    return made
+
+
+_HEAD = """\
+# Written by `sparsim calibrate operators TABLE`: how operators of models were found to run. Shares of the data sheet's
+# rate, factors; `width` is the factor that holds nine of ten whole models, forward and backward, that were left out.
+"""
+
+
+def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
+    """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
+    note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
+    numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width")
+    lines = [f"{name}: {getattr(rates, name):.4g}" for name in numbers]
+    lines += [f"{name}: {_as_text(getattr(rates, name))}" for name in ("fp32", "tensor")]
+    lines += ["devices:", *(f'  "{name}": {_as_text(item)}' for name, item in sorted(rates.devices.items()))]
+    return _HEAD + note + "\n".join(lines) + "\n"
+
+
+def _as_text(item: Efficiency) -> str:
+    text = item.source.replace('"', "'")
+    return f'{{value: {item.value:.4g}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'

@@ -1,0 +1,243 @@
+"""`sparsim new`: a first scenario of one's own, from eight questions or as many options."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from simulator.cli.arguments import FILE, FileName, parse_quantity, values_of
+from simulator.cli.root import main
+
+if TYPE_CHECKING:
+    from simulator.studies.start.questions import Question
+
+_WIDTH = 100
+_STEPS = 10, 3
+"""Steps of a model of the user's own that are timed, and those before them."""
+
+_GOALS = ("pays", "method", "time", "workers", "bandwidth")
+
+
+def _complete_method(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The kinds of methods."""
+    return [kind for kind in values_of("sparsifier.kind") if kind.startswith(incomplete)]
+
+
+def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What a person may want to know; the test compares it with `simulator.studies.start`, which is slow to import."""
+    return [goal for goal in _GOALS if goal.startswith(incomplete)]
+
+
+@main.command(
+    examples="""
+    sparsim new
+    sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
+--framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
+""",
+)
+@click.argument("path", metavar="[FILE.yaml]", type=FILE, default=Path("mine.yaml"))
+@click.option("--model", type=FileName("model", "workloads"), help="A workload of `sparsim list workloads`.")
+@click.option("--gpu", type=FileName("gpu", "gpus"), help="A GPU of `sparsim list gpus`.")
+@click.option("--machines", help="How many machines, of all sites together.")
+@click.option("--gpus-per-machine", help="How many GPUs each of them has.")
+@click.option(
+    "--network",
+    type=FileName("network", "networks"),
+    help="One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
+)
+@click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
+@click.option(
+    "--method", shell_complete=_complete_method, help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'."
+)
+@click.option(
+    "--goal", shell_complete=_complete_goal, help="pays, method, time, workers or bandwidth: what you want to know."
+)
+@click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
+@click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
+@click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
+@click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]), help="Format of the gradients.")
+@click.option("--sites", type=click.IntRange(1, 64), default=1, show_default=True, help="Places with machines.")
+@click.option("--between", help="Rate and round trip between two sites: '200 Mbit/s, 40 ms'.")
+@click.option("--slow-gpu", type=FileName("gpu", "gpus"), help="Another GPU, of the last --slow-machines machines.")
+@click.option("--slow-machines", type=click.IntRange(1), default=1, show_default=True, help="How many have it.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+def new(path: Path, *, force: bool, **options: Any) -> None:
+    """Write a scenario of your own.
+
+    Asks eight questions, each with a list and a default; options answer them in advance. Writes a YAML file with
+    comments, after a test that it runs, and prints what to type next. Where there is no terminal, all eight options are
+    needed.
+    """
+    from simulator.errors import InputError, Problem
+    from simulator.studies.start.draft import draft_files, write_files
+    from simulator.studies.start.questions import QUESTIONS
+
+    if path.exists() and not force:
+        raise InputError(Problem(str(path), "a new file", "one that exists", "give another name, or --force"))
+    if path.suffix not in (".yaml", ".yml"):
+        raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
+    asking = _is_terminal()
+    missing = [item for item in QUESTIONS if options[item.key] is None]
+    if missing and not asking:
+        raise InputError(
+            [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
+        )
+    given: dict[str, Any] = {}
+    for number, question in enumerate(QUESTIONS, 1):
+        text = options[question.key]
+        if text is None:
+            given[question.key] = _ask(question, number, given, partial(_read, path=path, force=force, options=options))
+        else:
+            given[question.key] = _read(question, text, given, path=path, force=force, options=options)
+    draft = draft_files(_answers(given, options), path)
+    write_files(draft, force)
+    click.echo(f"written: {', '.join(map(str, draft.files))}")
+    for note in draft.notes:
+        click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
+    click.echo("\nnext:")
+    widest = max(len(command) for command in draft.commands if len(command) < 50)
+    for command, what in draft.commands.items():
+        beside = f"  {command:<{widest}}  # {what}"
+        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {command}")
+
+
+def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """The answers to all questions, with what is only given as an option."""
+    from simulator.errors import InputError, Problem
+    from simulator.studies.start.answers import Answers
+    from simulator.studies.start.parsing import parse_between
+    from simulator.studies.start.questions import read_slow_gpu
+
+    sites, between = options["sites"], options["between"]
+    if (sites > 1) != (between is not None):
+        what, got = ("--between", "nothing") if between is None else ("--sites", "one site")
+        hint = "two sites and the way between them: --sites 2 --between '200 Mbit/s, 40 ms'"
+        raise InputError(Problem(what, "both --sites and --between", got, hint))
+    slow = None if options["slow_gpu"] is None else read_slow_gpu(options["slow_gpu"])
+    if slow is not None and options["slow_machines"] >= given["machines"]:
+        got = f"{options['slow_machines']} of {given['machines']}"
+        raise InputError(Problem("--slow-machines", "fewer than all machines", got))
+    time = options["compute_time"]
+    return Answers(
+        model=given["model"].name,
+        workload=given["model"].read,
+        gpu=given["gpu"].name,
+        gpu_read=given["gpu"].read,
+        machines=given["machines"],
+        gpus_per_machine=given["gpus_per_machine"],
+        network=given["network"],
+        framework=given["framework"].name,
+        runtime=given["framework"].read,
+        methods=given["method"],
+        goal=given["goal"],
+        batch=options["batch"],
+        compute_time=None if time is None else parse_quantity("--compute-time", time, "time"),
+        precision=options["precision"] or "",
+        sites=sites,
+        between=None if between is None else parse_between("--between", between),
+        slow_gpu="" if slow is None else slow.name,
+        slow_read=None if slow is None else slow.read,
+        slow_machines=options["slow_machines"],
+    )
+
+
+def _is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def _read(
+    question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
+) -> Any:
+    """The answer that a text gives; a model of the user's own is written beside `path`."""
+    from simulator.studies.start.questions import Part, read_answer
+
+    if question.key == "model" and ":" in text:
+        from simulator.scenario.workload_reading import read_workload
+
+        written = _write_own(text.strip(), path.parent, force, options)
+        return Part(written.stem, read_workload(str(written)))
+    if question.key == "model" and options["shape"]:
+        raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
+    return read_answer(question, text, given)
+
+
+def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
+    """Write the workload of a model of the user's own, and return its path.
+
+    Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
+    """
+    from simulator.errors import InputError, Problem
+    from simulator.record.environment import device_of, environment, need_torch
+
+    need_torch(f"new --model {model}")
+    name = Path(model.rpartition(":")[2]).stem
+    path = folder / f"{name}.yaml"
+    if path.exists() and not force:
+        raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
+    device, batch, shape = device_of("auto"), options["batch"], options["shape"]
+    if device == "cpu":
+        from simulator.record.meta import describe_model
+        from simulator.studies.storage.workload_files import write_workload
+
+        write_workload(path, describe_model(model, shape or None, batch))
+        return path
+    from simulator.record.layers import profile
+    from simulator.record.layers import write_workload as write_profile
+    from simulator.record.tasks import task_of
+
+    click.echo(f"timing the layers of {model} on {device} ...", err=True)
+    made = profile(task_of(model, device, batch, 0, shape), device, *_STEPS)
+    return write_profile(folder, name, model, made, environment(device))
+
+
+def _ask(
+    question: Question, number: int, given: Mapping[str, Any], read: Callable[[Question, str, Mapping[str, Any]], Any]
+) -> Any:
+    """Ask until the answer can be read; what is wrong with one is said before the next."""
+    from simulator.errors import InputError
+
+    click.echo(f"\n{number} of 8  {question.words}")
+    choices = question.choices(given)
+    widest = max((len(choice.value) for choice in choices), default=0)
+    for place, choice in enumerate(choices, 1):
+        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, _WIDTH - 8 - widest)}".rstrip())
+    how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
+    if how:
+        click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
+    _complete(tuple(choice.value for choice in choices))
+    while True:
+        text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
+        try:
+            return read(question, text, given)
+        except InputError as error:
+            click.echo(str(error))
+
+
+def _shorten(text: str, most: int) -> str:
+    """A text of at most `most` characters, cut at a word."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 3].rpartition(' ')[0]} ..."
+
+
+def _complete(names: tuple[str, ...]) -> None:
+    """Let the tab key complete names, and parts of them, where the terminal can."""
+    try:
+        import readline
+    except ImportError:  # not on every system
+        return
+
+    def complete(text: str, state: int) -> str | None:
+        found = [name for name in names if text in name]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    readline.set_completer_delims("")
+    readline.parse_and_bind("tab: complete")

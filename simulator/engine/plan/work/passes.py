@@ -1,0 +1,73 @@
+"""Gradient accumulation: the forward and backward passes of an iteration, and the additions between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.hardware.precision import ValueWidths
+from simulator.models.curves import Floats
+from simulator.models.exchange import Bucket, Compute
+from simulator.models.layers import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """The seconds of the passes of an iteration: of the first forward and backward pass, and of each later one.
+
+    `count` passes in all. Nothing is exchanged before the last backward pass, which is not part of these seconds: its
+    buckets have their own. A later backward pass contains the additions to the gradients of those before it.
+    """
+
+    count: int
+    first: tuple[float, float]
+    later: tuple[float, float]
+
+    @property
+    def forward(self) -> float:
+        """Seconds of all forward passes."""
+        return self.first[0] + (self.count - 1) * self.later[0]
+
+    @property
+    def earlier_backward(self) -> float:
+        """Seconds of all backward passes but the last; 0 for one pass."""
+        return self.first[1] + (self.count - 2) * self.later[1] if self.count > 1 else 0.0
+
+    def between(self) -> Iterator[tuple[str, float]]:
+        """What follows the first forward pass, up to the last backward pass: names of terms, and seconds."""
+        for number in range(1, self.count):
+            yield "backward", (self.first if number == 1 else self.later)[1]
+            yield "forward", self.later[0]
+
+
+def price_passes(
+    first: Workload, later: Workload, buckets: Sequence[Bucket], pricing: KernelPrices
+) -> tuple[Passes, Floats]:
+    """The passes before the last backward pass, and the seconds (b,) of the additions in the last one.
+
+    In every pass but the first, gradients are added to those of the passes before. `first`, `later`: the workload as
+    its first pass and the others run (`Workload.passes`).
+    """
+    count, added = first.micro_batches, np.zeros(len(buckets))
+    if count > 1:
+        added = np.array([pricing.cost(addition_kernel(bucket, first, pricing.widths)) for bucket in buckets]) / (
+            count - 1
+        )
+    once = (first.forward_time, first.backward_time)
+    return Passes(count, once, (later.forward_time, later.backward_time + math.fsum(added))), added
+
+
+def addition_kernel(bucket: Bucket, workload: Workload, widths: ValueWidths) -> Compute:
+    """The additions of a bucket's gradients in all passes but the first.
+
+    One call per tensor and pass adds in place: it reads two gradients and writes one, as `elementwise` does (PyTorch,
+    torch/csrc/autograd/functions/accumulate_grad.h). The gradients of the first pass are not added to anything.
+    `widths`: the values that element-wise kernels are priced for.
+    """
+    times, share = workload.micro_batches - 1, workload.precision.gradient_bytes / widths.accumulated
+    sizes = tuple(share * numel for numel in bucket.pieces)
+    return Compute("elementwise", sizes, times * len(sizes), "combine", times)

@@ -1,0 +1,185 @@
+"""The time of a model's operator on a GPU, from its data sheet and from how operators were found to run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from simulator.component import expected
+from simulator.hardware.compute_widths import OTHER_SOFTWARE, same_device
+from simulator.hardware.gpu import QUEUED_START, Gpu
+from simulator.hardware.kernel_estimates import shipped_rates
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_shipped
+from simulator.models.layers import Estimated
+from simulator.models.operators import Arithmetic, Description, Operator
+
+RATES = "configs/operator_rates.yaml"
+TILE = 128
+"""Rows and columns of the result that one multiprocessor works on at a time; the usual tile of matrix products."""
+
+SPLIT = 0.5
+"""Least rounds of tiles that a product counts for: one with fewer tiles is split along k. Assumed."""
+WINOGRAD = 2.25
+"""Multiplications of a 3x3 convolution over those of its fast algorithm F(2x2, 3x3) (Lavin and Gray 2016, 1509.09308),
+which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the data sheet's rate without it."""
+
+
+JUDGED = "Tesla V100"
+JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
+"""Where convolutions were compared with measured times (`simulator.calibration.operator_priors`)."""
+_CONVOLUTIONS = ("convolution", "winograd")
+
+
+@dataclass(frozen=True, slots=True)
+class Efficiency:
+    """Share of the data sheet's rate that large matrix products reach.
+
+    - `width`: factor by which forward and backward of a whole model may be off, in nine of ten cases.
+    - `count`: GPUs, or published trainings, behind it.
+    - `source`: in words.
+    """
+
+    value: float
+    width: float
+    count: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRates:
+    """How operators were found to run.
+
+    - `depth`: d0 of d / (d + d0), where d is the shortest side of a product.
+    - `tail`: share of a whole round of tiles that is lost at the end of a product.
+    - `rows`: factor on the bytes of softmax and norms.
+    - `attention`, `convolution`: efficiency of fused attention and of convolutions over that of a large product.
+    - `fp32`, `tensor`: efficiencies on a GPU that was not timed, with the fp32 units and with tensor cores.
+    - `devices`: efficiencies in fp32 on the GPUs that were timed.
+    - `convolution_width`: factor by which networks of convolutions may be off on a GPU that was timed.
+    """
+
+    depth: float
+    tail: float
+    rows: float
+    attention: float
+    convolution: float
+    fp32: Efficiency
+    tensor: Efficiency
+    devices: Mapping[str, Efficiency] = field(default_factory=dict)
+    convolution_width: float = 1.0
+
+
+@cache
+def shipped_operator_rates() -> OperatorRates:
+    """The rates that ship with the package."""
+    path = find_shipped(RATES)
+    if path is None:
+        raise FileNotFoundError(RATES)
+    return operator_rates_of(read_document(path).data)
+
+
+def operator_rates_of(data: Mapping[str, Any]) -> OperatorRates:
+    """Rates from a document."""
+    numbers = {key: float(data[key]) for key in ("depth", "tail", "rows", "attention", "convolution")}
+    return OperatorRates(
+        **numbers,
+        fp32=Efficiency(**data["fp32"]),
+        tensor=Efficiency(**data["tensor"]),
+        devices={name: Efficiency(**value) for name, value in data["devices"].items()},
+        convolution_width=float(data["convolution_width"]),
+    )
+
+
+class OperatorClock:
+    """Times of operators on a GPU in one arithmetic.
+
+    A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet, the bandwidth B that
+    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k;
+    r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
+    lost; small products are split along k (r counts as at least `SPLIT`). Other operators take start + bytes / B. The
+    start is that of a kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
+
+    Raises an expected-error where the GPU does not state the rate or the bandwidth.
+    """
+
+    def __init__(self, gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates | None = None) -> None:
+        self.gpu, self.arithmetic = gpu, arithmetic
+        self.rates = shipped_operator_rates() if rates is None else rates
+        self.rate = rate_of(gpu, arithmetic)
+        reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
+        if not reached:
+            raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
+        self.per_byte = 1 / reached
+        self.efficiency = _efficiency(gpu, arithmetic, self.rates)
+
+    def time(self, operators: Iterable[Operator]) -> float:
+        """Seconds of operators, one after the other."""
+        return math.fsum(self.operator_time(operator) for operator in operators)
+
+    def operator_time(self, operator: Operator) -> float:
+        """Seconds of all calls of an operator."""
+        memory = operator.nbytes * self.per_byte
+        if operator.kind == "rows":
+            memory *= self.rates.rows
+        arithmetic = self.arithmetic_time(operator)
+        return operator.calls * (QUEUED_START + max(memory, arithmetic))
+
+    def arithmetic_time(self, operator: Operator) -> float:
+        """Seconds of the arithmetic of one call; 0 for operators that memory limits."""
+        if operator.kind in ("streaming", "rows"):
+            return 0.0
+        ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (self.rate * self.efficiency.value)
+        if operator.kind == "attention":
+            return ideal / self.rates.attention
+        shortest = min(operator.m, operator.n, operator.k)
+        rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
+        lost = self.rates.tail / max(rounds, SPLIT)
+        factor = 1.0
+        if operator.kind in _CONVOLUTIONS:
+            factor = self.rates.convolution
+            if operator.kind == "winograd" and self.arithmetic == "fp32":
+                factor *= WINOGRAD
+        return ideal * (1 + lost) * (1 + self.rates.depth / shortest) / factor
+
+    def estimated(self, made: Description) -> Estimated:
+        """How far times of a whole model may be off, and why; no less than those of other software and machines."""
+        width, reason = self.efficiency.width, self.efficiency.source
+        arithmetic = math.fsum(item.flops for item in made.forward)
+        convolutions = math.fsum(item.flops for item in made.forward if item.kind in _CONVOLUTIONS)
+        if 2 * convolutions > arithmetic:
+            judged_here = self.arithmetic == "fp32" and same_device(JUDGED, self.gpu.device or self.gpu.name)
+            reason = JUDGED_BY if judged_here else f"{reason}; convolutions: {JUDGED_BY}"
+            width = self.rates.convolution_width if judged_here else max(width, self.rates.convolution_width)
+        if width < OTHER_SOFTWARE:
+            width, reason = OTHER_SOFTWARE, f"{reason}; profiles of one GPU from other machines and versions"
+        return Estimated(width=width, reason=reason)
+
+
+def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
+    """FLOP/s of the data sheet in an arithmetic; a GPU without tensor cores multiplies at its rate in fp32.
+
+    Raises an expected-error where the GPU states no rate, or has tensor cores without this format.
+    """
+    if arithmetic != "fp32" and gpu.tensor_rates:
+        if arithmetic == "mixed":
+            arithmetic = "bf16" if "bf16" in gpu.tensor_rates else "fp16"
+        if arithmetic not in gpu.tensor_rates:
+            known = ", ".join(("fp32", *sorted(gpu.tensor_rates)))
+            raise expected(f"an arithmetic of {gpu.name}: {known}", arithmetic, "set `precision` or `arithmetic`")
+        return gpu.tensor_rates[arithmetic]
+    if not gpu.fp32_rate:
+        hint = "give fp32_rate or tensor_rates, or the compute_time of a workload whose layers are stated"
+        raise expected(f"the rate of {gpu.name} in {arithmetic}", "none", hint)
+    return gpu.fp32_rate
+
+
+def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency:
+    """The efficiency of large products on a GPU."""
+    if arithmetic != "fp32" and gpu.tensor_rates:
+        return rates.tensor
+    timed = (found for device, found in rates.devices.items() if gpu.device and same_device(device, gpu.device))
+    return next(timed, rates.fp32)

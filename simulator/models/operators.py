@@ -1,0 +1,117 @@
+"""Operators of a model: the kernels of forward and backward passes with their shapes, arithmetic and bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from simulator.models.rows import Rows
+
+Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
+"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16."""
+ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
+"""Bytes of one operand in memory."""
+
+OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"]
+"""What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
+or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """`calls` kernels in a row, each with `batch` products of (m, k) and (k, n), and `nbytes` to and from memory.
+
+    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
+    """
+
+    name: str
+    kind: OperatorKind
+    nbytes: float
+    batch: float = 0.0
+    m: float = 0.0
+    n: float = 0.0
+    k: float = 0.0
+    calls: int = 1
+
+    @property
+    def flops(self) -> float:
+        """Arithmetic of all calls, 2 c b m n k.
+
+        >>> Operator("a", "product", 0, batch=1, m=2, n=3, k=4).flops
+        48.0
+        """
+        return 2.0 * self.calls * self.batch * self.m * self.n * self.k
+
+    @property
+    def moved(self) -> float:
+        """Bytes of all calls."""
+        return self.calls * self.nbytes
+
+
+def product(name: str, m: float, n: float, k: float, width: int, *, batch: float = 1, calls: int = 1) -> Operator:
+    """Products of (m, k) and (k, n) matrices whose operands have `width` bytes; each operand is moved once."""
+    nbytes = width * batch * (m * k + k * n + m * n)
+    return Operator(name, "product", nbytes, batch, m, n, k, calls)
+
+
+def streaming(name: str, nbytes: float) -> Operator:
+    """One kernel that goes through memory element by element."""
+    return Operator(name, "streaming", nbytes)
+
+
+def row_wise(name: str, nbytes: float) -> Operator:
+    """One kernel that also reduces rows: a softmax or a norm."""
+    return Operator(name, "rows", nbytes)
+
+
+@dataclass(slots=True)
+class DescribedTensor:
+    """A parameter tensor, and the operators up to the next one in the forward pass, and before its gradient is ready.
+
+    - `numel`: elements.
+    - `rows`: of an embedding, what its gradient consists of.
+    - `forward`, `backward`: operators in their order.
+    """
+
+    name: str
+    numel: int
+    rows: Rows | None = None
+    forward: list[Operator] = field(default_factory=list)
+    backward: list[Operator] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Description:
+    """A model at a batch size as tensors in forward order, each with its operators.
+
+    - `kept_bytes`: bytes of activations that one sample keeps from the forward to the backward pass.
+    - `arithmetic`: the format of its products.
+    - `assumptions`: what was assumed, in sentences.
+    """
+
+    tensors: list[DescribedTensor]
+    kept_bytes: float
+    arithmetic: Arithmetic
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def numel(self) -> int:
+        """Parameters."""
+        return sum(tensor.numel for tensor in self.tensors)
+
+    @property
+    def forward(self) -> list[Operator]:
+        """Operators of the forward pass."""
+        return [operator for tensor in self.tensors for operator in tensor.forward]
+
+    @property
+    def backward(self) -> list[Operator]:
+        """Operators of the backward pass, in the order of the tensors in the forward pass."""
+        return [operator for tensor in self.tensors for operator in tensor.backward]
+
+
+def flops_of(operators: Iterable[Operator]) -> float:
+    """Arithmetic of some operators."""
+    return math.fsum(operator.flops for operator in operators)

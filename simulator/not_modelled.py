@@ -1,0 +1,150 @@
+"""What people ask for that is not modelled, by the keys that they write: what it is, and what comes closest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class NotModelled(NamedTuple):
+    """A setting of other programs that has no key here: what it is, the model's answer, and the keys for it."""
+
+    what: str
+    closest: str
+    keys: tuple[str, ...]
+
+
+_GROUP = "take each group of GPUs as one GPU, whose `compute_time` was measured on the group, with its share of the "
+NOT_MODELLED = (
+    NotModelled(
+        "parameters, gradients or states that are sharded over the workers (ZeRO, FSDP)",
+        "plain data parallelism with `ignore_memory: true`: ZeRO stages 1 and 2 send as many bytes, in a "
+        "reduce-scatter and an all-gather (`scheduler: decoupled` splits the all-reduce so); stage 3 and FSDP send "
+        "1.5 times as many (Rajbhandari et al. 2020)",
+        (
+            "sharding",
+            "sharded",
+            "sharding_strategy",
+            "shard",
+            "fsdp",
+            "fsdp2",
+            "fully_sharded",
+            "fully_sharded_data_parallel",
+            "hsdp",
+            "zero",
+            "zero1",
+            "zero2",
+            "zero3",
+            "zero_stage",
+            "zero_optimization",
+            "deepspeed",
+            "distributed_optimizer",
+        ),
+    ),
+    NotModelled(
+        "layers that are divided between GPUs (tensor parallelism)",
+        _GROUP + "parameters in `layers` and the network between groups in `cluster`",
+        ("tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size", "tp", "tp_size", "model_parallel"),
+    ),
+    NotModelled(
+        "layers that are distributed over stages (pipeline parallelism)",
+        _GROUP + "parameters of the largest stage in `layers`; the bubbles between micro-batches belong into "
+        "`compute_time`",
+        (
+            "pipeline_parallel",
+            "pipeline_parallel_size",
+            "pipeline_model_parallel_size",
+            "pipeline",
+            "pipeline_stages",
+            "pp",
+            "pp_size",
+        ),
+    ),
+    NotModelled(
+        "experts on different GPUs (expert parallelism)",
+        "the parameters that all workers share in `layers`, and `compute_time` with the all-to-all exchanges of the "
+        "experts in it",
+        ("expert_parallel", "expert_parallel_size", "expert_model_parallel_size", "ep", "ep_size", "moe"),
+    ),
+    NotModelled(
+        "samples that are divided between GPUs by their tokens (sequence or context parallelism)",
+        _GROUP + "samples in `batch_size`; all parameters are exchanged between groups",
+        (
+            "sequence_parallel",
+            "sequence_parallel_size",
+            "context_parallel",
+            "context_parallel_size",
+            "ring_attention",
+            "cp",
+            "cp_size",
+        ),
+    ),
+    NotModelled(
+        "states, gradients or activations in the memory of the host (offloading)",
+        "`ignore_memory: true`, with the copies to and from the host in `update_time` or in `compute_time`",
+        (
+            "cpu_offload",
+            "offload",
+            "offload_optimizer",
+            "offload_param",
+            "optimizer_offload",
+            "zero_offload",
+            "activation_offload",
+        ),
+    ),
+    NotModelled(
+        "activations that are computed again in the backward pass",
+        "`activation_bytes` of what is kept, and times of layers with a forward pass more: about a third more compute "
+        "(Chen et al. 2016)",
+        (
+            "activation_checkpointing",
+            "gradient_checkpointing",
+            "checkpoint_activations",
+            "recompute",
+            "recompute_activations",
+            "remat",
+        ),
+    ),
+)
+"""What is not modelled, in the order of the documentation. Keys are compared without hyphens and capitals."""
+
+OTHER_WORDS = {
+    "micro_batches": (
+        "gradient_accumulation",
+        "gradient_accumulation_steps",
+        "accumulation_steps",
+        "accumulate_grad_batches",
+        "backward_passes_per_step",
+        "num_microbatches",
+        "micro_batch",
+        "microbatches",
+    ),
+}
+"""Keys of this program by the words that other programs have for them."""
+
+
+def describe_not_modelled(word: str) -> tuple[str, str] | None:
+    """What is wrong with a key or kind that is not modelled, and what comes closest; None for any other word.
+
+    >>> describe_not_modelled("ZeRO-Stage")[0]
+    "'ZeRO-Stage' is not modelled: parameters, gradients or states that are sharded over the workers (ZeRO, FSDP)"
+    """
+    found = _BY_KEY.get(_plain(word))
+    return (
+        None if found is None else (f"'{word}' is not modelled: {found.what}", f"what comes closest: {found.closest}")
+    )
+
+
+def own_word(word: str) -> str:
+    """The key of this program for a word of another one; empty where there is none.
+
+    >>> own_word("gradient_accumulation_steps")
+    'micro_batches'
+    """
+    return next((key for key, others in OTHER_WORDS.items() if _plain(word) in others), "")
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+_BY_KEY = {key: item for item in NOT_MODELLED for key in item.keys}

@@ -1,0 +1,142 @@
+"""Whether a training fits into the memory of its GPUs: the parts of one worker, their sum, and the smallest GPU."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.engine.plan.plan import Plan
+from simulator.errors import InputError, Problem
+from simulator.hardware.gpu import Gpu
+from simulator.prediction.memory.exchange_buffers import buffer_parts
+from simulator.prediction.memory.parts import (
+    FRAMEWORK,
+    PART_LABELS,
+    Part,
+    activation_part,
+    method_parts,
+    model_parts,
+    update_part,
+)
+from simulator.scenario.scenario import Scenario
+from simulator.units import show_memory
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory of one worker: its parts, in the order of `PART_LABELS`, and the GPU that has least of it.
+
+    `overlap`: bytes of gradients whose memory may be that of activations, since a single backward pass frees these
+    while it makes those (`zero_grad(set_to_none=True)` of PyTorch); they are not part of `least`.
+    """
+
+    parts: tuple[Part, ...]
+    gpu: Gpu
+    overlap: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Bytes of all known parts."""
+        return math.fsum(part.nbytes or 0.0 for part in self.parts)
+
+    @property
+    def least(self) -> float:
+        """Bytes that are needed in any case."""
+        return math.fsum(part.least for part in self.parts) - self.overlap
+
+    @property
+    def most(self) -> float:
+        """Bytes that the known parts need at most."""
+        return math.fsum(part.most for part in self.parts)
+
+    @property
+    def capacity(self) -> float | None:
+        """Bytes of the GPU; None where they are not stated."""
+        return self.gpu.memory_size
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Labels of the parts that are not known."""
+        return tuple(PART_LABELS[part.name] for part in self.parts if part.nbytes is None)
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether it fits: no where even the least is too much, yes where the sum fits and all is known; else None."""
+        if self.capacity is None:
+            return None
+        if self.least > self.capacity:
+            return False
+        return True if self.total <= self.capacity and not self.unknown else None
+
+    def as_keys(self) -> dict[str, Any]:
+        """The key `memory` of a result document."""
+        known = {part.name: part.nbytes for part in self.parts}
+        return {
+            "parts_bytes": {name: known.get(name, 0.0) for name in PART_LABELS},
+            "total_bytes": self.total,
+            "least_bytes": self.least,
+            "most_bytes": self.most,
+            "capacity_bytes": self.capacity,
+            "gpu": self.gpu.name,
+            "fits": self.fits,
+            "not_known": list(self.unknown),
+            "parts": [
+                {"name": part.name, "bytes": part.nbytes, "least_bytes": part.least, "most_bytes": part.most}
+                | {"how": part.how}
+                for part in self.parts
+            ],
+        }
+
+
+def memory_of(scenario: Scenario, plan: Plan) -> Memory:
+    """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`."""
+    workload, method, workers = scenario.workload, scenario.sparsifier, scenario.cluster.workers
+    buckets = [bucket.pieces for bucket in plan.work.buckets]
+    made = [*model_parts(workload), activation_part(workload), FRAMEWORK]
+    if workers > 1:
+        made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
+    update = update_part(workload)
+    made += [update] if update is not None else []
+    order = {name: place for place, name in enumerate(PART_LABELS)}
+    gradients, activations = (
+        next(part.nbytes or 0.0 for part in made if part.name == name) for name in ("gradients", "activations")
+    )
+    overlap = min(gradients, activations) if workload.micro_batches == 1 else 0.0
+    return Memory(tuple(sorted(made, key=lambda part: order[part.name])), smallest_gpu(scenario), overlap)
+
+
+def smallest_gpu(scenario: Scenario) -> Gpu:
+    """The GPU of the cluster with the least memory, of those that state it."""
+    gpus = [scenario.cluster.gpu, *(item.gpu for item in scenario.cluster.other_gpus)]
+    return min(gpus, key=lambda gpu: math.inf if gpu.memory_size is None else gpu.memory_size)
+
+
+def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, plan: Plan) -> None:
+    """Raise InputError where a worker needs more memory than its GPU has, unless the scenario ignores it.
+
+    The error names the parts, largest first, and what would help.
+    """
+    if memory.fits is not False or scenario.ignore_memory or memory.capacity is None:
+        return
+    from simulator.prediction.memory.remedies import describe_remedies
+
+    where = f"scenario '{scenario.name}'"
+    what = f"at most {show_memory(memory.capacity)} of memory on each {memory.gpu.name}"
+    raise InputError(
+        [
+            Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
+            *(Problem("memory", "", text) for text in describe_remedies(scenario, memory, plan)),
+        ]
+    )
+
+
+def describe_parts(memory: Memory, smallest: float = 0.01) -> str:
+    """The parts in words, largest first, without those below a share of `smallest`."""
+    known = sorted(((part.nbytes or 0.0, part.name) for part in memory.parts), reverse=True)
+    large = [(nbytes, name) for nbytes, name in known if nbytes >= smallest * memory.total]
+    left = memory.total - math.fsum(nbytes for nbytes, _ in large)
+    parts = [f"{PART_LABELS[name]} {show_memory(nbytes)}" for nbytes, name in large]
+    parts += [f"all else {show_memory(left)}"] if left > 0 and len(large) < len(known) else []
+    text = ", ".join(parts)
+    return text if not memory.unknown else f"{text}; without {' and '.join(memory.unknown)}, which are not known"

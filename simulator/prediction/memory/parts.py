@@ -1,0 +1,138 @@
+"""What one worker keeps in the memory of its GPU, part by part, with the formula of each.
+
+With Adam in mixed precision the parameters, gradients and states are 16 bytes per parameter (Rajbhandari, Rasley,
+Ruwase and He, ZeRO, SC 2020, section 3.1): 2 + 2 for weights and gradients in 16 bits, 4 for fp32 weights, 4 + 4 for
+the two averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from simulator.models.layers import Workload
+from simulator.models.optimisers import STATE_BYTES, Kind, Optimiser
+from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
+from simulator.sparsifiers.base import Sparsifier
+
+STATES: dict[Kind, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "lamb": 2}
+"""Values that an optimiser keeps of each parameter: no average, one, or a first and a second one."""
+CONTEXT = 0.5e9
+"""Bytes that CUDA and its libraries take before the first tensor. Assumed from reports of users: 300 and 400 MB since
+kernels are loaded when they are needed (CUDA 11.7; pytorch issues 107667 and 109888), 300 to 400 MB (issue 20532, V100,
+2019), 200 to 700 MB (issue 28113), 1,007 MB (issue 28394, Titan V, PyTorch 1.3)."""
+LEAST_CONTEXT, MOST_CONTEXT = 0.2e9, 1.2e9
+"""The range of these reports. Its upper end has room for NCCL's buffers, 4 MiB for each channel and peer
+(NCCL_BUFFSIZE)."""
+
+
+class Part(NamedTuple):
+    """One part: its bytes, the range that they may be in, and how they are computed.
+
+    `nbytes`: None where it is not known; it is then left out of all sums.
+    """
+
+    name: str
+    nbytes: float | None
+    least: float
+    most: float
+    how: str
+
+
+PART_LABELS = {
+    "parameters": "parameters",
+    "cast_weights": "16-bit copies of the weights",
+    "master_weights": "fp32 copies of the weights",
+    "optimiser": "states of the optimiser",
+    "running_average": "running average of the weights",
+    "gradients": "gradients",
+    "buckets": "buckets",
+    "method": "state of the method",
+    "work_space": "work space of the method",
+    "exchange": "payloads of the exchange",
+    "activations": "activations",
+    "update": "work space of the update",
+    "framework": "CUDA and its libraries",
+}
+"""Every part by its name, in the order of the document, with what tables call it."""
+
+
+def exact(name: str, nbytes: float, how: str) -> Part:
+    """A part that follows from what the scenario states."""
+    return Part(name, nbytes, nbytes, nbytes, how)
+
+
+def model_parts(workload: Workload) -> Iterator[Part]:
+    """Parameters, gradients and what the optimiser keeps of them."""
+    precision, numel = workload.precision, workload.numel
+    width, made = precision.gradient_bytes, precision.gradients
+    yield exact("parameters", width * numel, f"{width} B ({made}) for each of {numel:,} parameters")
+    if precision.gradients == "fp32" and workload.measured_precision != "fp32":
+        how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
+        yield Part("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)
+    if precision.has_master_weights:
+        yield exact("master_weights", FP32_BYTES * numel, "4 B per parameter, which the optimiser works on")
+    yield _states(workload)
+    if workload.optimiser.average is not None:
+        averaged = STATE_BYTES * workload.optimiser.average.numel
+        yield exact("running_average", averaged, "4 B for each averaged element")
+    yield exact("gradients", width * numel, f"{width} B ({made}) per parameter")
+
+
+def state_bytes(workload: Workload, optimiser: Optimiser) -> float:
+    """Bytes of the averages that an optimiser keeps: fp32 beside fp32 weights, otherwise in the format of these."""
+    width = STATE_BYTES if workload.precision.has_master_weights else workload.precision.gradient_bytes
+    return float(width * STATES[optimiser.kind] * workload.numel)
+
+
+def _states(workload: Workload) -> Part:
+    """The averages of the optimiser; of one that is not stated, from none to two."""
+    ends = [state_bytes(workload, item) for item in workload.optimisers]
+    count = STATES[workload.optimiser.kind]
+    how = f"{workload.optimiser.kind}: {count} value{'' if count == 1 else 's'} per parameter"
+    how += "" if len(ends) == 1 else "; assumed, since the workload states no optimiser"
+    return Part("optimiser", state_bytes(workload, workload.optimiser), min(ends), max(ends), how)
+
+
+def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int, ...]]) -> Iterator[Part]:
+    """What a method keeps of the gradients of each of `buckets`, and a copy of what it selects from at a time."""
+    width = NUMBER_BYTES[workload.precision.residuals]
+    values = sum(method.state_values(pieces) for pieces in buckets)
+    per_parameter = values / workload.numel
+    how = f"{method.kind} keeps {per_parameter:.3g} x {width} B per parameter: residuals, momentum or factors"
+    if values:
+        yield exact("method", width * values, how)
+    if method.has_residual:
+        by_tensor = getattr(method, "granularity", "layer") == "layer"
+        largest = max(max(pieces) if by_tensor else sum(pieces) for pieces in buckets)
+        unit = "tensor" if by_tensor else "bucket"
+        how = f"a copy of the largest {unit}, {largest:,} elements, to select from; assumed, none to two"
+        yield Part("work_space", float(width * largest), 0.0, 2.0 * width * largest, how)
+
+
+def activation_part(workload: Workload) -> Part:
+    """What the samples of one pass keep from their forward to their backward pass."""
+    if workload.activation_bytes is None:
+        return Part("activations", None, 0.0, 0.0, "not known: the workload does not state `activation_bytes`")
+    samples = f"{workload.pass_size:,} sample{'' if workload.pass_size == 1 else 's'} of a pass"
+    return exact("activations", workload.activation_bytes * workload.pass_size, f"`activation_bytes` of {samples}")
+
+
+def update_part(workload: Workload) -> Part | None:
+    """The temporaries of the optimiser beyond the activations, whose memory is free by then; None where it has none.
+
+    On lists of tensors a temporary is as large as all parameters together (torch.optim: the foreach implementation uses
+    about that much more memory at its peak); tensor by tensor it is as large as the largest.
+    """
+    if not any("t" in item.writes for item in workload.optimiser.passes):
+        return None
+    width = STATE_BYTES if workload.precision.has_master_weights else workload.precision.gradient_bytes
+    whole = workload.optimiser.implementation == "foreach"
+    nbytes = width * (workload.numel if whole else max(layer.numel for layer in workload.layers))
+    beyond = max(0.0, nbytes - (activation_part(workload).nbytes or 0.0))
+    of = "all parameters" if whole else "the largest tensor"
+    known = beyond if "optimiser" in workload.model_fields_set else 0.0
+    return Part("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")
+
+
+FRAMEWORK = Part("framework", CONTEXT, LEAST_CONTEXT, MOST_CONTEXT, "assumed, from reports of users of PyTorch")

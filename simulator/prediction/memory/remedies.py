@@ -1,0 +1,110 @@
+"""What would make a training fit that does not: each remedy with the memory that it leaves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from simulator.architectures.describing import describe_again
+from simulator.engine.plan.plan import Plan
+from simulator.models.layers import MAX_MICRO_BATCHES
+from simulator.models.optimisers import Optimiser
+from simulator.models.precision import Precision
+from simulator.prediction.memory.memory import Memory, memory_of
+from simulator.prediction.memory.parts import STATES
+from simulator.scenario.changes import with_value
+from simulator.scenario.named_parts import shipped_gpus
+from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
+from simulator.units import show_memory
+
+SMALL = 0.02
+"""A remedy that saves less than this share of the sum is not named."""
+SHARDING = (
+    "parameters and states that are sharded over the workers (ZeRO, FSDP) are not modelled. What comes closest is this "
+    "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
+    "and an all-gather, and stage 3 1.5 times as many (Rajbhandari et al. 2020)"
+)
+
+
+def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
+    """What would help, in sentences: changes with what is then needed, and what is not modelled."""
+    capacity = memory.capacity or 0.0
+    texts, together, joined, needed = list[str](), scenario, 0, memory.total
+    for text, change in _changes(scenario, memory, plan):
+        alone = memory_of(change(scenario), plan).total
+        if alone > (1 - SMALL) * memory.total:
+            continue
+        texts.append(f"{text}: {_describe_need(alone, capacity)}")
+        if needed > capacity:
+            together, joined = change(together), joined + 1
+            needed = memory_of(together, plan).total
+    if joined > 1:
+        of = "all of these" if joined == len(texts) else f"the first {joined} of these"
+        texts.append(f"{of} together: {_describe_need(needed, capacity)}")
+    others = [text for text in (_recomputation(memory), _larger_gpu(memory)) if text]
+    sentences = (("what would help", texts), ("what else would", others))
+    return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), SHARDING]
+
+
+def _recomputation(memory: Memory) -> str:
+    """What recomputing the activations saves and costs; empty where they are few.
+
+    It takes one more forward pass, where forward and backward are worth three (Chen et al. 2016, 1604.06174).
+    """
+    activations = math.fsum(part.nbytes or 0.0 for part in memory.parts if part.name == "activations")
+    if activations <= SMALL * memory.total:
+        return ""
+    return (
+        f"recomputing the activations instead of keeping them, which saves most of {show_memory(activations)} and "
+        "takes about a third more compute (state the smaller `activation_bytes` and the longer times)"
+    )
+
+
+def _describe_need(nbytes: float, capacity: float) -> str:
+    return f"{show_memory(nbytes)}{', which fits' if nbytes <= capacity else ''}"
+
+
+def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
+    """Changes that may need less, in words and as functions of a scenario; those that cost least first."""
+    workload = scenario.workload
+    passes = _fewest_passes(scenario, memory, plan)
+    if passes is not None:
+        yield f"`workload.micro_batches: {passes}`", lambda made: with_value(made, "workload.micro_batches", passes)
+    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
+        yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
+    if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
+        yield "weights and states in bf16, without fp32 copies", _in_bf16
+    if STATES[workload.optimiser.kind]:
+        least = Optimiser(kind="sgd", implementation="fused")
+        yield "an optimiser without states (`sgd`)", lambda made: with_value(made, "workload.optimiser", least)
+
+
+def _in_bf16(scenario: Scenario) -> Scenario:
+    """The scenario with all values in bf16; the activations of a described model follow its precision."""
+    workload, short = scenario.workload, Precision(gradients="bf16", residuals="bf16", master_weights=False)
+    if workload.origin is None:
+        return with_value(scenario, "workload.precision", short)
+    return with_value(scenario, "workload", describe_again(workload, {"precision": short}))
+
+
+def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None:
+    """The fewest micro-batches that fit, or as many as there are samples where these do not fit either."""
+    workload = scenario.workload
+    if not workload.activation_bytes or workload.pass_size == 1:
+        return None
+    most = min(workload.batch_size, MAX_MICRO_BATCHES)
+    possible = [m for m in range(workload.micro_batches + 1, most + 1) if workload.batch_size % m == 0]
+    for count in possible:
+        if memory_of(with_value(scenario, "workload.micro_batches", count), plan).total <= (memory.capacity or 0.0):
+            return count
+    return possible[-1] if possible else None
+
+
+def _larger_gpu(memory: Memory) -> str:
+    """The shipped GPU with the least memory that is enough; empty where none is."""
+    enough = [(gpu.memory_size, name) for name, gpu in shipped_gpus().items() if (gpu.memory_size or 0) >= memory.total]
+    if not enough:
+        return ""
+    size, name = min(enough)
+    return f"a GPU with more memory, such as `gpus/{name}` ({show_memory(size or 0.0)})"

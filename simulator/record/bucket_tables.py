@@ -1,0 +1,160 @@
+"""Tables of a recorded job: buckets, iterations, and its all-reduces as `sparsim calibrate network` reads them.
+
+Every rank writes its own; together they say how long an all-reduce takes without waiting for a rank, for which no two
+clocks need to agree: the rank that is ready last does not wait, and takes the shortest time.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from simulator.errors import InputError, Problem
+from simulator.loading.csv_tables import Row, read_rows, write_rows
+from simulator.loading.documents import read_document
+from simulator.record.rows import COLLECTIVE_COLUMNS, write_whole
+from simulator.record.spread import Spread
+
+BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
+COLLECTIVES, JOB = "collectives.csv", "job.yaml"
+ALL_REDUCE = "all_reduce"
+_LARGEST = 10**15
+
+
+class BucketTimes(NamedTuple):
+    """One bucket of one iteration: seconds from the start of the backward pass until it was ready, and averaged."""
+
+    iteration: int
+    bucket: int
+    nbytes: int
+    ready_s: float
+    finished_s: float
+
+
+class IterationTime(NamedTuple):
+    """Seconds of one iteration; `disturbed`: recording took part in it."""
+
+    iteration: int
+    seconds: float
+    disturbed: bool
+
+
+def write_tables(
+    folder: Path,
+    buckets: Mapping[int, tuple[int, Sequence[str]]],
+    times: Sequence[BucketTimes],
+    iterations: Sequence[IterationTime],
+    job: Mapping[str, Any],
+) -> None:
+    """Write what one rank saw. `buckets`: bytes and tensors by number; `job`: workers, nodes, device and software."""
+    rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
+    write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
+    _write_ranks(folder, [times], [iterations])
+    _write_job(folder, {**job, **_describe_iterations(iterations)})
+
+
+def has_tables(folder: Path) -> bool:
+    """Whether a rank recorded its buckets there."""
+    return (folder / JOB).is_file()
+
+
+def merge_tables(folders: Sequence[Path], out: Path) -> None:
+    """Write the tables of all ranks to `out`, and `collectives.csv` where gradients were averaged by all-reduce.
+
+    Raises InputError for damaged tables.
+    """
+    problems: list[Problem] = []
+    times = [
+        [_bucket_times(row) for row in read_rows(folder / TIMES, BucketTimes._fields, problems)] for folder in folders
+    ]
+    iterations = [
+        [_iteration_time(row) for row in read_rows(folder / ITERATIONS, IterationTime._fields, problems)]
+        for folder in folders
+    ]
+    if problems:
+        raise InputError(problems)
+    job = read_document(folders[0] / JOB).data
+    absent = [name for name in ("workers", "nodes", "backend", "averaged_by") if name not in (job or {})]
+    if absent:
+        raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
+    (out / BUCKETS).write_bytes((folders[0] / BUCKETS).read_bytes())
+    _write_ranks(out, times, iterations)
+    _write_job(out, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
+    if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
+        _write_collectives(out / COLLECTIVES, find_durations(times), job)
+
+
+def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[float]]:
+    """Seconds of every all-reduce by its bytes: of the rank that did not wait, neither for a rank nor for a bucket."""
+    shortest: dict[tuple[int, int], tuple[int, float]] = {}
+    for times in ranks:
+        busy = defaultdict[int, float](float)
+        for item in times:
+            before = busy[item.iteration]
+            begin = max(item.ready_s, before) if before < item.finished_s else item.ready_s
+            key, seconds = (item.iteration, item.bucket), item.finished_s - begin
+            shortest[key] = item.nbytes, min(seconds, shortest[key][1] if key in shortest else seconds)
+            busy[item.iteration] = max(before, item.finished_s)
+    made = defaultdict[int, list[float]](list)
+    for nbytes, seconds in shortest.values():
+        if seconds > 0:
+            made[nbytes].append(seconds)
+    return dict(sorted(made.items()))
+
+
+def _write_ranks(
+    out: Path, times: Sequence[Sequence[BucketTimes]], iterations: Sequence[Sequence[IterationTime]]
+) -> None:
+    """Both tables of times, with a column `rank`."""
+    cells = (
+        (rank, item.iteration, item.bucket, item.nbytes, f"{item.ready_s:.9g}", f"{item.finished_s:.9g}")
+        for rank, rows in enumerate(times)
+        for item in rows
+    )
+    write_rows(out / TIMES, ("rank", *BucketTimes._fields), cells)
+    whole = (
+        (rank, item.iteration, f"{item.seconds:.9g}", str(item.disturbed).lower())
+        for rank, rows in enumerate(iterations)
+        for item in rows
+    )
+    write_rows(out / ITERATIONS, ("rank", *IterationTime._fields), whole)
+
+
+def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Mapping[str, Any]) -> None:
+    """The table that `sparsim record collectives` writes, with the all-reduces of the job."""
+    common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"], "collective": ALL_REDUCE}
+    common |= {name: job.get(name, "") for name in ("device", "pytorch", "date")}
+    rows = [common | {"nbytes": nbytes, **Spread.of(seconds).cells()} for nbytes, seconds in durations.items()]
+    write_rows(path, COLLECTIVE_COLUMNS, ([row[column] for column in COLLECTIVE_COLUMNS] for row in rows))
+
+
+def _describe_iterations(iterations: Iterable[IterationTime]) -> dict[str, Any]:
+    """The median of the iterations that recording did not disturb, or of all where there are no others."""
+    every = list(iterations)
+    calm = [item.seconds for item in every if not item.disturbed]
+    seconds = calm or [item.seconds for item in every]
+    if not seconds:
+        return {}
+    return {"iteration_time": f"{statistics.median(seconds):.6g} s", "timed_without_recording": bool(calm)}
+
+
+def _write_job(folder: Path, job: Mapping[str, Any]) -> None:
+    write_whole(folder / JOB, yaml.safe_dump(dict(job), sort_keys=False, width=110, allow_unicode=True))
+
+
+def _bucket_times(row: Row) -> BucketTimes:
+    whole = [row.convert(name, int, "a whole number", lambda n: 0 <= n <= _LARGEST) for name in BucketTimes._fields[:3]]
+    seconds = [row.convert(name, float, "seconds", lambda s: abs(s) < 1e9) for name in BucketTimes._fields[3:]]
+    return BucketTimes(*(item or 0 for item in whole), *(item or 0.0 for item in seconds))
+
+
+def _iteration_time(row: Row) -> IterationTime:
+    number = row.convert("iteration", int, "a whole number", lambda n: 0 <= n <= _LARGEST)
+    seconds = row.convert("seconds", float, "seconds, 0 or more", lambda s: 0 <= s < 1e9)
+    disturbed = row.convert("disturbed", {"true": True, "false": False}.__getitem__, "true or false")
+    return IterationTime(number or 0, seconds or 0.0, bool(disturbed))

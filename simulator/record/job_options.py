@@ -1,0 +1,49 @@
+"""What a recorder of a job is asked for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulator.errors import InputError, Problem, format_value
+
+FIRST = 3
+"""The first iteration that is recorded: DistributedDataParallel forms its buckets anew after the first one."""
+Hook = Callable[[Any, Any], Any]
+_WHERE = "simulator.record.hook"
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """The keywords of `simulator.record.hook`, which explains them. Raises InputError for wrong ones."""
+
+    sample: float = 0.01
+    every: int = 20
+    block: int = 4
+    most: int = 200
+    inner: Hook | None = None
+    inner_state: Any = None
+    scaler: Any = None
+    batch_size: int | None = None
+    seed: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 < self.sample <= 1:
+            problems.append(Problem(f"{_WHERE}: sample", "above 0, at most 1", format_value(self.sample)))
+        if not 1 <= self.block <= self.every:
+            what = f"a number from 1 to every = {self.every}"
+            problems.append(Problem(f"{_WHERE}: block", what, format_value(self.block)))
+        if self.most < 1:
+            problems.append(Problem(f"{_WHERE}: most", "at least 1", format_value(self.most)))
+        if self.batch_size is not None and self.batch_size < 1:
+            problems.append(Problem(f"{_WHERE}: batch_size", "at least 1", format_value(self.batch_size)))
+        if problems:
+            raise InputError(problems)
+
+    def records(self, iteration: int, recorded: int) -> bool:
+        """Whether an iteration is recorded, of which so many were before."""
+        place = iteration - FIRST
+        return place >= 0 and place % self.every < self.block and recorded < self.most

@@ -1,0 +1,195 @@
+"""A PyTorch model on the meta device: shapes, operators and kept activations of both passes, without memory or data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from simulator.architectures.describing import of_architecture
+from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
+from simulator.errors import InputError, Problem
+from simulator.models.layers import Layer, Workload
+from simulator.models.limits import MAX_LAYERS
+from simulator.record.fused_attention import FusedAttention
+from simulator.record.own_model import OwnModel, load_model
+from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, sample_shape
+from simulator.record.tasks import batch_size_of, move_batch, trainable_parameters
+
+_ROW_WISE = ("softmax", "norm", "sum", "mean", "var")
+_META = "meta"
+
+
+def describe_model(name: str, shape: str | None = None, batch_size: int | None = None) -> Workload:
+    """The described workload of the model that a name stands for (`load_model`), from one step on the meta device.
+
+    `shape`: of one sample, as for `sparsim record layers --input`. Raises InputError where the model needs values,
+    which the meta device has not, or refuses the shape.
+    """
+    with torch.device(_META):
+        own = load_model(name)
+    model = own.model.to(_META).train()
+    batch = _batch(own, model, shape, batch_size)
+    samples = batch_size_of(batch)
+    parameters = trainable_parameters(model)
+    if len(parameters) > MAX_LAYERS:
+        raise InputError(Problem(name, f"at most {MAX_LAYERS} parameter tensors", str(len(parameters))))
+    listed = _trace(own, model, batch, parameters, samples)
+    nothing = (Layer(name="none", numel=1),)
+    title = name.rpartition(":")[2]
+    source = f"{name} on PyTorch's meta device, PyTorch {torch.__version__}"
+    return of_architecture(listed, Workload(name=title, batch_size=samples, source=source, layers=nothing))
+
+
+def _batch(own: OwnModel, model: Any, shape: str | None, batch_size: int | None) -> Any:
+    """The batch that came with the model, or one of the stated shape, on the meta device."""
+    if own.inputs is not None and shape is None:
+        if batch_size is not None:
+            raise InputError(Problem("--batch", "none, since the function makes the batches", str(batch_size)))
+        return move_batch(next(own.inputs) if isinstance(own.inputs, Iterator) else own.inputs, _META)
+    asked = shape or own.input
+    if not asked:
+        hint = "such as --input 3x224x224 or --input tokens:128"
+        raise InputError(Problem("--input", "the shape of one sample", "nothing", hint))
+    tokens, sizes = sample_shape(asked)
+    kind = torch.long if tokens else torch.float32
+    return torch.zeros((batch_size or DEFAULT_BATCH, *sizes), dtype=kind, device=_META)
+
+
+class _Tracer(TorchDispatchMode):
+    """Collects the operators of a step; `rows` are those since the last time that they were taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[ListedOperator] = []
+
+    def note(self, row: ListedOperator) -> None:
+        """Add an operator."""
+        self.rows.append(row)
+
+    def take(self) -> list[ListedOperator]:
+        """The operators so far, which are then forgotten."""
+        rows, self.rows = self.rows, []
+        return rows
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not _is_view(func):
+            self.rows += _rows_of(func, args, out)
+        return out
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an operator only looks at its input, or makes memory without writing it."""
+    name = func.overloadpacket.__name__
+    returns = func._schema.returns
+    aliases = any(item.alias_info is not None and not item.alias_info.is_write for item in returns)
+    return aliases or not returns or name.startswith(("empty", "detach", "lift", "_unsafe_view", "new_empty", "alias"))
+
+
+def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
+    """An operator as products, or as the memory that it moves."""
+    name = func.overloadpacket.__name__
+    tensors = [*_tensors(args), *_tensors(out)]
+    nbytes = float(sum(item.numel() * item.element_size() for item in tensors))
+    if name in ("mm", "bmm", "addmm", "baddbmm"):
+        one, other = [item for item in args if isinstance(item, torch.Tensor)][-2:]
+        batch = one.shape[0] if one.ndim == 3 else 1
+        return [("product", float(batch), float(one.shape[-2]), float(other.shape[-1]), float(one.shape[-1]), nbytes)]
+    if name == "convolution":
+        return [_convolution(out.shape, args[1].shape, args[8], args[3], nbytes)]
+    if name == "convolution_backward":
+        grad, weight = args[0], args[2]
+        asked = args[10]
+        forward = _convolution(grad.shape, weight.shape, args[9], args[4], nbytes / max(1, sum(asked[:2])))
+        kind, batch, m, n, k, moved = forward
+        rows: list[ListedOperator] = []
+        if asked[0]:
+            rows.append((kind, batch, m, k, n, moved))
+        if asked[1]:
+            rows.append((kind, batch, k, n, m, moved))
+        return rows
+    row_wise = any(word in name for word in _ROW_WISE)
+    return [("rows" if row_wise else "streaming", 0.0, 0.0, 0.0, 0.0, nbytes)]
+
+
+def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float) -> ListedOperator:
+    """A convolution as a product per group: places of the output, its channels, and channels x area of the kernel."""
+    places, channels = out[0] * math.prod(out[2:]), out[1]
+    depth = weight[1] * math.prod(weight[2:])
+    plain = tuple(weight[2:]) == (3, 3) and set(stride) == {1} and groups == 1
+    kind: Any = "winograd" if plain else "convolution"
+    return (kind, float(groups), float(places), float(channels // groups), float(depth), nbytes)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """All tensors in arguments or results."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _trace(own: OwnModel, model: Any, batch: Any, parameters: dict[str, Any], samples: int) -> Listed:
+    """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
+    tracer = _Tracer()
+    fused = FusedAttention(tracer.note)
+    names = {id(value): key for key, value in parameters.items()}
+    forward: dict[str, list[ListedOperator]] = {}
+    backward: dict[str, list[ListedOperator]] = {}
+    begun: list[str] = []
+
+    def enter(module: Any, _: Any) -> None:
+        own = [names[id(value)] for value in module.parameters(recurse=False) if id(value) in names]
+        fresh = [key for key in own if key not in forward]
+        if fresh and begun:
+            forward[begun[-1]] += tracer.take()
+        for key in fresh:
+            forward[key] = []
+            begun.append(key)
+
+    hooks = [module.register_forward_pre_hook(enter) for module in model.modules()]
+    for key, value in parameters.items():
+        hooks.append(value.register_post_accumulate_grad_hook(lambda _, key=key: backward.update({key: tracer.take()})))
+    kept: dict[int, float] = {}
+    own_storages = {value.untyped_storage()._cdata for value in parameters.values()}
+
+    def pack(tensor: Any) -> Any:
+        place = tensor.untyped_storage()._cdata
+        if place not in own_storages:
+            kept[place] = float(tensor.untyped_storage().nbytes())
+        alive.append(tensor)
+        return tensor
+
+    alive: list[Any] = []
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), fused, tracer:
+            value = (own.loss or mean_square)(model, batch)
+            if begun:
+                forward[begun[-1]] += tracer.take()
+            value.backward()
+    except Exception as error:
+        if isinstance(error, InputError) and _META not in str(error):
+            raise
+        text = error.problems[0].got if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        hint = "it has no values: a model must not read them, such as by .item() or `if tensor`"
+        what = "a model that runs on PyTorch's meta device"
+        raise InputError(Problem(own.name, what, text.partition("\n")[0], hint)) from None
+    finally:
+        for hook in hooks:
+            hook.remove()
+    order = [*begun, *(key for key in parameters if key not in forward)]
+    tensors = tuple(
+        ListedTensor(
+            name=key,
+            numel=parameters[key].numel(),
+            forward=tuple(forward.get(key, ())),
+            backward=tuple(backward.get(key, ())),
+        )
+        for key in order
+    )
+    return Listed(samples=samples, kept=sum(kept.values()), tensors=tensors)

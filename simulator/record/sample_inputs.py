@@ -1,0 +1,83 @@
+"""Random batches of a stated shape, and the loss of a model that came without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from simulator.errors import InputError, Problem, format_value
+
+DEFAULT_BATCH = 8
+"""Samples in a batch, where neither the model nor a person says how many."""
+_SHAPE = re.compile(r"(?:(tokens):)?(\d{1,7}(?:x\d{1,7}){0,4})")
+_MOST = 10**9
+"""Most elements of one sample."""
+
+
+def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterator[Any]:
+    """Endless batches (batch_size, *shape) from the seed: standard normal numbers, or token ids for `tokens:128`.
+
+    Token ids are below the number of rows of the model's first embedding. Raises InputError for anything that is not a
+    shape, and for tokens where the model has no embedding.
+    """
+    tokens, sizes = sample_shape(shape)
+    rows = 0
+    if tokens:
+        embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
+        if not embeddings:
+            hint = "give the shape of its numbers, such as --input 3x224x224"
+            raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
+        rows = embeddings[0].num_embeddings
+    random = torch.Generator().manual_seed(seed)
+
+    def endless() -> Iterator[Any]:
+        while True:
+            if rows:
+                yield torch.randint(rows, (batch_size, *sizes), generator=random)
+            else:
+                yield torch.randn(batch_size, *sizes, generator=random)
+
+    return endless()
+
+
+def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
+    """Whether a sample consists of tokens, and its shape. Raises InputError for anything that is not a shape."""
+    match = _SHAPE.fullmatch(shape.replace(" ", ""))
+    sizes = tuple(int(size) for size in match[2].split("x")) if match else ()
+    if match is None or not 0 < torch.Size(sizes).numel() <= _MOST:
+        raise InputError(
+            Problem("--input", "the shape of one sample, such as 3x224x224 or tokens:128", format_value(shape))
+        )
+    return bool(match[1]), sizes
+
+
+def mean_square(model: Any, batch: Any) -> Any:
+    """The sum of the mean squares of all outputs: a loss that needs no labels.
+
+    Raises InputError where the model refuses the batch, or returns no number that has a gradient.
+    """
+    try:
+        output = model(batch)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = "x".join(map(str, getattr(batch, "shape", ())))
+        got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        hint = "give the shape of one sample as --input, or a function that returns (model, inputs, loss function)"
+        raise InputError(Problem("the model", f"to accept a batch of {shape or 'these inputs'}", got, hint)) from None
+    losses = [item.float().square().mean() for item in _tensors(output) if item.requires_grad]
+    if not losses:
+        raise InputError(Problem("the model", "outputs with gradients", type(output).__name__))
+    return torch.stack(losses).sum()
+
+
+def _tensors(output: Any) -> Iterator[Any]:
+    """All tensors of numbers in what a model returns."""
+    if isinstance(output, torch.Tensor):
+        if output.is_floating_point():
+            yield output
+    else:
+        items = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else ()
+        for item in items:
+            yield from _tensors(item)

@@ -1,0 +1,62 @@
+"""Colours of pages: those of the figures by their names in `assets/theme.css`, and how both modes look."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from simulator.reporting.figures.style.colours import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    SKY,
+    tint,
+)
+
+ASSETS = files("simulator.reporting.page") / "assets"
+_NAMES = {
+    BLACK: "black", ORANGE: "orange", SKY: "sky", GREEN: "green", BLUE: "blue", RED: "red", PURPLE: "purple",
+    GREY: "grey",
+}  # fmt: skip
+_DARK = "prefers-color-scheme: dark"
+
+
+def css_colour(colour: str) -> str:
+    """A colour of the figures as the page names it.
+
+    >>> css_colour("#0072B2")
+    'var(--series-blue)'
+    """
+    return f"var(--series-{_NAMES[colour]})"
+
+
+@cache
+def read_theme() -> tuple[dict[str, str], dict[str, str]]:
+    """The colours of `assets/theme.css` by name, without the leading hyphens: in light, and in dark."""
+    text = (ASSETS / "theme.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w+)", part)) for part in text.split(_DARK))
+    return light, light | dark
+
+
+def mix_css(colour: str, strength: float) -> str:
+    """A colour of the figures from a tint of the background (0) to itself (1), in light and dark.
+
+    >>> mix_css("#0072B2", 0.0)
+    'color-mix(in srgb, var(--series-blue) 20%, var(--background))'
+    """
+    return f"color-mix(in srgb, {css_colour(colour)} {20 + 80 * strength:.4g}%, var(--background))"
+
+
+def ink_on(colour: str, strength: float) -> str:
+    """Black or white for a text on `mix_css(colour, strength)`, whichever is easier to read, in light and dark.
+
+    >>> ink_on("#0072B2", 0.0), ink_on("#0072B2", 1.0)
+    ('light-dark(#000000, #FFFFFF)', 'light-dark(#FFFFFF, #000000)')
+    """
+    inks = [tint(mode[f"series-{_NAMES[colour]}"], strength, mode["background"])[1].upper() for mode in read_theme()]
+    return f"light-dark({', '.join(inks)})"

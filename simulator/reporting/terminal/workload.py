@@ -1,0 +1,85 @@
+"""A workload on the terminal: totals, groups of tensors, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from simulator.reporting.terminal.printing import facts_grid, plain_table, print_plain, print_title
+from simulator.units import count_of, show_bytes, show_time
+
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+
+
+def print_workload(document: dict[str, Any], console: Console) -> None:
+    """Print the document of `sparsim workload`."""
+    print_title(document["name"], console)
+    console.print(facts_grid(_facts(document)), highlight=False)
+    console.print()
+    timed = document["forward_s"] is not None
+    heads = ("tensors", "parameters", "operations", *(("forward", "backward") if timed else ()))
+    table = plain_table(("part",), heads)
+    for row in document["groups"]:
+        name = row["name"] if row["blocks"] == 1 else f"{row['name']} ({row['blocks']} alike)"
+        cells = [str(row["tensors"]), f"{row['parameters']:,}", "-" if row["flops"] is None else _flop(row["flops"])]
+        times = [show_time(row[key]) for key in ("forward_s", "backward_s")] if timed else []
+        table.add_row(escape(name), *cells, *times)
+    console.print(table, highlight=False)
+    console.print()
+    print_title("What this rests on", console)
+    for item in document["assumptions"]:
+        width = f", may be off by {item['width']:.2g}" if item["width"] is not None else ""
+        print_plain(f"- {item['what']}{width}: {item['source']}", console)
+
+
+def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    batch = count_of(document["batch_size"], "sample")
+    passes = document["micro_batches"]
+    yield "batch", batch if passes == 1 else f"{batch} in {passes} passes"
+    tensors = count_of(document["tensors"], "tensor")
+    yield "parameters", f"{document['parameters']:,} in {tensors}"
+    yield "gradient", f"{show_bytes(document['gradient_bytes'])} ({document['precision']})"
+    flops = document["flops"]
+    if flops is not None:
+        both = f"forward {_flop(flops['forward'])}, backward {_flop(flops['backward'])}"
+        yield "operations", f"{both} a step, products in {flops['arithmetic']}"
+    kept = document["activation_bytes_per_sample"]
+    if kept is not None:
+        step = kept * document["batch_size"] / passes
+        yield "activations", f"{show_bytes(kept)} a sample, {show_bytes(step)} kept until the backward pass"
+    else:
+        yield "activations", "not known"
+    yield from _times(document)
+
+
+def _times(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if document["compute_time_s"] is not None:
+        yield "iteration", f"{show_time(document['compute_time_s'])} on one GPU, as stated"
+    if document["forward_s"] is None:
+        if document["gpu"] is None:
+            yield "times", "give --gpu, for example --gpu gpus/h100"
+        return
+    on = document["gpu"] or document["device"] or "a GPU that is not stated"
+    yield "time", f"forward {show_time(document['forward_s'])}, backward {show_time(document['backward_s'])} on {on}"
+    width = document["width"]
+    if width is not None:
+        text = f"{width['level']}; right within a factor of {width['factor']:.2f} in nine of ten cases"
+        yield "", text if document["flops"] is not None else f"{text}: {width['source']}"
+    if document["share_of_peak"] is not None:
+        peak = f"{document['peak_flops_per_s'] / 1e12:.4g} TFLOP/s"
+        yield "share of peak", f"{100 * document['share_of_peak']:.1f} % of {peak}"
+
+
+def _flop(value: float) -> str:
+    """Operations with a prefix.
+
+    >>> _flop(6.588e13)
+    '65.88 TFLOP'
+    """
+    for limit, prefix in _PREFIXES:
+        if value >= limit:
+            return f"{value / limit:.4g} {prefix}FLOP"
+    return f"{value:.4g} FLOP"

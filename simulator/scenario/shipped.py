@@ -1,0 +1,123 @@
+"""What is shipped, and what the current folder adds: the parts and files that can be named, one record each."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import InputError
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.loading.documents import read_document, read_text
+from simulator.loading.finding import find_file, find_shipped, known_names
+from simulator.scenario.named_parts import read_part
+from simulator.scenario.workload_reading import read_workload
+
+Record = dict[str, Any]
+
+
+def list_shipped(what: str) -> list[Record]:
+    """Everything of one kind of `LISTED`, in alphabetical order: its `name`, `what` it is, and its figures in SI.
+
+    A file of the current folder that cannot be read has the `error` instead.
+    """
+    records = []
+    for name in _names(what):
+        try:
+            records.append({"name": name} | _READERS[what](name))
+        except InputError as error:
+            records.append({"name": name, "what": "", "error": str(error.problems[0])})
+    return records
+
+
+def _names(what: str) -> list[str]:
+    if what in ("workloads", "gpus", "networks", "runtimes", "traces"):
+        return known_names(what)
+    if what == "trainings":
+        folder = find_shipped("configs/trainings")
+        return sorted(path.stem for path in folder.glob("*.csv")) if folder else []
+    return known_names("scenarios" if what == "scenarios" else f"scenarios/{what}")
+
+
+def _gpu(name: str) -> Record:
+    gpu = read_part(name, "gpus", "gpu")
+    return {
+        "what": gpu.name,
+        "memory_bytes": gpu.memory_size,
+        "memory_bandwidth_bytes_per_s": gpu.memory_bandwidth,
+        "fp32_flop_per_s": gpu.fp32_rate,
+        "bf16_flop_per_s": gpu.tensor_rates.get("bf16"),
+        "kernels_timed": len(gpu.kernels),
+    }
+
+
+def _network(name: str) -> Record:
+    network = read_part(name, "networks", "network")
+    return {
+        "what": network.name,
+        "bandwidth_bytes_per_s": network.bandwidth,
+        "latency_s": network.latency,
+        "nics_per_node": network.nics_per_node,
+        "curves_measured": len(network.measured),
+    }
+
+
+def _runtime(name: str) -> Record:
+    runtime = read_part(name, "runtimes", "runtime")
+    return {"what": runtime.name, "framework": FRAMEWORKS[runtime.framework].label}
+
+
+def _workload(name: str) -> Record:
+    workload = read_workload(name)
+    return {
+        "what": workload.name,
+        "parameters": workload.numel,
+        "batch_size": workload.batch_size,
+        "device": workload.device or "described",
+    }
+
+
+def _question(folder: str) -> Callable[[str], Record]:
+    def read(name: str) -> Record:
+        data = _mapping(find_file(name, None, folder))
+        return {"what": data.get("question") or data.get("title") or data.get("name") or ""}
+
+    return read
+
+
+def _trace(name: str) -> Record:
+    about = _mapping(find_file(name, None))
+    return {"what": about.get("model", ""), "workers": about.get("workers"), "batch_size": about.get("batch_size")}
+
+
+def _training(name: str) -> Record:
+    path = find_shipped(f"configs/trainings/{name}.csv")
+    rows = list(csv.DictReader(io.StringIO(read_text(path)))) if path else []
+    return {
+        "what": f"iterations of {name} to a target, by method",
+        "parameters": max((int(row["elements"]) for row in rows), default=0),
+        "methods": len({row["method"] for row in rows}),
+        "trainings": len(rows),
+    }
+
+
+def _mapping(path: Path | None) -> Record:
+    data = read_document(path).data if path else None
+    return data if isinstance(data, dict) else {}
+
+
+_READERS: dict[str, Callable[[str], Record]] = {
+    "gpus": _gpu,
+    "networks": _network,
+    "runtimes": _runtime,
+    "workloads": _workload,
+    "scenarios": _question("scenarios"),
+    "sweeps": _question("scenarios/sweeps"),
+    "papers": _question("scenarios/papers"),
+    "traces": _trace,
+    "trainings": _training,
+}
+LISTED = tuple(_READERS)
+"""What can be listed, besides the kinds of methods, topologies, schedulers and fabrics."""

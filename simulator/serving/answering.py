@@ -1,0 +1,208 @@
+"""The answer to a scenario in parts, the quickest first: what a page shows after each change."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import InputError, Problem, collect_problems
+from simulator.loading.documents import Document
+from simulator.loading.finding import only_shipped_files
+from simulator.models.small_cache import LatestResults
+from simulator.models.timeline import Span
+from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.uncertainty.responses import is_heavy
+from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
+from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import make_title
+from simulator.serving.confinement import refuse_paths
+from simulator.serving.editing import PLACE, change_text, check_changes, rename
+from simulator.serving.forms import BASES, Form, form_of, values_of
+from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
+from simulator.serving.nearby import Cell, cells_around, grid_around
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.compare.baseline import compare
+from simulator.studies.compare.implementations import compare_with_good
+from simulator.studies.compare.opponent import Opponent, choose_opponent
+from simulator.studies.compare.outcomes import RunOutcome
+from simulator.studies.compare.questions import describe_question
+from simulator.studies.compare.run_differences import compare_runs
+
+MAP_SECONDS = 15.0
+"""The map is left out where it would take longer, judged by what this scenario took."""
+PAUSE_S = 0.06
+"""A newer question that comes this soon after the quick answer, as while a slider is drawn, is answered at once."""
+_KEPT = 32
+
+Part = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page asks: the text of a scenario and the changes to it, and the text that is compared with (A).
+
+    `shape`: which form the page has.
+    """
+
+    text: str
+    changes: list[tuple[str, str]]
+    pinned: str
+    shape: str
+
+    @classmethod
+    def of(cls, request: Any) -> Asked:
+        """The question of a request's JSON. Raises InputError for anything of another form."""
+        texts = {key: request.get(key, "") for key in ("text", "pinned", "shape")} if isinstance(request, dict) else {}
+        if not texts or not all(isinstance(text, str) for text in texts.values()):
+            raise InputError(Problem("request", "a mapping with the text of a scenario", type(request).__name__))
+        return cls(changes=check_changes(request.get("changes", [])), **texts)
+
+
+@dataclass(slots=True)
+class Answers:
+    """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
+
+    allowed: Mapping[str, Path]
+    predictions: LatestResults[Prediction] = field(default_factory=lambda: LatestResults(_KEPT))
+    opponents: LatestResults[Opponent | None] = field(default_factory=lambda: LatestResults(_KEPT))
+
+    def parts(self, request: Any, stopped: Callable[[float], bool]) -> Iterator[Part]:
+        """The parts of an answer, until `stopped`. Problems of the scenario are a part, and no exception.
+
+        `stopped` waits so many seconds for a newer question, and says whether there is one.
+        """
+        text = ""
+        try:
+            with only_shipped_files(self.allowed):
+                asked = Asked.of(request)
+                text = asked.text
+                if asked.changes:
+                    text = change_text(text, asked.changes, BASES)
+                for part in self._answer(text, asked, stopped):
+                    text = str(part.get("text", text))
+                    yield part
+        except InputError as error:
+            yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
+        except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:
+            said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
+            yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
+
+    def _answer(self, text: str, asked: Asked, stopped: Callable[[float], bool]) -> Iterator[Part]:
+        began = time.perf_counter()
+        document = parse_scenario(text, PLACE)
+        refuse_paths(document, self.allowed)
+        scenario: Scenario | None = None
+        problems: list[Problem] = []
+        with collect_problems(problems):
+            scenario = scenario_of(document.data, document, None)
+        if scenario is not None and asked.changes:
+            name = make_title(scenario)
+            text, scenario = rename(text, name), scenario.model_copy(update={"name": name, "question": ""})
+        yield self._scenario_part(text, document, scenario, asked.shape)
+        if scenario is None:
+            raise InputError(problems)
+        prediction = self._predict(scenario)
+        opponent = self._opponent(prediction, document)
+        rival = None if opponent is None else self._predict(opponent.scenario)
+        yield _answer_part(prediction, rival, opponent, final=False)
+        took = time.perf_counter() - began
+        if stopped(PAUSE_S):
+            return
+        prediction = self._respond(prediction)
+        rival = None if rival is None else self._respond(rival)
+        yield _answer_part(prediction, rival, opponent, final=True)
+        if asked.pinned and not stopped(0):
+            yield self._difference_part(asked.pinned, prediction)
+        yield from self._map_parts(prediction, opponent, took, stopped)
+
+    def _scenario_part(self, text: str, document: Document, scenario: Scenario | None, shape: str) -> Part:
+        form = form_of(document.data, scenario)
+        made = _shape_of(form)
+        part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
+        return part | ({"form": render_form(form)} if made != shape else {})
+
+    def _predict(self, scenario: Scenario) -> Prediction:
+        key = (scenario.digest, scenario.name)
+        return self.predictions.get(key, lambda: run(scenario, keep_iterations=True))
+
+    def _respond(self, prediction: Prediction) -> Prediction:
+        scenario = prediction.scenario
+        return self.predictions.get((scenario.digest, scenario.name, "sized"), lambda: with_responses(prediction))
+
+    def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
+        scenario = prediction.scenario
+        described = versus_of(document.data, document, None) if isinstance(scenario.versus, dict) else None
+        if described is not None or not hasattr(scenario.sparsifier, "density"):
+            return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
+        # The fastest dense run is the same whatever the density.
+        plain = scenario.model_copy(update={"sparsifier": Dense()})
+        key = (plain.digest, str(scenario.versus), scenario.sparsifier.kind)
+        return self.opponents.get(key, lambda: choose_opponent(scenario, None, search=not is_heavy(prediction.plan)))
+
+    def _difference_part(self, pinned: str, prediction: Prediction) -> Part:
+        document = parse_scenario(pinned, "scenario A")
+        refuse_paths(document, self.allowed)
+        one = self._respond(self._predict(scenario_of(document.data, document, None)))
+        outcomes = [
+            RunOutcome(side, item.document, item.scenario.resolved(), item)
+            for side, item in (("A", one), ("B", prediction))
+        ]
+        return {"part": "difference", "html": render_difference(compare_runs(*outcomes))}
+
+    def _map_parts(
+        self, prediction: Prediction, opponent: Opponent | None, took: float, stopped: Callable[[float], bool]
+    ) -> Iterator[Part]:
+        scenario, plan = prediction.scenario, prediction.plan
+        if opponent is None or isinstance(scenario.versus, dict) or scenario.sparsifier.kind == Dense.kind:
+            yield {"part": "map", "html": render_map(None, "It compares a method with dense: choose a method.")}
+            return
+        grid = grid_around(scenario)
+        slow = plan.flowing or plan.prices.flowed > 0 or is_heavy(plan)
+        expected_s = took * len(grid.bandwidths) * len(grid.nodes)
+        if slow or expected_s > MAP_SECONDS or scenario.workload.gradients:
+            reason = f"It would take about {max(expected_s, 1):.0f} s here; `sparsim sweep break_even_map` computes it."
+            yield {"part": "map", "html": render_map(None, reason)}
+            return
+        cells: list[Cell] = []
+        for cell in cells_around(scenario, grid):
+            if stopped(0):
+                return
+            cells.append(cell)
+            if len(cells) % len(grid.bandwidths) == 0:
+                yield {"part": "map", "html": render_map((grid, cells), "")}
+
+
+def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opponent | None, final: bool) -> Part:
+    document = dict(prediction.document)
+    if final:
+        implementation = compare_with_good(prediction)
+        if implementation is not None:
+            document["implementation"] = implementation
+    if rival is not None and opponent is not None:
+        document["comparison"] = compare(prediction, rival, opponent.words)
+        document["question"] = prediction.scenario.question or describe_question(prediction.scenario, opponent.scenario)
+    spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
+    return {"part": "answer", "final": final, "html": render_answer(document, spans, final)}
+
+
+def _slowest_spans(prediction: Prediction) -> list[Span]:
+    """The spans of the worker that finishes its own part last, in the last iteration."""
+    iteration = prediction.iteration
+    return iteration.spans_of(int(iteration.computed().argmax()))
+
+
+def _shape_of(form: Form) -> str:
+    """Which fields a form has, as a short text."""
+    return hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
+
+
+def _describe_problem(problem: Problem) -> Part:
+    """A problem with the key, line and column that its place names."""
+    parts = problem.where.split(": ")
+    place = parts[0].split(":")
+    line, column = (int(text) if text.isdecimal() else 0 for text in [*place[1:3], "", ""][:2])
+    return {"text": str(problem), "key": parts[1] if len(parts) > 1 else "", "line": line, "column": column}

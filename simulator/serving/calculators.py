@@ -1,0 +1,206 @@
+"""Processes that compute answers: bounded in time and memory, and interrupted where a newer question makes one idle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Event
+from pathlib import Path
+from typing import Any
+
+PROCESSES = 2
+"""One answers while the other finishes the step that it is at."""
+LIMIT_S = 30.0
+"""An answer that takes longer is given up."""
+GRACE_S = 3.0
+"""A process that has not stopped this long after it was asked to is ended."""
+MOST_WAITING = 8
+MEMORY_BYTES = 8 * 2**30
+"""Address space of a process, where the system limits it."""
+_SLICE_S = 0.05
+_END = b""
+
+
+class BusyError(Exception):
+    """Too many questions wait."""
+
+
+class _Process:
+    """One process with its pipe, started at once."""
+
+    def __init__(self, text: str, allowed: Mapping[str, Path]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, far = context.Pipe()
+        self.stop: Event = context.Event()
+        self.process: SpawnProcess = context.Process(
+            target=_calculate, args=(far, self.stop, text, dict(allowed)), daemon=True, name="sparsim serve, answers"
+        )
+        self.process.start()
+        far.close()
+        self.busy = self.ready = False
+
+    def wait(self, seconds: float) -> None:
+        """Wait until the process is ready to answer."""
+        if self.pipe.poll(seconds):
+            self.pipe.recv_bytes()
+        self.ready = True
+
+    def end(self) -> None:
+        """End the process, whatever it is at."""
+        self.process.kill()
+        self.process.join(1)
+        self.pipe.close()
+
+
+@dataclass(slots=True)
+class _Job:
+    page: str
+    request: bytes
+    lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
+    stopped: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Calculators:
+    """Answers questions of pages, each with the newest question of its page.
+
+    `text`: a scenario that processes answer once before anybody asks; `allowed`: files that scenarios may name.
+    """
+
+    def __init__(self, text: str, allowed: Mapping[str, Path], limit_s: float = LIMIT_S) -> None:
+        self._text, self._allowed, self._limit_s = text, allowed, limit_s
+        self._processes = [_Process(text, allowed) for _ in range(PROCESSES)]
+        self._free = asyncio.Semaphore(PROCESSES)
+        self._jobs: list[_Job] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def wait(self) -> None:
+        """Wait until the first process is ready, so that the first question is answered at once."""
+        with suppress(OSError, EOFError):
+            await asyncio.to_thread(self._processes[0].wait, self._limit_s)
+
+    async def ask(self, page: str, request: bytes) -> AsyncIterator[bytes]:
+        """The parts of an answer as lines of JSON. Older questions of the page are stopped. Raises BusyError."""
+        for job in self._jobs:
+            if job.page == page:
+                job.stopped.set()
+        if len(self._jobs) >= MOST_WAITING + PROCESSES:
+            raise BusyError
+        job = _Job(page, request)
+        self._jobs.append(job)
+        task = asyncio.create_task(self._run(job))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return self._lines(job)
+
+    async def _lines(self, job: _Job) -> AsyncIterator[bytes]:
+        try:
+            while (line := await job.lines.get()) is not None:
+                yield line + b"\n"
+        finally:
+            job.stopped.set()  # whoever asked is gone, or has it all
+
+    async def _run(self, job: _Job) -> None:
+        """Wait for a free process, and pass on what it sends."""
+        try:
+            async with self._free:
+                if not job.stopped.is_set():
+                    place = next(number for number, item in enumerate(self._processes) if not item.busy)
+                    await self._compute(job, place)
+        finally:
+            self._jobs.remove(job)
+            job.lines.put_nowait(None)
+
+    async def _compute(self, job: _Job, place: int) -> None:
+        process = self._processes[place]
+        process.busy = True
+        try:
+            process.stop.clear()
+            if not process.ready:
+                await asyncio.to_thread(process.wait, self._limit_s)
+            await asyncio.to_thread(process.pipe.send_bytes, job.request)
+            said = await self._pass_on(job, process)
+        except (OSError, EOFError):  # the process is gone: out of memory
+            said = "more memory or time than a page may use"
+        if said:
+            process.end()
+            process = self._processes[place] = _Process(self._text, self._allowed)
+            if not job.stopped.is_set():
+                job.lines.put_nowait(_describe_failure(said))
+        process.busy = False
+
+    async def _pass_on(self, job: _Job, process: _Process) -> str:
+        """Pass on all that a process sends; the reason where it had to be given up, else nothing."""
+        until = time.monotonic() + self._limit_s
+        asked_to_stop = False
+        while time.monotonic() < until:
+            if job.stopped.is_set() and not asked_to_stop:
+                asked_to_stop = True
+                process.stop.set()
+                until = min(until, time.monotonic() + GRACE_S)
+            if await asyncio.to_thread(process.pipe.poll, _SLICE_S):
+                line = await asyncio.to_thread(process.pipe.recv_bytes)
+                if line == _END:
+                    return ""
+                job.lines.put_nowait(line)
+        return f"more than {self._limit_s:g} s"
+
+    def close(self) -> None:
+        """End all processes."""
+        for process in self._processes:
+            process.end()
+
+
+def _describe_failure(said: str) -> bytes:
+    text = f"scenario: expected an answer within {LIMIT_S:g} s, got {said}: `sparsim run` has no limit"
+    return json.dumps({"part": "failed", "text": text}).encode()
+
+
+def _calculate(pipe: Connection, stop: Event, text: str, allowed: dict[str, Path]) -> None:
+    """What a process does: answer one request after the other until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from simulator.serving.answering import Answers
+    from simulator.serving.confinement import lock_files
+
+    _limit_memory()
+    answers = Answers(allowed)
+    # The first answer reads what all others need again.
+    for _ in answers.parts({"text": text}, lambda _: True):
+        pass
+    lock_files(allowed)
+    pipe.send_bytes(_END)
+    with suppress(EOFError, OSError):
+        while True:
+            request = pipe.recv_bytes()
+            for part in _parts(answers, request, stop):
+                pipe.send_bytes(json.dumps(part, allow_nan=False).encode())
+            pipe.send_bytes(_END)
+
+
+def _parts(answers: Any, request: bytes, stop: Event) -> Any:
+    try:
+        asked = json.loads(request)
+    except (ValueError, RecursionError):
+        yield {"part": "failed", "text": "request: expected JSON, got something else"}
+        return
+    try:
+        yield from answers.parts(asked, stop.wait)
+    except Exception as error:
+        yield {
+            "part": "failed",
+            "text": f"scenario: not computed because of an error of sparsim: {type(error).__name__}",
+        }
+
+
+def _limit_memory() -> None:
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

@@ -1,0 +1,233 @@
+"""Pieces of the page as HTML: the form, the answer, the difference of two scenarios, and the map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.models.timeline import Span
+from simulator.reporting.wording.comparison import fact_lines, shorten
+from simulator.reporting.wording.memory_tables import describe_memory
+from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.verdict_tables import SHOWN, value_table
+from simulator.scenario.versions import versions
+from simulator.serving.drawings import breakdown_bars, legend_of, timeline_tracks
+from simulator.serving.forms import Form, show_value
+from simulator.serving.nearby import Cell, Nearby
+from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
+
+_ASSETS = files("simulator.serving") / "assets"
+_THEME = files("simulator.reporting.page") / "assets"
+_STEPS = (1.05, 1.2, 1.5, 2.5)
+"""Ratios from which a cell of the map is one shade darker."""
+_COMPARED = ("iteration", "where the time goes", "traffic")
+_SIDES = ("A", "B", "change")
+_LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
+
+
+def asset(name: str) -> str:
+    """The text of one of the page's files; the colours are those of reports."""
+    return ((_THEME if name == "theme.css" else _ASSETS) / name).read_text(encoding="utf-8")
+
+
+def render_page(text: str, scenarios: Sequence[str]) -> str:
+    """The whole page, with the text of the scenario that it starts from."""
+    return _render("page.html.j2", text=text, scenarios=scenarios, version=versions()["sparsim"])
+
+
+def render_form(form: Form) -> str:
+    """The fields of a form, without values."""
+    return _render("form.html.j2", form=form)
+
+
+def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], final: bool) -> str:
+    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result document.
+
+    `spans`: those of the scenario and of what it is compared with.
+    """
+    comparison = document.get("comparison")
+    name = "this scenario"
+    runs = [(name, document["breakdown_s"], document["iteration_time_interval_s"])]
+    if comparison:
+        interval = comparison["baseline_iteration_time_interval_s"]
+        runs.append((comparison["baseline"], comparison["baseline_breakdown_s"], interval))
+    return _render(
+        "answer.html.j2",
+        document=document,
+        comparison=comparison,
+        final=final,
+        glance=list(_glance(document)),
+        terms=_terms_table(document),
+        bars=breakdown_bars(runs),
+        legend=legend_of([terms for _, terms, _ in runs]),
+        timeline=timeline_tracks([(run[0], made) for run, made in zip(runs, spans, strict=False)]),
+        sent=_describe_traffic(document),
+        links=Table.of("Busiest links", _LINKS, document.get("links") or []),
+        worth=_worth(comparison),
+        memory=describe_memory(document["memory"]) if "memory" in document else "",
+    )
+
+
+def render_difference(document: dict[str, Any]) -> str:
+    """What differs between two scenarios, from the document of their comparison."""
+    told = document["inputs"]["told"]
+    inputs = [[item["key"], *(shorten(show_value(item[side])) for side in "ab")] for item in told]
+    changed = [item for item in document["figures"] if item["group"] in _COMPARED and item["difference"]]
+    rows = [[describe(item["key"]).label, *_describe_change(item)] for item in changed]
+    return _render(
+        "difference.html.j2",
+        document=document,
+        facts=fact_lines(document),
+        tables=[
+            Table("Inputs that differ", [Column(name, name) for name in ("key", "A", "B")], inputs),
+            Table(
+                "Results that differ",
+                [Column("result", "result"), *(Column(name, name, "number") for name in _SIDES)],
+                rows,
+            ),
+        ],
+    )
+
+
+def _describe_change(item: dict[str, Any]) -> list[str]:
+    """The values of A and of B, and their difference, as text."""
+    kind = describe(item["key"]).kind
+    a, b = (format_value(kind, item[side], "-") for side in "ab")
+    return [a, b, f"{100 * (item['ratio'] - 1):+.3g} %" if item["ratio"] else "-"]
+
+
+def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
+    """The map around the scenario so far; without one, the reason."""
+    if made is None:
+        return _render("map.html.j2", grid=None, reason=reason)
+    grid, cells = made
+    known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
+    rows = [
+        (
+            nodes,
+            [
+                _describe_cell(known.get((nodes, bandwidth)), (bandwidth, nodes) == grid.here)
+                for bandwidth in grid.bandwidths
+            ],
+        )
+        for nodes in reversed(grid.nodes)
+    ]
+    return _render("map.html.j2", grid=grid, rows=rows, heads=[show_bandwidth(item) for item in grid.bandwidths])
+
+
+def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
+    mark = " here" if here else ""
+    if cell is None:
+        return {"text": "", "title": "", "class": f"waits{mark}"}
+    if cell.speed_up is None:
+        return {"text": "–", "title": "cannot run here", "class": f"refused{mark}"}
+    ratio = max(cell.speed_up, 1 / cell.speed_up)
+    shade = sum(ratio >= step for step in _STEPS)
+    side = "faster" if cell.speed_up >= 1 else "slower"
+    text = f"{cell.speed_up:.2f}" if cell.speed_up < 9.995 else f"{cell.speed_up:.0f}"
+    words = {"undecided": "not decided", "alike": "no difference"}.get(cell.verdict, "")
+    title = f"{ratio:.2f} times {side}: {show_time(cell.time)}, {cell.rival}: {show_time(cell.other)}"
+    mark += " undecided" if words else ""
+    return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
+
+
+def _glance(document: dict[str, Any]) -> Any:
+    low, high = document["iteration_time_interval_s"]
+    yield "iteration time", show_time(document["iteration_time_s"])
+    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
+    comparison = document.get("comparison")
+    if comparison and "speed_up_interval" in comparison:
+        low, high = comparison["speed_up_interval"]
+        yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
+        yield "probability that it is faster", show_probability(comparison["probability"])
+    if document["throughput_samples_per_s"] is not None:
+        yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
+        yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
+    yield "workers", f"{document['workers']:,}"
+
+
+def _terms_table(document: dict[str, Any]) -> Table:
+    comparison = document.get("comparison")
+    columns = [Column("term", "term"), Column("time", "this scenario", "time")]
+    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    if not comparison:
+        return Table("Terms of the iteration", columns, [[TERM_LABELS[term], value] for term, value in terms.items()])
+    columns += [Column("other", comparison["baseline"], "time"), Column("change", "difference", "time_difference")]
+    others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
+    rows: list[list[Any]] = [
+        [TERM_LABELS[term], value, others[term], _difference(value, others[term])] for term, value in terms.items()
+    ]
+    time, other = document["iteration_time_s"], comparison["baseline_iteration_time_s"]
+    rows.append(["sum", time, other, _difference(time, other)])
+    return Table("Terms of the iteration", columns, rows)
+
+
+def _difference(value: float, other: float) -> float:
+    """A difference; terms that differ only by rounding are equal."""
+    change = value - other
+    return change if abs(change) > 1e-12 * max(value, other) else 0.0
+
+
+def _describe_traffic(document: dict[str, Any]) -> str:
+    traffic, density = document["traffic"], document["density"]
+    link = traffic["busiest_link"]
+    text = (
+        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration, "
+        f"{show_bytes(traffic['total_bytes'])} by all; busiest link {link['name']}: {show_bytes(link['bytes'])}, "
+        f"{100 * link['utilisation']:.0f} % busy."
+    )
+    if density["target"] < 1:
+        target, selected, aggregated = (f"{100 * density[key]:.4g} %" for key in ("target", "selected", "aggregated"))
+        workers = count_of(document["workers"], "worker")
+        text += (
+            f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
+        )
+    return text
+
+
+def _worth(comparison: dict[str, Any] | None) -> Table | None:
+    return value_table(comparison, SHOWN) if comparison and comparison.get("verdict") == "undecided" else None
+
+
+def _format_cell(value: Any, kind: str) -> str:
+    return value if isinstance(value, str) else format_value(kind, value)
+
+
+def mark_code(text: str) -> Markup:
+    """A text of the terminal as HTML: what stands between backticks is code.
+
+    >>> mark_code("use `a < b`")
+    Markup('use <code>a &lt; b</code>')
+    """
+    parts = text.split("`")
+    whole = len(parts) % 2 == 1
+    made = (
+        Markup("<code>{}</code>").format(part) if whole and place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+    return Markup("" if whole else "`").join(made)
+
+
+def _render(name: str, **values: Any) -> str:
+    return _environment().get_template(name).render(values)
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cell": _format_cell, "words": mark_code}
+    return environment

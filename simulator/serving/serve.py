@@ -1,0 +1,104 @@
+"""`sparsim serve`: open a port of this machine for this machine alone, and answer until interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from simulator.errors import InputError, Problem
+from simulator.loading.documents import read_document, read_text
+from simulator.loading.finding import find_file, find_shipped, known_names, missing_file_error, only_shipped_files
+from simulator.serving.confinement import named_files
+
+ADDRESS = "127.0.0.1"
+PORT = 8642
+"""The port that is tried first: links that hold a scenario go on working when the page is served again."""
+_MOST_CONNECTIONS = 64
+
+
+def serve(place: str, port: int, announce: Callable[[str], None]) -> None:
+    """Serve the page with the scenario of a file or name until Ctrl-C; `announce` is called with its address.
+
+    Raises InputError where the extra `serve` is absent, the scenario cannot be read or the port is taken.
+    """
+    _require_extra()
+    text, allowed = _read_start(place)
+    with _open_port(port) as listening:
+        number = int(listening.getsockname()[1])
+        asyncio.run(_serve(text, allowed, listening, number, announce))
+
+
+async def _serve(
+    text: str, allowed: dict[str, Path], listening: socket.socket, port: int, announce: Callable[[str], None]
+) -> None:
+    import uvicorn
+
+    from simulator.serving.app import make_app
+    from simulator.serving.calculators import Calculators
+
+    calculators = Calculators(text, allowed)
+    try:
+        app = make_app(text, shipped_scenarios(), calculators, port)
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=16 * 1024,
+        )
+        await calculators.wait()
+        announce(f"http://{ADDRESS}:{port}/")
+        await uvicorn.Server(config).serve(sockets=[listening])
+    finally:
+        calculators.close()
+
+
+def _require_extra() -> None:
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as error:
+        hint = "pip install 'sparsim[serve]'"
+        raise InputError(Problem("sparsim serve", "the extra `serve`", f"no {error.name}", hint)) from None
+    del starlette, uvicorn
+
+
+def _open_port(port: int) -> socket.socket:
+    """A socket on the loopback address."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((ADDRESS, port))
+        made.listen(_MOST_CONNECTIONS)
+    except OSError as error:
+        made.close()
+        taken = error.errno == errno.EADDRINUSE
+        got = f"{port}, which another program uses" if taken else f"{port} ({error.strerror})"
+        raise InputError(Problem("--port", "a free port", got, "give another one, or 0 for any that is free")) from None
+    return made
+
+
+def _read_start(place: str) -> tuple[str, dict[str, Path]]:
+    """The text of the scenario that the page starts from, and the files that it names."""
+    found = find_file(place, None, "scenarios")
+    if found is None:
+        raise missing_file_error(place, "scenarios")
+    return read_text(found), named_files(read_document(found), found.parent)
+
+
+def shipped_scenarios() -> dict[str, str]:
+    """The texts of the scenarios that come with the package, by name."""
+    folder = find_shipped("scenarios")
+    with only_shipped_files({}):
+        names = known_names("scenarios")
+    return {name: read_text(folder / f"{name}.yaml") for name in names} if folder else {}

@@ -1,0 +1,84 @@
+"""The answers that a scenario is written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simulator.fabrics.base import Fabric
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
+from simulator.models.layers import Workload
+
+GOALS: dict[str, str] = {
+    "pays": "whether the method pays against the fastest dense training",
+    "method": "which method, schedule and topology is fastest",
+    "time": "how long an iteration takes, and where the time goes",
+    "workers": "how many GPUs are worth it",
+    "bandwidth": "from which bandwidth on dense is faster",
+}
+"""What a person may want to know, with the words that a question lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkAnswer:
+    """A shipped network by its name, or a rate: `nics` NICs per machine of `bandwidth` bytes/s, `latency` in s.
+
+    `stated`: whether the latency was stated. `read`: the network of that name.
+    """
+
+    name: str = ""
+    read: Fabric | None = None
+    bandwidth: float = 0.0
+    latency: float = 0.0
+    stated: bool = False
+    nics: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenSites:
+    """The way between sites: what it carries per direction in bytes/s, and its round trip in seconds."""
+
+    bandwidth: float
+    round_trip: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a person trains, on what, and what they want to know.
+
+    `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.
+    `machines`: of all sites together. `slow`: another GPU on the last `slow_machines`. `compute_time`: seconds of one
+    iteration of one GPU, where it is known.
+    """
+
+    model: str
+    workload: Workload
+    gpu: str
+    gpu_read: Gpu
+    machines: int
+    gpus_per_machine: int
+    network: NetworkAnswer
+    framework: str
+    runtime: Runtime
+    methods: tuple[Mapping[str, Any], ...]
+    goal: str
+    batch: int | None = None
+    compute_time: float | None = None
+    precision: str = ""
+    sites: int = 1
+    between: BetweenSites | None = None
+    slow_gpu: str = ""
+    slow_read: Gpu | None = None
+    slow_machines: int = 1
+
+    @property
+    def workers(self) -> int:
+        """The number of GPUs."""
+        return self.machines * self.gpus_per_machine
+
+    @property
+    def method(self) -> Mapping[str, Any]:
+        """The method of the scenario: the first one that is not dense."""
+        return next((item for item in self.methods if item["kind"] != "dense"), self.methods[0])

@@ -1,0 +1,175 @@
+"""A first scenario of one's own: its files, checked before they are written, and what to do with them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simulator.errors import InputError, Problem
+from simulator.hardware.compute_widths import measured_elsewhere
+from simulator.loading.documents import parse_document
+from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.run import plan_of, run
+from simulator.scenario.reading import scenario_of
+from simulator.scenario.scenario import Scenario
+from simulator.studies.start.answers import Answers
+from simulator.studies.start.lines import Line, exact_rate, join_lines
+from simulator.studies.start.scenario_text import scenario_text, speed_ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Texts by the path that they are written to, the scenario first, and the next commands, each with what it does.
+
+    `notes`: what has to be known before, such as that the training does not fit into the GPU's memory.
+    """
+
+    files: dict[Path, str]
+    commands: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def draft_files(answers: Answers, path: Path) -> Draft:
+    """The files for a question, which are not written yet: the scenario at `path`, and a sweep where one answers it.
+
+    Raises InputError where the answers contradict each other, or the scenario cannot run.
+    """
+    commands = dict(_commands(answers, path))
+    text = scenario_text(answers, commands)
+    scenario = _check(text, path)
+    notes = _find_memory_problems(scenario)
+    if notes:
+        commands = {_ignore_memory(command): what for command, what in commands.items()}
+        text = scenario_text(answers, commands)
+    derived = _derive_compute_time(answers, scenario)
+    if derived is not None:
+        text = scenario_text(answers, commands, derived)
+        _check(text, path)
+    files = {path: text}
+    if answers.goal in ("workers", "bandwidth"):
+        files[_sweep_path(answers, path)] = _sweep_text(answers, path)
+    return Draft(files, commands, notes)
+
+
+def _find_memory_problems(scenario: Scenario) -> tuple[str, ...]:
+    """Why the training does not fit into the memory of its GPUs, and what would help; nothing where it fits."""
+    plan = plan_of(scenario)
+    try:
+        refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
+    except InputError as error:
+        first, *others = (str(Problem("", item.expected, item.got, item.hint)) for item in error.problems)
+        return f"This training does not fit into memory: {first}", *others
+    return ()
+
+
+def _ignore_memory(command: str) -> str:
+    """The command for a training that does not fit, if it would refuse it."""
+    return f"{command} --ignore-memory" if command.split()[1] in ("run", "sweep") else command
+
+
+def write_files(draft: Draft, force: bool) -> None:
+    """Write the files of a draft. Raises InputError, and writes none, where one exists and `force` is not set."""
+    existing = [path for path in draft.files if path.exists()]
+    if existing and not force:
+        raise InputError([Problem(str(path), "a new file", "one that exists", "--force") for path in existing])
+    for path, text in draft.files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def _check(text: str, path: Path) -> Scenario:
+    """The scenario of a text, planned as `sparsim check` does. Raises InputError where it cannot run."""
+    scenario = scenario_of(parse_document(text, str(path)).data, parse_document(text, str(path)), path.parent)
+    plan_of(scenario)
+    return scenario
+
+
+def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
+    """Seconds of a step of one GPU, from those of the GPU that the model was timed on; None where they are known.
+
+    Forward and backward change by the ratio of the data sheets; the update is already priced on this GPU.
+    """
+    workload, gpu = scenario.workload, answers.gpu_read
+    if scenario.workload.compute_time is not None or not measured_elsewhere(workload, gpu):
+        return None
+    timed_on = _gpu_of(answers)
+    ratio = None if timed_on is None else speed_ratio(gpu, timed_on)
+    if ratio is None:
+        return None
+    alone = scenario.cluster.model_copy(update={"nodes": 1, "gpus_per_node": 1, "other_gpus": ()})
+    single = scenario.model_copy(update={"cluster": alone, "ignore_memory": True})
+    update = run(single, intervals=False).document["breakdown_s"]["update"]
+    queued = workload.queued()
+    return float((queued.forward_time + queued.backward_time) * ratio + update)
+
+
+def _gpu_of(answers: Answers) -> Any:
+    """The shipped GPU that the workload was timed on; None where there is none."""
+    from simulator.hardware.compute_widths import same_device
+    from simulator.scenario.named_parts import shipped_gpus
+
+    return next((gpu for gpu in shipped_gpus().values() if same_device(gpu.device, answers.workload.device)), None)
+
+
+def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
+    """What to type next for the goal, each with what it does."""
+    file, dense = shlex.quote(str(path)), answers.method["kind"] == "dense"
+    if answers.goal in ("workers", "bandwidth"):
+        sweep = _sweep_path(answers, path)
+        name, out = shlex.quote(str(sweep)), shlex.quote(str(sweep.with_suffix("")))
+        yield f"sparsim sweep {name} --out {out}", "predict all points"
+        over = f"cluster.network.{'uplink' if answers.sites > 1 else 'bandwidth'}_bytes_per_s"
+        kind = "scaling_efficiency" if answers.goal == "workers" else f"lines --set over={over}"
+        yield f"sparsim figure {kind} {out} -o {shlex.quote(path.stem)}.png", "draw them"
+        yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
+    first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
+    advise = (f"sparsim advise {file}", "the fastest method, and where dense begins to win")
+    if answers.goal in ("method", "bandwidth"):
+        yield advise
+    yield f"sparsim run {file}", first
+    for item in answers.methods:
+        if item is not answers.method and item["kind"] != "dense":
+            value = yaml.safe_dump(dict(item), default_flow_style=True, sort_keys=False, width=1000).strip()
+            setting = item["kind"] if len(item) == 1 else value
+            yield f"sparsim run {file} --set sparsifier={shlex.quote(setting)}", "the same for this method"
+    if answers.goal not in ("method", "bandwidth"):
+        yield advise
+    yield f"sparsim explain {file}", "every term with its formula, and what would change it"
+
+
+def _sweep_path(answers: Answers, path: Path) -> Path:
+    return path.with_name(f"{path.stem}-{answers.goal}.yaml")
+
+
+def _sweep_text(answers: Answers, path: Path) -> str:
+    """The sweep over workers or bandwidths, dense and with the methods."""
+    dense = [] if any(item["kind"] == "dense" for item in answers.methods) else [{"kind": "dense"}]
+    methods = yaml.safe_dump(
+        [*dense, *map(dict, answers.methods)], default_flow_style=True, sort_keys=False, width=1000
+    ).strip()
+    what = "number of machines" if answers.goal == "workers" else "bandwidth"
+    lines = [Line(f"name: {path.stem}, by method and {what}"), Line(f"base: {path.name}"), Line("vary:")]
+    lines.append(Line(f"  sparsifier: {methods}"))
+    if answers.goal == "workers":
+        counts = _counts(answers.machines, answers.sites)
+        lines.append(Line(f"  cluster.nodes: {counts}", f"machines of {answers.gpus_per_machine} GPUs"))
+    else:
+        sites = answers.sites > 1 and answers.between is not None
+        rate = answers.between.bandwidth if sites and answers.between else answers.network.bandwidth
+        key = "uplink" if sites else "bandwidth"
+        ends = f"{{from: {exact_rate(rate / 10)}, to: {exact_rate(rate * 10)}, scale: log, points: 9}}"
+        lines.append(Line(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
+    return join_lines(lines)
+
+
+def _counts(machines: int, sites: int) -> list[int]:
+    """Numbers of machines from one per site to four times as many as there are, each twice the last."""
+    counts = [sites]
+    while counts[-1] * 2 <= 4 * machines and len(counts) < 12:
+        counts.append(counts[-1] * 2)
+    return sorted({*counts, machines})

@@ -1,0 +1,153 @@
+"""The scenario that answers describe, as YAML with comments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.gpu import Gpu
+from simulator.studies.start.answers import GOALS, Answers
+from simulator.studies.start.lines import Line, exact_time, join_lines
+from simulator.studies.start.network_text import network_lines
+from simulator.units import count_of, show_time
+
+RULE = "1 / sqrt(memory bandwidth x fp32 rate) of the data sheets"
+_MPI = ("mpi", "gloo")
+
+
+def scenario_text(answers: Answers, commands: Mapping[str, str], compute_time: float | None = None) -> str:
+    """A scenario that runs, with comments; `commands` are listed at its top.
+
+    `compute_time`: seconds that one GPU needs, derived from the data sheets where nobody has measured it. Raises
+    InputError where the answers contradict each other.
+    """
+    lines = [Line(f"# Asked: {GOALS[answers.goal]}."), *(Line(f"#   {item}") for item in commands)]
+    lines += [Line("# `sparsim check` prints all keys with their values; `sparsim list` what can be named here.")]
+    lines += [*_workload(answers, compute_time), *_cluster(answers), *_method(answers)]
+    return join_lines(lines)
+
+
+def speed_ratio(slower: Gpu, faster: Gpu) -> float | None:
+    """How many times as long `slower` computes, by the rule of `OTHER_GPU_SCALED`; None without a data sheet."""
+    rates = [(gpu.memory_bandwidth, gpu.fp32_rate) for gpu in (faster, slower)]
+    if any(value is None for pair in rates for value in pair):
+        return None
+    fast, slow = (float(pair[0] or 0) * float(pair[1] or 0) for pair in rates)
+    return math.sqrt(fast / slow)
+
+
+def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
+    workload, gpu = answers.workload, answers.gpu_read
+    yield Line("workload:")
+    what = f"{workload.numel:,} parameters in {count_of(len(workload.layers), 'tensor')}"
+    yield Line(f"  trace: {answers.model}", what)
+    batch = answers.batch or workload.batch_size
+    yield Line(f"  batch_size: {batch}", "samples per GPU and iteration")
+    elsewhere = measured_elsewhere(workload, gpu)
+    recorded = workload.compute_time if batch == workload.batch_size else None
+    if answers.compute_time is not None:
+        yield Line(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
+    elif recorded is not None and same_device(workload.device, gpu.device):
+        yield Line(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
+    elif workload.origin is not None:
+        command = f"sparsim workload {answers.model} --gpu {answers.gpu}"
+        yield Line(f"  # Times are estimated from the GPU's data sheet: {command}")
+        yield Line("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
+    elif derived is not None:
+        yield Line(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
+        yield Line(f"  # {RULE}; nine in ten such times are")
+        yield Line(
+            f"  # within a factor of {OTHER_GPU_SCALED}. Better: the seconds of one step on one of your GPUs (forward,"
+        )
+        yield Line("  # backward and update) as compute_time, and no compute_width.")
+        yield Line(f"  compute_time: {show_time(derived)}")
+        yield Line(f"  compute_width: {OTHER_GPU_SCALED}")
+    elif elsewhere:
+        yield Line(
+            f"  # Timed on {workload.device}, not on {gpu.device}: give the step of one of your GPUs as compute_time."
+        )
+        yield Line("  # compute_time: 100 ms")
+    elif workload.device and workload.compute_time is None:
+        yield Line("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
+    if answers.precision and answers.precision != "fp32":
+        yield Line(f"  precision: {answers.precision}", "format of gradients and of what travels")
+        if workload.device:
+            yield Line(
+                f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."
+            )
+
+
+def _cluster(answers: Answers) -> Iterator[Line]:
+    yield Line("cluster:")
+    nodes = f"on {answers.sites} sites" if answers.sites > 1 else "machines"
+    yield Line(f"  nodes: {answers.machines}", nodes)
+    yield Line(f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all")
+    yield Line(f"  gpu: {answers.gpu}", answers.gpu_read.name)
+    yield from _slow(answers)
+    yield from network_lines(answers)
+    yield Line(f"  runtime: {answers.framework}", answers.runtime.name)
+
+
+def _slow(answers: Answers) -> Iterator[Line]:
+    """The machines with another GPU, which computes as much longer as the data sheets say."""
+    if answers.slow_read is None:
+        return
+    first = answers.machines - answers.slow_machines
+    ratio = speed_ratio(answers.slow_read, answers.gpu_read)
+    yield Line("  other_gpus:")
+    yield Line(f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0")
+    yield Line(f"      gpu: {answers.slow_gpu}", answers.slow_read.name)
+    if ratio is None:
+        yield Line("      factor: 1", "no data sheet to derive it from: state how many times as long it computes")
+        return
+    yield Line(f"      # {RULE}; put what you measure here, and no width")
+    yield Line(f"      factor: {float(f'{ratio:.3g}')!r}", "forward and backward take so many times as long")
+    yield Line(f"      width: {OTHER_GPU_SCALED}", "nine in ten such factors are right within this one")
+
+
+def _method(answers: Answers) -> Iterator[Line]:
+    framework = answers.runtime.framework
+    kind = answers.network.read.transport_kind if answers.network.read is not None else None
+    if framework == "byteps":
+        yield Line("topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine")
+    elif framework == "gtopk-sgd" or kind in _MPI:
+        yield Line(f"topology: {kind or 'mpi'}", "the library of this network")
+    else:
+        yield Line("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
+    yield Line(f"sparsifier: {_flow(answers.method)}", _method_words(answers))
+    yield Line(f"scheduler: {_flow(_schedule(answers))}", "when gradients travel")
+    if answers.slow_read is not None and answers.method["kind"] == "dense":
+        yield Line("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
+    elif answers.method["kind"] != "dense":
+        yield Line("versus: best_dense", "compare with the fastest dense training of the same framework")
+
+
+def _schedule(answers: Answers) -> Mapping[str, Any]:
+    """The framework's default for dense gradients; tensor by tensor where a method runs beside Horovod's fusion."""
+    framework, dense = answers.runtime.framework, answers.method["kind"] == "dense"
+    if framework in ("horovod", "gtopk-sgd") and not dense:
+        return {"kind": "wfbp"}
+    chosen = dict(FRAMEWORKS[framework].schedules[0].scheduler)
+    return {key: f"{value:.12g} B" if key in _BYTES else value for key, value in chosen.items()} | (
+        {"cycle_time": f"{chosen['cycle_time']!r} s"} if "cycle_time" in chosen else {}
+    )
+
+
+_BYTES = ("bucket_size", "partition", "credit")
+
+
+def _method_words(answers: Answers) -> str:
+    others = [item["kind"] for item in answers.methods if item is not answers.method]
+    return f"considered, too: {', '.join(others)}" if others else ""
+
+
+def _flow(value: Mapping[str, Any]) -> str:
+    """A mapping on one line; a kind without parameters as a word."""
+    if list(value) == ["kind"]:
+        return str(value["kind"])
+    return yaml.safe_dump(dict(value), default_flow_style=True, sort_keys=False, width=1000).strip()

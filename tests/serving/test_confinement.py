@@ -1,0 +1,152 @@
+"""A scenario from the page reads nothing but what comes with the package, or what the command line named."""
+
+import subprocess
+import sys
+
+import pytest
+from places import ROOT
+
+from simulator.errors import InputError
+from simulator.loading.documents import parse_document
+from simulator.loading.finding import find_beside, find_file, known_names, only_shipped_files
+from simulator.scenario.reading import parse_scenario, scenario_of
+from simulator.serving.answering import Answers
+from simulator.serving.confinement import named_files, refuse_paths
+
+TEXT = (ROOT / "scenarios" / "quickstart.yaml").read_text()
+PATHS = [
+    "/etc/passwd", "../../etc/passwd", "./secret", "workloads/../../secret", "~/secret", "C:\\secret", "\\\\host\\x",
+    "configs/workloads/../../secret.yaml", "a\0b", "secret", "secret.yaml", "sub/secret", "/proc/self/environ", ".",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A current folder with files that a scenario must not read."""
+    for name in ("secret.yaml", "sub/secret.yaml", "secret", "layers.csv", "configs/gpus/own.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("name: hidden words\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def answer(text, allowed=None):
+    return list(Answers(allowed or {}).parts({"text": text}, lambda _: True))
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("key", ["workload", "trace", "gpu", "network", "runtime"])
+def test_paths_are_refused_in_every_place_that_takes_a_name(folder, path, key):
+    quoted = "'" + path.replace("\0", "0") + "'"
+    old = {
+        "workload": "\nworkload:\n  trace: workloads/resnet50-v100", "trace": "workloads/resnet50-v100",
+        "gpu": "gpus/rtx2080ti", "network": "networks/10gbe-tcp", "runtime": "runtimes/horovod-0.19",
+    }[key]  # fmt: skip
+    new = f"\nworkload: {quoted}\nrest:\n" if key == "workload" else quoted
+    assert old in TEXT
+    parts = answer(TEXT.replace(old, new, 1))
+    assert parts[-1]["part"] == "problems"
+    assert "hidden words" not in str(parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "workload: {batch_size: 1, layers: layers.csv}",
+        "workload: {batch_size: 1, gradients: sub, layers: [{name: a, numel: 1, forward: 0 s, backward: 0 s}]}",
+        "cluster: {network: {nccl: {tuner: secret.csv}}}",
+        "workload: {config: sub, sequence: 8, batch_size: 1}",
+        "versus: {workload.gradients: /etc}",
+        "versus: {cluster.gpu: ./secret.yaml}",
+        "versus: {workload.gradients: sub}",
+        "versus: {workload.layers: layers.csv}",
+        "workload: {model: config.json}",
+        "workload: {model: sub/config}",
+        "workload: {model: model.py:make}",
+        "cluster: {other_gpus: [{nodes: [0], gpu: ../secret.yaml, factor: 1}]}",
+    ],
+)
+def test_other_keys_that_name_files_are_refused(folder, text):
+    document = parse_scenario(text, "scenario")
+    with pytest.raises(InputError, match="a file or folder: this page reads no files"):
+        refuse_paths(document, {})
+
+
+def test_texts_for_people_may_look_like_paths():
+    refuse_paths(parse_document("{name: ../x, question: /etc?, measured: {source: ./a}, density: .5, x: -1}"), {})
+
+
+def test_every_shipped_part_may_be_written_out():
+    for folder in ("gpus", "networks", "runtimes"):
+        for path in sorted((ROOT / "configs" / folder).glob("*.yaml")):
+            refuse_paths(parse_document(path.read_text(), path.name), {})
+
+
+def test_every_shipped_scenario_passes():
+    for name in known_names("scenarios"):
+        document = parse_scenario((ROOT / "scenarios" / f"{name}.yaml").read_text(), "scenario")
+        refuse_paths(document, {})
+        with only_shipped_files({}):
+            scenario_of(document.data, document, None)
+
+
+@pytest.mark.parametrize("name", known_names("workloads"))
+def test_every_shipped_model_is_answered(name):
+    text = TEXT.replace("workloads/resnet50-v100", name).replace("gpus/rtx2080ti", "gpus/h100")
+    text += "ignore_memory: true\n"
+    assert [part["part"] for part in answer(text)] == ["scenario", "answer"]
+
+
+def test_names_find_shipped_files_only(folder):
+    assert find_file("secret", None) is not None
+    assert find_file("gpus/own", None) is not None
+    with only_shipped_files({"mine": folder / "secret"}):
+        assert find_file("secret", None) is None
+        assert find_file("secret", folder) is None
+        assert find_file("gpus/own", None) is None
+        assert "gpus/own" not in known_names("gpus")
+        assert find_beside("layers.csv", folder) is None
+        assert find_file("mine", None) == folder / "secret"
+        assert find_file("gpus/v100", None) is not None
+    assert find_beside("layers.csv", folder) == folder / "layers.csv"
+
+
+def test_files_that_the_command_line_named_may_be_read(folder):
+    (folder / "gpu.yaml").write_text((ROOT / "configs" / "gpus" / "v100.yaml").read_text())
+    text = TEXT.replace("gpus/rtx2080ti", "./gpu.yaml")
+    allowed = named_files(parse_scenario(text, "scenario"), folder)
+    assert allowed == {"./gpu.yaml": (folder / "gpu.yaml").resolve()}
+    assert [part["part"] for part in answer(text, allowed)][:2] == ["scenario", "answer"]
+    assert answer(TEXT.replace("gpus/rtx2080ti", "./secret.yaml"), allowed)[-1]["part"] == "problems"
+
+
+def test_a_locked_process_opens_nothing_else(tmp_path):
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "secret").write_text("x")
+    code = f"""
+import os, subprocess
+from simulator.serving.answering import Answers
+from simulator.serving.confinement import lock_files
+text = open({str(ROOT / "scenarios" / "quickstart.yaml")!r}).read()
+lock_files({{}})
+assert [part["part"] for part in Answers({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
+refused = 0
+for attempt in (
+    lambda: open({str(tmp_path / "secret")!r}), lambda: open("secret"), lambda: os.listdir("."),
+    lambda: open("/etc/passwd", "rb"), lambda: os.listdir("/"),
+    lambda: os.open("/etc/passwd", os.O_RDONLY), lambda: open(__import__("simulator").__file__, "a"),
+    lambda: subprocess.run(["true"]), lambda: os.system("true"),
+    lambda: __import__("socket").create_connection(("127.0.0.1", 9)),
+):
+    try:
+        attempt()
+    except PermissionError:
+        refused += 1
+print(refused)
+"""
+    made = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path / "here"
+    )
+    assert made.stdout.strip() == "10", made.stderr
