@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.finding import find_beside, find_file, find_shipped, only_shipped_files
 
-_FILES = ("gradients", "layers", "tuner")
+_FILES = ("config", "gradients", "layers", "tuner")
 """Keys whose text is the name of a file or folder."""
 _FOLDERS = ("workloads", "gpus", "networks", "runtimes", "traces")
 _SUFFIXES = (".yaml", ".yml", ".json", ".csv", ".py", ".txt", ".parquet", ".npz", ".pt")

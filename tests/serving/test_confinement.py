@@ -56,6 +56,7 @@ def test_paths_are_refused_in_every_place_that_takes_a_name(folder, path, key):
         "workload: {batch_size: 1, layers: layers.csv}",
         "workload: {batch_size: 1, gradients: sub, layers: [{name: a, numel: 1, forward: 0 s, backward: 0 s}]}",
         "cluster: {network: {nccl: {tuner: secret.csv}}}",
+        "workload: {config: sub, sequence: 8, batch_size: 1}",
         "versus: {workload.gradients: /etc}",
         "versus: {cluster.gpu: ./secret.yaml}",
         "versus: {workload.gradients: sub}",
