@@ -7,7 +7,7 @@ import shutil
 import statistics
 
 import pytest
-from pages import TEXT, served
+from served_pages import TEXT, served
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
