@@ -254,6 +254,19 @@ def test_what_a_figure_does_not_show_on_an_axis_is_chosen():
     assert shown == {float(f"{value:.6g}") for value in only["iteration_time_s"]}
 
 
+def test_a_sweep_in_which_nothing_changes_says_so():
+    table = swept("workers", "bandwidth").table.assign(iteration_time_s=0.25)
+    assert page_of(of_table(table, "same")).answer == "Every iteration takes 250 ms."
+
+
+def test_a_sweep_with_verdicts_says_where_each_method_pays():
+    table = swept("workers", "bandwidth").table
+    verdicts = table["sparsifier"].map(lambda name: None if name == "dense" else "yes").where(table["workers"] > 1)
+    judged = table.assign(verdict=verdicts.mask(table["workers"] == 8, "undecided"))
+    answer = page_of(of_table(judged, "judged")).answer
+    assert "gtopk 1 % in 8 of 12 points, not decided in 4" in answer
+
+
 def test_keys_that_go_along_with_an_axis_are_no_choice():
     document = {
         "base": base(),
