@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, validation
+from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, to_quality, validation
 from page_parsing import Parsed
 from plotly import graph_objects
 
@@ -68,6 +68,7 @@ def sources():
         "validation": validation(),
         "build_up": replayed(),
         "gpu": open_source("gpus/v100"),
+        "quality": to_quality(),
     }
 
 
@@ -142,7 +143,7 @@ def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():
         assert float(f"{mean:.6g}") in held
 
 
-@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu"])
+@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu", "quality"])
 def test_a_page_is_whole_and_loads_nothing(pages, kind):
     page = Parsed(pages[kind])
     assert page.wrong == []
@@ -210,6 +211,15 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     assert f"sparsim {document['versions']['sparsim']}" in text
     quantities = {row["quantity"].replace("_", " ") for row in document["rows"]}
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
+
+
+def test_the_page_of_times_to_quality_says_what_the_terminal_says(pages, sources):
+    document = sources["quality"].document
+    page = Parsed(pages["quality"])
+    text = " ".join(" ".join(page.text("body")).split())
+    assert " ".join(document["answer"].split()) in text
+    for row in document["methods"]:
+        assert show_time(row["time_to_target_s"]) in page.text("td")
 
 
 def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
