@@ -15,6 +15,7 @@ from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
+from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
                 yield label, dict(zip(BREAKDOWN, terms, strict=True)), interval
         elif source.kind == "run":
             document: dict[str, Any] = source.document
-            yield str(document["scenario"]), document["breakdown_s"], document["iteration_time_interval_s"]
+            yield (
+                leave_out_changes(str(document["scenario"])),
+                document["breakdown_s"],
+                document["iteration_time_interval_s"],
+            )
             if "comparison" in document:
                 comparison = document["comparison"]
                 interval = comparison.get("baseline_iteration_time_interval_s", (math.nan, math.nan))
