@@ -10,7 +10,7 @@ import pytest
 from simulator.hardware.compute_widths import OTHER_SOFTWARE
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
-from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.models.operators import DescribedTensor, Description, Operator, product, row_wise, streaming
 from simulator.scenario.named_parts import shipped_gpus
 
 GPU = Gpu(
@@ -97,6 +97,16 @@ def test_every_shipped_gpu_states_its_memory_and_those_with_tensor_cores_their_r
             assert gpu.fp32_rate and gpu.tensor_rates["fp16"] >= 1.9 * gpu.fp32_rate, name
             assert gpu.tensor_rates.get("bf16", gpu.tensor_rates["fp16"]) == gpu.tensor_rates["fp16"], name
     assert with_cores >= 20
+
+
+def test_tensor_cores_of_a_gpu_without_published_training_are_less_sure() -> None:
+    gpus, rates = shipped_gpus(), shipped_operator_rates()
+    made = Description([DescribedTensor("w", 1, forward=[product("p", 9, 9, 9, 2)])], 0.0, "fp16")
+    known = OperatorClock(gpus["h100-pcie"], "fp16").estimated(made)
+    assert known.width == rates.tensor.width and known.reason == rates.tensor.source
+    for name in ("l4", "t4", "b200", "rtx3090", "h200"):
+        other = OperatorClock(gpus[name], "fp16").estimated(made)
+        assert other.width > max(rates.tensor.width, rates.fp32.width) and "none on this GPU" in other.reason
 
 
 def test_widths_follow_what_was_timed() -> None:
