@@ -115,3 +115,12 @@ def test_widths_follow_what_was_timed() -> None:
     assert OperatorClock(gpus["t4"], "fp32").efficiency == rates.fp32
     assert OperatorClock(gpus["h100"], "bf16").efficiency == rates.tensor
     assert rates.fp32.width > OTHER_SOFTWARE > rates.devices["NVIDIA_L4"].width > 1
+
+
+def test_convolutions_elsewhere_than_judged_add_their_width() -> None:
+    gpus, rates = shipped_gpus(), shipped_operator_rates()
+    forward = [Operator("c", "winograd", 1.0, 1, 9.0, 9.0, 9.0)]
+    made = Description([DescribedTensor("w", 1, forward=forward)], 0.0, "fp32")
+    assert OperatorClock(gpus["v100"], "fp32").estimated(made).width == max(OTHER_SOFTWARE, rates.convolution_width)
+    elsewhere = OperatorClock(gpus["t4"], "fp32").estimated(made).width
+    assert rates.fp32.width < elsewhere < rates.fp32.width * rates.convolution_width
