@@ -76,12 +76,14 @@ _LLAMA = Transformer(
     layers=126, hidden=16384, heads=128, kv_heads=8, mlp=53248, gated=True, vocabulary=128256, sequence=8192
 )
 # Table 1 or 4 of each paper, or its text:
-_SHOEYBI = "Shoeybi 2019"  # et al., 1909.08053: 1.2 B on one V100, 39 TFLOP/s, 30 % of its rate
+# et al., 1909.08053: 1.2 B on one V100, 39 TFLOP/s; 62.4 with version 1.0 (nv-adlr.github.io/MegatronLMV1)
+_SHOEYBI = "Shoeybi 2019"
 _NARAYANAN = "Narayanan 2021"  # et al., 2104.04473: 1.7 B on 32 A100, 137 TFLOP/s on each, with communication
 _DAO = "Dao 2023"  # 2307.08691: GPT of 1.3 B and 2.7 B, 2k and 8k tokens, on the 8 A100 of a node
 _DUBEY = "Dubey 2024"  # et al., 2407.21783: 405 B on 8,192 H100, 430 TFLOP/s on each, with communication
 PUBLISHED = (
     PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI),
+    PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 62.4e12, "fp16", _SHOEYBI),
     PublishedTraining("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN),
     PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 2048), 2048, 8, 196e12, "bf16", _DAO),
     PublishedTraining("a100-80gb", _gpt(24, 2048, 16, 8192), 8192, 2, 220e12, "bf16", _DAO),

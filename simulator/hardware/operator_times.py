@@ -31,6 +31,8 @@ which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the 
 JUDGED = "Tesla V100"
 JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
 """Where convolutions were compared with measured times (`simulator.calibration.operator_priors`)."""
+PUBLISHED_ON = ("Tesla V100", "NVIDIA A100", "NVIDIA H100")
+"""GPUs of the published trainings behind the efficiency of tensor cores (`simulator.calibration.operator_priors`)."""
 _CONVOLUTIONS = ("convolution", "winograd")
 
 
@@ -148,15 +150,24 @@ class OperatorClock:
     def estimated(self, made: Description) -> Estimated:
         """How far times of a whole model may be off, and why; no less than those of other software and machines."""
         width, reason = self.efficiency.width, self.efficiency.source
+        named = self.gpu.device or self.gpu.name
+        if self.efficiency is self.rates.tensor and not any(same_device(device, named) for device in PUBLISHED_ON):
+            width = _both(width, self.rates.fp32.width)
+            reason = f"{reason}, none on this GPU, which may differ as GPUs do in fp32"
         arithmetic = math.fsum(item.flops for item in made.forward)
         convolutions = math.fsum(item.flops for item in made.forward if item.kind in _CONVOLUTIONS)
         if 2 * convolutions > arithmetic:
-            judged_here = self.arithmetic == "fp32" and same_device(JUDGED, self.gpu.device or self.gpu.name)
+            judged_here = self.arithmetic == "fp32" and same_device(JUDGED, named)
             reason = JUDGED_BY if judged_here else f"{reason}; convolutions: {JUDGED_BY}"
-            width = self.rates.convolution_width if judged_here else max(width, self.rates.convolution_width)
+            width = self.rates.convolution_width if judged_here else _both(width, self.rates.convolution_width)
         if width < OTHER_SOFTWARE:
             width, reason = OTHER_SOFTWARE, f"{reason}; profiles of one GPU from other machines and versions"
         return Estimated(width=width, reason=reason)
+
+
+def _both(one: float, other: float) -> float:
+    """The width of two independent factors, whose logarithms add up by their squares."""
+    return math.exp(math.hypot(math.log(one), math.log(other)))
 
 
 def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:

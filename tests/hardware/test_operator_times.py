@@ -10,7 +10,7 @@ import pytest
 from simulator.hardware.compute_widths import OTHER_SOFTWARE
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
-from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.models.operators import DescribedTensor, Description, Operator, product, row_wise, streaming
 from simulator.scenario.named_parts import shipped_gpus
 
 GPU = Gpu(
@@ -99,9 +99,28 @@ def test_every_shipped_gpu_states_its_memory_and_those_with_tensor_cores_their_r
     assert with_cores >= 20
 
 
+def test_tensor_cores_of_a_gpu_without_published_training_are_less_sure() -> None:
+    gpus, rates = shipped_gpus(), shipped_operator_rates()
+    made = Description([DescribedTensor("w", 1, forward=[product("p", 9, 9, 9, 2)])], 0.0, "fp16")
+    known = OperatorClock(gpus["h100-pcie"], "fp16").estimated(made)
+    assert known.width == rates.tensor.width and known.reason == rates.tensor.source
+    for name in ("l4", "t4", "b200", "rtx3090", "h200"):
+        other = OperatorClock(gpus[name], "fp16").estimated(made)
+        assert other.width > max(rates.tensor.width, rates.fp32.width) and "none on this GPU" in other.reason
+
+
 def test_widths_follow_what_was_timed() -> None:
     rates, gpus = shipped_operator_rates(), shipped_gpus()
     assert OperatorClock(gpus["h100"], "fp32").efficiency == rates.devices["NVIDIA_H100_80GB_HBM3"]
     assert OperatorClock(gpus["t4"], "fp32").efficiency == rates.fp32
     assert OperatorClock(gpus["h100"], "bf16").efficiency == rates.tensor
     assert rates.fp32.width > OTHER_SOFTWARE > rates.devices["NVIDIA_L4"].width > 1
+
+
+def test_convolutions_elsewhere_than_judged_add_their_width() -> None:
+    gpus, rates = shipped_gpus(), shipped_operator_rates()
+    forward = [Operator("c", "winograd", 1.0, 1, 9.0, 9.0, 9.0)]
+    made = Description([DescribedTensor("w", 1, forward=forward)], 0.0, "fp32")
+    assert OperatorClock(gpus["v100"], "fp32").estimated(made).width == max(OTHER_SOFTWARE, rates.convolution_width)
+    elsewhere = OperatorClock(gpus["t4"], "fp32").estimated(made).width
+    assert rates.fp32.width < elsewhere < rates.fp32.width * rates.convolution_width
