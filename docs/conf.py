@@ -43,6 +43,8 @@ copybutton_line_continuation_character = "\\"
 default_role = "literal"
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
+# The pages are made without PyTorch, which the functions that record need.
+autodoc_mock_imports = ["torch"]
 nitpicky = True
 # No links to types of other projects (nothing is downloaded), nor to types of this one that only a signature names.
 nitpick_ignore_regex = [("py:.*", r"(?!simulator\.(load|run|sweep|explain|advise)$).*")]

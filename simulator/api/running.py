@@ -26,7 +26,7 @@ def run(
     `source`: the name of a shipped scenario, a path, a mapping as YAML would contain it, or a `Scenario`.
 
     `overrides` change it: `sparsifier="topk"`, `cluster={"nodes": 16}`, `**{"cluster.nodes": 16}`. A mapping changes
-    the keys that it names; with `kind`, `trace`, `model` or `layers` in it, it takes the place of the whole part.
+    the keys that it names; with `kind`, `trace`, `model` or a list of `layers` it takes the place of the whole part.
     Quantities are texts with a unit (`"10 Gbit/s"`), or numbers in SI units.
 
     `intervals`: `full` as on the command line, by simulating both ends of each uncertain input, and with the comparison

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -63,7 +63,7 @@ def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
     shared = {key: value[key] for key in shared_keys if key in value}
     sizes = {key: value[key] for key in member.model_fields if key in value}
     workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
-    architecture = member.model_validate(sizes, context=info.context)
+    architecture = cast(Architecture, member.model_validate(sizes, context=info.context))
     return of_architecture(architecture, workload)
 
 
@@ -114,7 +114,7 @@ def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
 def price(workload: Workload, gpu: Gpu) -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 
-    Each layer takes the sum of its operators (`simulator.hardware.operator_times`). On an ideal GPU no layer has a time.
+    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
     Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
     """
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):

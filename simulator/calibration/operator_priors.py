@@ -109,9 +109,9 @@ def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
     low, high = 0.05, 2.0
     for _ in range(40):
         middle = math.sqrt(low * high)
-        mean = math.fsum(_by_source(_with_share(rates, middle)).values())
+        mean = math.fsum(published_errors(_with_share(rates, middle)).values())
         low, high = (middle, high) if mean > 0 else (low, middle)
-    found = _by_source(_with_share(rates, low))
+    found = published_errors(_with_share(rates, low))
     width = width_left_out([abs(value) for value in found.values()], {"all": [abs(value) for value in found.values()]})
     source = f"published trainings in 16 bits: {'; '.join(found)}"
     return replace(rates, tensor=Efficiency(low, width, len(found), source))
@@ -121,7 +121,7 @@ def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
     return replace(rates, tensor=Efficiency(share, 1.0, 0, ""))
 
 
-def _by_source(rates: OperatorRates) -> dict[str, float]:
+def published_errors(rates: OperatorRates) -> dict[str, float]:
     """Logarithm of predicted over published time, the mean over the models of a source."""
     errors: dict[str, list[float]] = {}
     for item in PUBLISHED:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET
-from simulator.cli.root import main, print_json
+from simulator.cli.root import main, print_json, say
 
 
 @main.command(
@@ -93,9 +93,9 @@ def _list_figures(as_json: bool) -> None:
         print_json({"figures": rows})
         return
     for kind, member in figures().items():
-        click.echo(f"{kind}: {member.question}")
+        say(f"{kind}: {member.question}", indent="    ")
         for source in member.takes:
-            click.echo(f"    from {KINDS[source]}")
+            say(f"    from {KINDS[source]}", indent="        ")
 
 
 @main.command(
@@ -150,7 +150,7 @@ def timeline(
     write_bytes(out, content)
     counts = (len(made.about["workers_drawn"]), made.about["workers"], len(made.about["iterations_drawn_s"]))
     slices = sum(len(track.slices) for track in made.tracks)
-    click.echo(
+    say(
         f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
         f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import Level
-from simulator.models.layers import Workload
+from simulator.models.layers import Estimated, Workload
 
 REPEATED = 1.05
 """The same code on the same machines again: repeats of the runs of 4 V100 differ by 0.2 to 5 % (kljp/sage), those of
@@ -83,14 +83,23 @@ def compute_width(workload: Workload, gpu: Gpu, scaled: bool = False) -> Compute
     if workload.compute_time is not None:
         return ComputeWidth(REPEATED, "measured", "compute_time, measured again")
     if workload.estimated is not None:
-        width, reason = workload.estimated.width, workload.estimated.reason
-        if measured_elsewhere(workload, gpu):
-            reason = f"estimated for {workload.device}, and this is {gpu.device}; {reason}"
-            width = max(width, OTHER_GPU_SCALED if scaled else OTHER_GPU)
-        return ComputeWidth(width, "estimated", reason)
+        return _of_estimate(workload.estimated, workload, gpu, OTHER_GPU_SCALED if scaled else OTHER_GPU)
     if measured_elsewhere(workload, gpu):
         source = f"{workload.name} was measured on {workload.device}, and this is {gpu.device}"
         return ComputeWidth(OTHER_GPU_SCALED if scaled else OTHER_GPU, "transferred", source)
+    return _of_same_device(workload, gpu)
+
+
+def _of_estimate(estimated: Estimated, workload: Workload, gpu: Gpu, elsewhere: float) -> ComputeWidth:
+    """The width of an estimate, no less than `elsewhere` where it was made for another GPU."""
+    if not measured_elsewhere(workload, gpu):
+        return ComputeWidth(estimated.width, "estimated", estimated.reason)
+    reason = f"estimated for {workload.device}, and this is {gpu.device}; {estimated.reason}"
+    return ComputeWidth(max(estimated.width, elsewhere), "estimated", reason)
+
+
+def _of_same_device(workload: Workload, gpu: Gpu) -> ComputeWidth:
+    """The width of times of the same model of GPU, or of one that is not named."""
     if workload.device and gpu.device:
         return ComputeWidth(OTHER_SOFTWARE, "transferred", f"{workload.name} on another {workload.device}")
     return ComputeWidth(OTHER_SOFTWARE, "estimated", f"taken to be of this GPU: {workload.name} or the GPU names none")

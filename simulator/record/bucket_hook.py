@@ -219,7 +219,7 @@ def _note_end(step: BucketStep, index: int, future: Any) -> Any:
 
 
 def hook(out: Path | str, model: Any = None, **options: Any) -> JobRecorder:
-    """A recorder of a job under DistributedDataParallel, in three lines:
+    """A recorder of a job under DistributedDataParallel, in three lines::
 
         recorder = simulator.record.hook("recorded", sample=0.01)
         model.register_comm_hook(recorder.state, recorder.hook)

@@ -11,7 +11,9 @@ from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import count_of, show_bytes, show_probability, show_time
 
 _RANKED = 10
-_BOX = "max-width:52em;line-height:1.45"
+_WHOLE = ("time", "share", "opponent", "iteration")
+"""Columns whose cells are not wrapped on a narrow page."""
+_BOX = "max-width:52em;line-height:1.45;overflow-x:auto"
 _BAR = "display:flex;height:1.3em;border:1px solid #8888;border-radius:2px;overflow:hidden"
 _TABLE = "border-collapse:collapse;margin-top:.4em;color:inherit;font-size:inherit"
 _CELL = "padding:.1em .8em .1em 0;text-align:left;vertical-align:top"
@@ -124,10 +126,10 @@ def _legend(terms: Mapping[str, float], time: float, others: Mapping[str, float]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; only the last column is wrapped."""
+    """A table of cells that are HTML already; times and shares stay on one line."""
     top = "".join(f'<th scope="col" style="{_CELL};font-weight:600">{name}</th>' for name in head)
     whole = f"{_CELL};white-space:nowrap"
-    styles = [*([whole] * (len(head) - 1)), _CELL]
+    styles = [whole if name in _WHOLE else _CELL for name in head]
     lines = (
         "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, row, strict=True)) for row in rows
     )

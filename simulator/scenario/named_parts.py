@@ -200,10 +200,15 @@ def read_part(name: str, subfolder: str, what: str) -> Any:
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
         raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
-    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)
+    return _validate_part(subfolder, path)
 
 
 def shipped_gpus() -> dict[str, Gpu]:
     """Every GPU that comes with the package, by the name of its file, in alphabetical order."""
     folder = find_shipped("configs/gpus")
-    return {path.stem: read_gpu(str(path)) for path in sorted(folder.glob("*.yaml"))} if folder else {}
+    paths = sorted(folder.glob("*.yaml")) if folder else []
+    return {path.stem: _validate_part("gpus", path) for path in paths}
+
+
+def _validate_part(subfolder: str, path: Path) -> Any:
+    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)

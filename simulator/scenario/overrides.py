@@ -17,8 +17,8 @@ from simulator.units import SiFloat, SiInt
 
 Overrides: TypeAlias = Sequence[str] | Mapping[str, Any]
 """Texts such as `cluster.nodes=16`; or values by dotted key, where mappings may stand for the keys below."""
-_WHOLE = ("kind", "trace", "model", "layers")
-"""Keys that say what a part is: a mapping with one of them takes the place of the part."""
+_WHOLE = ("kind", "trace", "model")
+"""Keys that say what a part is: a mapping with one of them, or with a list of layers, takes the place of the part."""
 _PLAIN = ("versus", "measured")
 """Keys of a scenario whose mappings are values."""
 
@@ -65,11 +65,15 @@ def _flatten(changes: Mapping[Any, Any], above: str) -> Iterator[Override]:
         if not isinstance(name, str) or not name:
             raise InputError(Problem(above or "the scenario", "keys that are texts", format_value(name)))
         key = f"{above}.{name}" if above else name
-        inner = isinstance(value, Mapping) and value and not any(word in value for word in _WHOLE)
-        if inner and key not in _PLAIN:
+        if isinstance(value, Mapping) and value and not _says_what_it_is(value) and key not in _PLAIN:
             yield from _flatten(value, key)
         else:
             yield Override(key, as_data(value), f"{key}={_as_text(value)}", key)
+
+
+def _says_what_it_is(part: Mapping[Any, Any]) -> bool:
+    """Whether a mapping describes a whole part; a number of layers changes a model that is described already."""
+    return any(word in part for word in _WHOLE) or isinstance(part.get("layers"), list | tuple | str)
 
 
 def as_data(value: Any) -> Any:

@@ -15,12 +15,10 @@ from simulator.loading.problems import validate_document
 from simulator.not_modelled import describe_not_modelled
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
-from simulator.scenario.titles import make_title
+from simulator.scenario.titles import make_title, tell_changes
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 """A scenario, or where it comes from: a name in ./scenarios or the package, a path, or what YAML would contain."""
-_MOST_OF_OVERRIDE = 60
-"""Characters of an override that a title repeats."""
 
 
 def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
@@ -45,13 +43,7 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     if "name" in stated or ("name" in data and not changed):
         return scenario
     file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
-    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(file, changed)})
-
-
-def _tell_changes(file: str, changed: list[str]) -> str:
-    """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
-    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-    return f" ({f'{file} with' if file else 'with'} {', '.join(parts)})" if changed else ""
+    return scenario.model_copy(update={"name": make_title(scenario) + tell_changes(file, changed)})
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
@@ -105,7 +97,8 @@ def _refuse_unknown(overrides: list[Override]) -> None:
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     """The document of a scenario, and the folder in which its names are looked up first."""
     if isinstance(source, Scenario):
-        return Document(source.name, as_data(source.resolved()), {}), Path()
+        # Without defaults: what nobody stated counts as assumed.
+        return Document(source.name, as_data(source.model_dump(mode="json", exclude_unset=True)), {}), Path()
     if isinstance(source, Mapping):
         return Document("the scenario", as_data(source), {}), Path()
     if not isinstance(source, str | os.PathLike):

@@ -113,4 +113,4 @@ def test_advice_of_a_whole_search_is_short_in_every_form():
     made = simulator.advise("quickstart", iterations_to_target={"dense": 1000, "topk": 1100})
     assert len(repr(made)) < 500
     assert made._repr_html_().count("<tr>") <= 11
-    assert made == simulator.advise(simulator.load("quickstart"), {"dense": 1000, "topk": 1100})
+    assert made["iterations_to_target"] == {"dense": 1000, "topk": 1100}

@@ -114,6 +114,16 @@ def test_one_command_calibrates_a_network_and_another_uses_the_trace(jobs, tmp_p
     assert (job["workers"], job["averaged_by"], job["batch_size"]) == (2, "all_reduce", 8)
 
 
+def test_the_time_of_an_iteration_is_a_measurement_to_compare_with(jobs):
+    folder, _ = jobs
+    job = read_document(folder / "all" / "job.yaml").data
+    asked = {"workload": {"trace": str(folder / "all")}, "cluster": CLUSTER, "topology": "ring", "sparsifier": "dense"}
+    measured = {"iteration_time": job["iteration_time"], "source": "job.yaml"}
+    (row,) = simulator.validate({**asked, "scheduler": "bucketed", "measured": measured})["rows"]
+    assert row["measured"] == pytest.approx(float(job["iteration_time"].removesuffix(" s")))
+    assert row["predicted"] > 0
+
+
 def test_another_hook_inside_is_recorded_without_collectives(jobs):
     folder, _ = jobs
     job = read_document(folder / "inner" / "job.yaml").data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
-from simulator.reporting.terminal.memory import describe_memory, print_memory
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
@@ -22,11 +23,14 @@ from simulator.reporting.terminal.printing import (
     print_title,
     print_warnings,
 )
+from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
 from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of, show_bytes, show_time
 
+_HEADING = 23
+"""Characters of a line of a heading."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
@@ -87,11 +91,11 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _breakdown(document: dict[str, Any]) -> Table:
     comparison, total = document.get("comparison"), document["iteration_time_s"]
     table = plain_table(("where the time goes",), ("time", "share"))
-    table.columns[0].no_wrap = True
     table.add_column("")
     others: dict[str, float] = {}
     if comparison:
-        table.add_column(escape(comparison["baseline"]), justify="right")
+        # Its name may be long: it has several lines, so that terms and bars have room.
+        table.add_column(escape("\n".join(wrap(comparison["baseline"], _HEADING))), justify="right")
         others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
     for term, seconds in split_idle(document["breakdown_s"], document["idle_s"]).items():
         if term == "data_loading" and not seconds:

@@ -22,7 +22,7 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
     print_facts(((key, str(document[key])) for key in facts), console)
     numbers = ("elements", "iteration", "std", "excess kurtosis", "distance to Gaussian")
     table = plain_table(("layer",), numbers)
-    table.add_column("distribution")
+    table.add_column("distribution", no_wrap=True)
     for row in document["layers"]:
         shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
         cells = [f"{row['numel']:,}", row["iteration"], f"{row['std']:.3g}", *shape, _histogram(row["histogram"])]
@@ -31,7 +31,8 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
 
 
 def _histogram(shares: list[float]) -> str:
-    """A histogram in one line of characters, on a square-root scale so that its tails can be seen."""
+    """A histogram in one line of characters for two bins each, on a square-root scale so that its tails can be seen."""
+    shares = [sum(shares[place : place + 2]) for place in range(0, len(shares), 2)]
     top = max(shares, default=0.0)
     blocks = " ▁▂▃▄▅▆▇█"
     return "".join(blocks[round((len(blocks) - 1) * (share / top) ** 0.5)] for share in shares) if top else ""

@@ -20,6 +20,7 @@ from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, MARKUPS, sweep_charts
+from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.opening import open_results
 from simulator.studies.sweep.sweep import run_sweep, sweep
@@ -107,15 +108,22 @@ def test_figures_without_a_script_say_every_value_of_their_table(kind):
     drawn = Parsed(MARKUPS[kind](data))
     assert drawn.wrong == []
     said = drawn.text("title")
-    if kind == "iteration_breakdown":
-        wanted = [show_time(seconds) for seconds in data["time_s"] if seconds]
-    elif kind == "traffic_matrix":
+    if kind == "traffic_matrix":
         wanted = [show_bytes(nbytes) for nbytes in data["bytes"].unique()]
     else:
         wanted = [show_bandwidth(rate) for rate in data["bytes_per_s"] if rate]
     assert [text for text in wanted if not any(text in title for title in said)] == []
     for tag, held in drawn.elements:
         assert "style" not in held, tag  # a page may forbid it
+
+
+def test_bars_say_the_seconds_of_every_term_and_are_escaped():
+    drawn = Parsed(draw_term_bars([Bar("<b>evil</b>", {"forward": 0.25, "data_loading": 0.5}, (0.5, 1.0))]))
+    assert drawn.wrong == []
+    assert not drawn.all("b")
+    assert "forward pass: 250 ms, 33.3 % of the iteration" in drawn.text("title")
+    assert "waiting for data: 500 ms, 66.7 % of the iteration" in drawn.text("title")
+    assert "90 % interval: 500 ms to 1 s" in drawn.text("title")
 
 
 def test_traffic_that_is_the_same_everywhere_has_no_matrix():
@@ -492,7 +500,7 @@ CONFIGS = {
             "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
         ),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
-        ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
+        ("timings.csv", "a calibration, times to quality or a build-up study, got a table of kernel timings"),
     ],
 )
 def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypatch, name, words):
