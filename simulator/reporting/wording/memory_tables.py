@@ -9,7 +9,7 @@ from simulator.prediction.memory.parts import PART_LABELS
 from simulator.reporting.wording.tables import Column, Table
 from simulator.units import show_memory
 
-_LARGEST = 3
+_LARGEST = 2
 """Parts that the line names."""
 _COLUMNS = (
     Column("part", "memory of a worker"),
@@ -21,15 +21,14 @@ _COLUMNS = (
 
 
 def describe_memory(memory: Mapping[str, Any]) -> str:
-    """The memory in a line: the sum, what there is, what is not known, and the largest parts."""
+    """The memory in a line: the sum and what there is; what is not known, or else the largest parts."""
     text = show_memory(memory["total_bytes"])
     if memory["capacity_bytes"] is not None:
         text += f" of {show_memory(memory['capacity_bytes'])}"
     if memory["not_known"]:
-        text += f" without the {' and '.join(memory['not_known'])}, which are not known"
-    known = sorted(((nbytes or 0.0, name) for name, nbytes in memory["parts_bytes"].items()), reverse=True)
-    parts = [f"{PART_LABELS[name]} {show_memory(nbytes)}" for nbytes, name in known[:_LARGEST] if nbytes]
-    return f"{text}: {', '.join(parts)}" + (", ..." if sum(nbytes > 0 for nbytes, _ in known) > _LARGEST else "")
+        return f"{text}, without {' and '.join(memory['not_known'])}, which are not known"
+    known = sorted(((nbytes, name) for name, nbytes in memory["parts_bytes"].items() if nbytes), reverse=True)
+    return f"{text}: {', '.join(f'{PART_LABELS[name]} {show_memory(nbytes)}' for nbytes, name in known[:_LARGEST])}"
 
 
 def memory_table(memory: Mapping[str, Any]) -> Table:

@@ -29,7 +29,7 @@ _PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape":
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: additions and copies to buckets, before an exchange, inside it, after it, and in the update.
+    """One row per kernel in each stage: in the backward pass, before an exchange, inside it, after it, in the update.
 
     A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
     (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
