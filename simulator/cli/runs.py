@@ -89,8 +89,6 @@ def list_(what: str, as_json: bool) -> None:
         from simulator.scenario.catalogue import kinds
 
         print_document(kinds(), as_json, "print_kinds")
-        if not as_json:
-            click.echo(f"\nalso: sparsim list {' | '.join(LISTED[1:])}")
         return
     from simulator.scenario.shipped import list_shipped
 

@@ -174,7 +174,7 @@ def test_list_names_what_can_be_listed_besides_the_kinds():
     from simulator.scenario.shipped import LISTED as READ
 
     assert set(LISTED) == {"kinds", *READ, *SHIPPED}
-    assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {' | '.join(LISTED[1:])}"
+    assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {'|'.join(LISTED[1:])}"
 
 
 @pytest.mark.parametrize(("what", "name"), SHIPPED.items())

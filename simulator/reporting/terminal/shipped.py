@@ -45,17 +45,18 @@ _COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
 }
 """Figures of a record: heading, key, and how the value is shown."""
-_NEXT = {
+NEXT = {
+    "workloads": "in a scenario: workload: NAME; your own: sparsim record layers FILE.py:FUNCTION --out FOLDER",
     "gpus": "in a scenario: cluster: {gpu: NAME}; what each kernel takes: sparsim kernels NAME",
     "networks": "in a scenario: cluster: {network: NAME}; your own: sparsim calibrate network",
     "runtimes": "in a scenario: cluster: {runtime: NAME}; your own: sparsim calibrate runtime",
-    "workloads": "in a scenario: workload: NAME; your own: sparsim record layers FILE.py:FUNCTION --out FOLDER",
     "scenarios": "sparsim run NAME; your own: sparsim new",
     "sweeps": "sparsim sweep NAME --base FILE.yaml --out FOLDER",
     "papers": "sparsim reproduce NAME",
     "traces": "in a scenario: workload: {trace: NAME}; your own: sparsim record gradients FILE.py:FUNCTION",
     "trainings": "sparsim quality NAME --target 'loss 1'; your own: sparsim train TASK --out FOLDER",
 }
+"""What can be listed, and what to do with a name of it."""
 
 
 def print_shipped(document: dict[str, Any], console: Console) -> None:
@@ -77,7 +78,7 @@ def print_shipped(document: dict[str, Any], console: Console) -> None:
             cells.append("" if record.get(key) is None else escape(show(record[key])))
         table.add_row(*cells)
     console.print(table, highlight=False, width=min(console.width, 100))
-    print_plain(_NEXT[what], console, "dim")
+    print_plain(NEXT[what], console, "dim")
 
 
 def _words(record: dict[str, Any]) -> str:

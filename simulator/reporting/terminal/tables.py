@@ -23,6 +23,7 @@ from simulator.reporting.terminal.printing import (
     print_title,
     print_warnings,
 )
+from simulator.reporting.terminal.shipped import NEXT
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
 from simulator.reporting.wording.values import describe_replay, format_value
@@ -128,7 +129,7 @@ def accuracy_markdown(document: dict[str, Any]) -> str:
 
 
 def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:
-    """Families, kinds, first docstring lines and parameters."""
+    """Families, kinds, first docstring lines and parameters; then what else can be listed."""
     for family, kinds in listing.items():
         print_title(family, console)
         table = Table.grid(padding=(0, 2))
@@ -138,3 +139,4 @@ def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> N
             )
             table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
         print_lines(table, console)
+    print_plain(f"\nalso: sparsim list {'|'.join(NEXT)}", console)
