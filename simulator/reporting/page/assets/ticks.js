@@ -52,8 +52,11 @@ sparsim.textWidth = (text) => {
 sparsim.roomy = (make, axis, horizontal) => {
   for (let most = horizontal ? 9 : Math.max(2, Math.min(8, Math.floor(axis._length / 34))); ; most -= 1) {
     const made = make(most);
-    const room = horizontal ? made.ticktext.reduce((sum, text) => sum + sparsim.textWidth(text) + 16, 0) : 0;
-    if (most <= 2 || room <= axis._length) return made;
+    const places = made.tickvals.map((tick) => axis.d2p(tick));
+    const widths = made.ticktext.map(sparsim.textWidth);
+    const apart = places.every((place, number) =>
+      !number || Math.abs(place - places[number - 1]) >= (widths[number] + widths[number - 1]) / 2 + 10);
+    if (most <= 2 || !horizontal || apart) return made;
   }
 };
 
@@ -75,7 +78,8 @@ sparsim.ticks = (axis, given, kind, horizontal) => {
   const [low, high] = [...axis.range].map((end) => (log ? 10 ** end : end) * unit).sort((a, b) => a - b);
   if (!(high > low)) return null;
   return sparsim.roomy((most) => {
-    const tickvals = (log ? sparsim.logarithmic : sparsim.linear)(low, high, most).map((tick) => tick / unit);
+    const tickvals = (log ? sparsim.logarithmic : sparsim.linear)(low, high, most)
+      .filter((tick) => kind !== "count" || Number.isInteger(tick)).map((tick) => tick / unit);
     return { tickvals, ticktext: tickvals.map((tick) => sparsim.words(kind, tick)) };
   }, axis, horizontal);
 };
@@ -89,6 +93,7 @@ sparsim.setTicks = (place, layout) => {
     const kind = kinds[name];
     if (!axis || (!kind && !(layout[name].tickvals && layout[name].ticktext))) continue;
     const found = sparsim.ticks(axis, layout[name], kind, name.startsWith("x"));
+    if (found && name.startsWith("x")) found.tickangle = 0; // they were chosen to fit
     if (found) Object.entries(found).forEach(([key, value]) => { update[`${name}.${key}`] = value; });
   }
   return Object.keys(update).length ? Plotly.relayout(place, update) : undefined;

@@ -139,7 +139,7 @@ def _replayed(data: pd.DataFrame, shown: _Columns, left: dict[str, Any], right: 
     for place in range(len(runs)):
         title = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
         low = start + place * (each + gap)
-        xs.append(axis(title, tickformat="d", nticks=6) | {"domain": [low, low + each]})
+        xs.append(axis(title, {"kind": "count"}) | {"domain": [low, low + each]})
         ys.append(right | ({"matches": "y2", "showticklabels": False, "ticks": ""} if place else {}))
     together = [[0], list(range(1, len(xs)))]
     return {"data": traces, "layout": layout(xs, ys, 480, together)}
