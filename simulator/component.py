@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Self, TypeVar, cast
@@ -64,19 +64,9 @@ class Spec(BaseModel):
     def _hinted_error(cls, item: Any) -> InitErrorDetails:
         context, kind = dict(item.get("ctx") or {}), item["type"]
         if kind == "extra_forbidden" and len(item["loc"]) == 1:
-            kind, context = "expected", cls._unknown_key(str(item["loc"][0]))
+            kind, context = "expected", describe_unknown_key(str(item["loc"][0]), cls.model_fields)
         custom = PydanticCustomError(kind, "{message}", {"message": item["msg"], **context})
         return InitErrorDetails(type=custom, loc=item["loc"], input=item.get("input"))
-
-    @classmethod
-    def _unknown_key(cls, key: str) -> dict[str, Any]:
-        """What is wrong with a key that there is not, and the nearest one, or what comes closest to what it asks."""
-        refused = describe_not_modelled(key)
-        if refused is not None:
-            return _context("", *refused)
-        other = own_word(key)
-        hint = f"the key is `{other}`" if other in cls.model_fields else suggest_nearest(key, cls.model_fields)
-        return _context("a known key", f"'{key}'", hint)
 
 
 class Component(Spec):
@@ -159,6 +149,20 @@ def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:
     """A validation error in the form of all messages: expected, got, hint; without `what`, `got` says what is wrong."""
     context = _context(what, got if isinstance(got, str) else format_value(got), hint)
     return PydanticCustomError("expected", "expected {what}, got {got}: {hint}" if what else "{got}: {hint}", context)
+
+
+def describe_unknown_key(key: str, known: Collection[str]) -> dict[str, Any]:
+    """What is wrong with a key that is not `known`: the nearest one, or what comes closest to what it asks for.
+
+    As the context of an expected-error.
+    """
+    refused = describe_not_modelled(key)
+    if refused is not None:
+        return _context("", *refused)
+    other = own_word(key)
+    return _context(
+        "a known key", f"'{key}'", f"the key is `{other}`" if other in known else suggest_nearest(key, known)
+    )
 
 
 def _context(what: str, got: str, hint: str) -> dict[str, Any]:

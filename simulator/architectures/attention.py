@@ -76,12 +76,10 @@ class Attention:
         if self.dropout:
             moved = streaming("dropout", cells * (2 * width + 1))
             forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
-        back_values = [
-            product("values, of cells", s, s, d, width, pairs),
-            product("values, of values", s, d, s, width, pairs),
-        ]
-        back_scores = [
-            product("scores, of queries", s, d, s, width, pairs),
-            product("scores, of keys", s, d, s, width, pairs),
-        ]
-        return [*forward, values], [*back_values, *backward, *back_scores], kept
+
+        def back(name: str, n: float, k: float) -> Operator:
+            return product(name, s, n, k, width, batch=pairs)
+
+        of_values = [back("values, of cells", s, d), back("values, of values", d, s)]
+        of_scores = [back("scores, of queries", d, s), back("scores, of keys", d, s)]
+        return [*forward, values], [*of_values, *backward, *of_scores], kept

@@ -67,18 +67,18 @@ class Block:
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
         for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
-            builder.linear(prefix + name, tokens, self.hidden, columns, self.projection_bias, keep=place == 0)
+            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=place == 0)
         self.attention.add(builder, self.recompute == "selective")
-        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, self.bias)
+        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         for place, name in enumerate(self.names.up):
-            builder.linear(prefix + name, tokens, self.hidden, self.mlp, self.bias, keep=place == 0)
+            builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0)
         if self.gated:
             builder.gated(tokens * self.mlp)
         else:
             builder.activation(self.activation, tokens * self.mlp)
-        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, self.bias)
+        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
 
 
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None]) -> None:

@@ -86,6 +86,7 @@ class Builder:
         rows: float,
         inputs: int,
         outputs: int,
+        *,
         bias: bool = True,
         keep: bool = True,
         first: bool = False,

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, read_document
+from simulator.loading.finding import find_beside
 
 NAME = "config.json"
 _LAYERS = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
@@ -24,7 +25,7 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a mapping, as transformers writes it", format_value(data)))
     kind = data.get("model_type")
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         known = ", ".join(_TYPES)
         hint = suggest_nearest(str(kind), _TYPES) if kind else f"supported: {known}"
         text = format_value(kind) if kind else "no `model_type`"
@@ -34,13 +35,11 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
 
 
 def _find(name: str, near: Path | None) -> Path:
-    for folder in (near, Path()) if near else (Path(),):
-        for path in (folder / name, folder / name / NAME):
-            try:
-                if path.is_file():
-                    return path
-            except (OSError, ValueError):
-                break
+    for folder in (near, None) if near else (None,):
+        for candidate in (name, f"{name}/{NAME}"):
+            found = find_beside(candidate, folder)
+            if found is not None:
+                return found
     places = "next to this file or in the current folder" if near else "in the current folder"
     raise InputError(Problem("", "", f"no file {format_value(name)} {places}", "give the path of a config.json"))
 

@@ -80,7 +80,14 @@ class Step(Spec):
         if self.convolution is not None:
             first = not images.builder.tensors
             images.convolution(
-                name, self.convolution, self.kernel, stride or 1, self.padding, self.groups, self.bias, first
+                name,
+                self.convolution,
+                self.kernel,
+                stride=stride or 1,
+                padding=self.padding,
+                groups=self.groups,
+                bias=self.bias,
+                first=first,
             )
         else:
             images.linear(name, self.linear or 1, self.bias)
@@ -132,7 +139,7 @@ class AlexNet(Architecture, kind="alexnet"):
         images = Images(builder, *self.image)
         sizes = {0: (64, 11, 4, 2), 3: (192, 5, 1, 2), 6: (384, 3, 1, 1), 8: (256, 3, 1, 1), 10: (256, 3, 1, 1)}
         for place, (outputs, kernel, stride, padding) in sizes.items():
-            images.convolution(f"features.{place}", outputs, kernel, stride, padding, first=place == 0)
+            images.convolution(f"features.{place}", outputs, kernel, stride=stride, padding=padding, first=place == 0)
             images.relu()
             if place in (0, 3, 10):
                 images.pool(3, 2)
@@ -159,7 +166,7 @@ class Vgg(Architecture, kind="vgg"):
         stages = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}[self.depth]
         for outputs, layers in zip((64, 128, 256, 512, 512), stages, strict=True):
             for _ in range(layers):
-                images.convolution(f"features.{place}", outputs, 3, 1, 1, first=place == 0)
+                images.convolution(f"features.{place}", outputs, 3, padding=1, first=place == 0)
                 images.relu()
                 place += 2
             images.pool(2, 2)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from simulator.architectures.base import Architecture
 from simulator.architectures.config_json import NAME, read_config
-from simulator.component import discover, expected
+from simulator.component import describe_unknown_key, discover, expected
 from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
@@ -63,7 +63,7 @@ def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
     shared = {key: value[key] for key in shared_keys if key in value}
     sizes = {key: value[key] for key in member.model_fields if key in value}
     workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
-    architecture = member.model_validate(sizes, context=info.context)
+    architecture = cast(Architecture, member.model_validate(sizes, context=info.context))
     return of_architecture(architecture, workload)
 
 
@@ -111,10 +111,19 @@ def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
     return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
 
 
+def recompute_fully(workload: Workload) -> Workload:
+    """A described transformer that keeps only the inputs of its blocks, without times; any other workload as it is."""
+    origin: Origin | None = workload.origin
+    if origin is None or getattr(origin.architecture, "recompute", "full") == "full":
+        return workload
+    architecture = origin.architecture.model_copy(update={"recompute": "full"})
+    return _without_times(workload, origin._replace(architecture=architecture))
+
+
 def price(workload: Workload, gpu: Gpu) -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 
-    Each layer takes the sum of its operators (`simulator.hardware.operator_times`). On an ideal GPU no layer has a time.
+    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
     Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
     """
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
@@ -206,9 +215,7 @@ def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationE
     details = [
         InitErrorDetails(
             type=PydanticCustomError(
-                "expected",
-                "expected {what}, got {got}: {hint}",
-                {"what": "a known key", "got": f"'{key}'", "hint": suggest_nearest(key, known)},
+                "expected", "expected {what}, got {got}: {hint}", describe_unknown_key(key, known)
             ),
             loc=(key,),
             input=None,

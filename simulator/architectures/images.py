@@ -32,6 +32,7 @@ class Images:
         name: str,
         outputs: int,
         kernel: int,
+        *,
         stride: int = 1,
         padding: int = 0,
         groups: int = 1,
@@ -98,7 +99,7 @@ class Images:
     def linear(self, name: str, outputs: int, bias: bool = True) -> None:
         """A linear layer on the flattened image."""
         inputs = self.flat or self.channels * self.height * self.width
-        self.builder.linear(name, self.builder.samples, inputs, outputs, bias)
+        self.builder.linear(name, self.builder.samples, inputs, outputs, bias=bias)
         self.flat = outputs
 
     def dropout(self) -> None:

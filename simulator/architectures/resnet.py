@@ -30,7 +30,7 @@ class ResNet(Architecture, kind="resnet"):
     def build(self, builder: Builder) -> None:
         """Stem, four stages of blocks, classifier, loss."""
         images = Images(builder, *self.image)
-        images.convolution("conv1", 64, 7, 2, 3, bias=False, first=True)
+        images.convolution("conv1", 64, 7, stride=2, padding=3, bias=False, first=True)
         images.normalise("bn1")
         images.relu()
         images.pool(3, 2, 1)
@@ -48,12 +48,12 @@ class ResNet(Architecture, kind="resnet"):
         deep = self.depth >= 50
         layers = [(width, 1, 1), (width, 3, stride), (4 * width, 1, 1)] if deep else [(width, 3, stride), (width, 3, 1)]
         for number, (outputs, kernel, step) in enumerate(layers, 1):
-            images.convolution(f"{prefix}conv{number}", outputs, kernel, step, kernel // 2, bias=False)
+            images.convolution(f"{prefix}conv{number}", outputs, kernel, stride=step, padding=kernel // 2, bias=False)
             images.normalise(f"{prefix}bn{number}")
             if number < len(layers):
                 images.relu()
         if stride > 1 or entering.channels != images.channels:
-            entering.convolution(f"{prefix}downsample.0", images.channels, 1, stride, bias=False)
+            entering.convolution(f"{prefix}downsample.0", images.channels, 1, stride=stride, bias=False)
             entering.normalise(f"{prefix}downsample.1")
         images.builder.residual(images.elements)
         images.relu()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from simulator.hardware.compute_widths import same_device
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.loading.csv_tables import Row, read_rows
+from simulator.models.curves import Curve
 from simulator.models.operators import Operator
 from simulator.scenario.named_parts import shipped_gpus
 
@@ -86,17 +88,22 @@ def _measured(row: Row) -> MeasuredOperators | None:
 
 def _gpu(device: str, numbers: dict[str, Any]) -> Gpu:
     """The GPU of a row, with the element-wise kernel of the same model in the package, if there is one."""
-    kernels = next(
-        (gpu.kernels for gpu in shipped_gpus().values() if same_device(gpu.device or "-", device) and gpu.kernels), {}
-    )
     return Gpu(
         name=device,
         device=device,
         fp32_rate=numbers["fp32_rate"],
         memory_bandwidth=numbers["memory_bandwidth"],
         multiprocessors=int(numbers["multiprocessors"]),
-        kernels={name: curve for name, curve in kernels.items() if name == "elementwise"},
+        kernels=_elementwise(device),
     )
+
+
+@cache
+def _elementwise(device: str) -> dict[str, Curve]:
+    for gpu in shipped_gpus().values():
+        if gpu.device and same_device(gpu.device, device) and "elementwise" in gpu.kernels:
+            return {"elementwise": gpu.kernels["elementwise"]}
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ import click
 from click.shell_completion import CompletionItem
 
 _FOLDERS = {
-    "workload": "workloads",
-    "cluster.gpu": "gpus",
-    "cluster.network": "networks",
-    "cluster.runtime": "runtimes",
+    "workload": ("workloads", "traces"),
+    "trace": ("workloads", "traces"),
+    "gpu": ("gpus",),
+    "network": ("networks",),
+    "runtime": ("runtimes",),
 }
+"""By the last part of a key, the folders whose files it can name."""
 
 
 class FileName(click.types.StringParamType):
@@ -29,7 +31,10 @@ class FileName(click.types.StringParamType):
         """Names and YAML files that begin with the text; any file where there are none."""
         from simulator.loading.finding import known_names
 
-        names = [name for name in known_names(self.folder) if name.startswith(incomplete)]
+        known = known_names(self.folder)
+        if "/" not in incomplete:  # a name without its folder is accepted, too, and is shorter
+            known = [*known, *(name.rpartition("/")[2] for name in known if incomplete and "/" in name)]
+        names = [name for name in known if name.startswith(incomplete)]
         names += sorted(path for path in glob(f"{escape(incomplete)}*.yaml") if path not in names)
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
@@ -112,7 +117,8 @@ def values_of(key: str) -> list[str]:
     for part in _alternatives(_schemas_at(schema, key), schema):
         words |= {item for item in (*part.get("enum", ()), part.get("const")) if isinstance(item, str)}
         words |= {"true", "false"} if part.get("type") == "boolean" else set()
-    return sorted(words | set(known_names(_FOLDERS[key]) if key in _FOLDERS else ()))
+    folders = _FOLDERS.get(key.rpartition(".")[2], ())
+    return sorted(words.union(*(known_names(folder) for folder in folders)))
 
 
 def _scenario_schema() -> dict[str, Any]:

@@ -9,8 +9,30 @@ from simulator.cli.root import main
 
 _VARIABLE = "_SPARSIM_COMPLETE"
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-_NO_SPACE = '    [[ "${COMPREPLY[0]-}" == *[=.] ]] && compopt -o nospace\n\n    return 0'
-"""For bash: no space after a key, because its value or a key below it follows."""
+_WORDS = """\
+    local words=() word glued
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        if [[ ${#words[@]} -gt 0 && ( "$word" == [=:]* || -n "$glued" ) ]]; then
+            words[-1]+="$word"
+        else
+            words+=("$word")
+        fi
+        [[ "$word" == *[=:] ]] && glued=1 || glued=
+    done
+    local last="${words[-1]}"
+    local before="${last%"${last##*[=:]}"}"
+
+    response="""
+"""For bash, which ends a word at `=` and `:`: words are joined again before they are completed."""
+_END = """\
+    local i
+    for i in "${!COMPREPLY[@]}"; do
+        COMPREPLY[i]="${COMPREPLY[i]#"$before"}"
+    done
+    [[ "${COMPREPLY[0]-}" == *[=.] ]] && compopt -o nospace
+
+    return 0"""
+"""For bash: only what follows the last `=` is put in, and no space after a key, whose value or a key below follows."""
 
 
 @main.command(
@@ -34,4 +56,8 @@ def completion(shell: str) -> None:
     made = _SHELLS[shell](main, {}, "sparsim", _VARIABLE)
     # Not made.source(), which runs a bash to see how old it is.
     script = made.source_template % made.source_vars()
-    click.echo(script.replace("    return 0", _NO_SPACE, 1) if shell == "bash" else script)
+    if shell == "bash":
+        script = script.replace("    response=", _WORDS, 1).replace("    return 0", _END, 1)
+        script = script.replace('COMP_WORDS="${COMP_WORDS[*]}"', 'COMP_WORDS="${words[*]}"', 1)
+        script = script.replace("COMP_CWORD=$COMP_CWORD", "COMP_CWORD=$((${#words[@]} - 1))", 1)
+    click.echo(script)

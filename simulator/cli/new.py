@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simulator.cli.arguments import FILE, FileName, parse_quantity
+from simulator.cli.arguments import FILE, FileName, parse_quantity, values_of
 from simulator.cli.root import main
 
 if TYPE_CHECKING:
@@ -19,6 +20,18 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _STEPS = 10, 3
 """Steps of a model of the user's own that are timed, and those before them."""
+
+_GOALS = ("pays", "method", "time", "workers", "bandwidth")
+
+
+def _complete_method(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The kinds of methods."""
+    return [kind for kind in values_of("sparsifier.kind") if kind.startswith(incomplete)]
+
+
+def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """What a person may want to know; the test compares it with `simulator.studies.start`, which is slow to import."""
+    return [goal for goal in _GOALS if goal.startswith(incomplete)]
 
 
 @main.command(
@@ -29,7 +42,11 @@ _STEPS = 10, 3
 """,
 )
 @click.argument("path", metavar="[FILE.yaml]", type=FILE, default=Path("mine.yaml"))
-@click.option("--model", type=FileName("model", "workloads"), help="A workload of `sparsim list workloads`.")
+@click.option(
+    "--model",
+    type=FileName("model", "workloads"),
+    help="A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION.",
+)
 @click.option("--gpu", type=FileName("gpu", "gpus"), help="A GPU of `sparsim list gpus`.")
 @click.option("--machines", help="How many machines, of all sites together.")
 @click.option("--gpus-per-machine", help="How many GPUs each of them has.")
@@ -39,8 +56,12 @@ _STEPS = 10, 3
     help="One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
 )
 @click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
-@click.option("--method", help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.")
-@click.option("--goal", help="pays, method, time, workers or bandwidth: what you want to know.")
+@click.option(
+    "--method", shell_complete=_complete_method, help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'."
+)
+@click.option(
+    "--goal", shell_complete=_complete_goal, help="pays, method, time, workers or bandwidth: what you want to know."
+)
 @click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
 @click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
 @click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
@@ -71,6 +92,8 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
         raise InputError(
             [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
         )
+    if missing:
+        click.echo("Enter takes what stands in brackets. See --help for several sites or a slow GPU.")
     given: dict[str, Any] = {}
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
@@ -80,7 +103,10 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
             given[question.key] = _read(question, text, given, path=path, force=force, options=options)
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
-    click.echo(f"written: {', '.join(map(str, draft.files))}\n\nnext:")
+    click.echo(f"written: {', '.join(map(str, draft.files))}")
+    for note in draft.notes:
+        click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
+    click.echo("\nnext:")
     widest = max(len(command) for command in draft.commands if len(command) < 50)
     for command, what in draft.commands.items():
         beside = f"  {command:<{widest}}  # {what}"
@@ -135,41 +161,46 @@ def _is_terminal() -> bool:
 def _read(
     question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
 ) -> Any:
-    """The answer that a text gives; a model of the user's own is timed on this machine and written beside `path`."""
+    """The answer that a text gives; a model of the user's own is written beside `path`."""
     from simulator.studies.start.questions import Part, read_answer
 
     if question.key == "model" and ":" in text:
-        from simulator.scenario.shipped import read_workload
+        from simulator.scenario.workload_reading import read_workload
 
-        written = _record(text.strip(), path.parent, force, options)
+        written = _write_own(text.strip(), path.parent, force, options)
         return Part(written.stem, read_workload(str(written)))
     if question.key == "model" and options["shape"]:
         raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
     return read_answer(question, text, given)
 
 
-def _record(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
-    """Time the layers of a model on this machine, write its workload, and return the path of that."""
+def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
+    """Write the workload of a model of the user's own, and return its path.
+
+    Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
+    """
     from simulator.errors import InputError, Problem
     from simulator.record.environment import device_of, environment, need_torch
 
     need_torch(f"new --model {model}")
-    from simulator.record.layers import profile, write_workload
+    name = Path(model.rpartition(":")[2]).stem
+    path = folder / f"{name}.yaml"
+    if path.exists() and not force:
+        raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
+    device, batch, shape = device_of("auto"), options["batch"], options["shape"]
+    if device == "cpu":
+        from simulator.record.meta import describe_model
+        from simulator.studies.storage.workload_files import write_workload
+
+        write_workload(path, describe_model(model, shape or None, batch))
+        return path
+    from simulator.record.layers import profile
+    from simulator.record.layers import write_workload as write_profile
     from simulator.record.tasks import task_of
 
-    name = Path(model.rpartition(":")[2]).stem
-    if (folder / f"{name}.yaml").exists() and not force:
-        raise InputError(Problem(str(folder / f"{name}.yaml"), "a new file", "one that exists", "--force"))
-    device = device_of("auto")
-    if device == "cpu" and options["compute_time"] is None:
-        hint = (
-            "there is no GPU here: measure the step on yours, or record the layers there with "
-            f"`sparsim record layers {model}` and name what it writes as --model"
-        )
-        raise InputError(Problem("--compute-time", "the seconds of one step of one GPU", "nothing", hint))
-    click.echo(f"timing the layers of {model} on this machine ...", err=True)
-    made = profile(task_of(model, device, options["batch"], 0, options["shape"]), device, *_STEPS)
-    return write_workload(folder, name, model, made, environment(device))
+    click.echo(f"timing the layers of {model} on {device} ...", err=True)
+    made = profile(task_of(model, device, batch, 0, shape), device, *_STEPS)
+    return write_profile(folder, name, model, made, environment(device))
 
 
 def _ask(

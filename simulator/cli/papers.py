@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import FOLDER, PAPER
-from simulator.cli.root import main
+from simulator.cli.root import main, say
 
 
 @main.command(
@@ -46,7 +46,7 @@ def reproduce(paper: str | None, *, out: Path | None, parts: tuple[str, ...], qu
     results = []
     with show_progress() as observe:
         for result in carry_out(document, out, parts, workers, observe):
-            click.echo(f"{result.part.name}: {result.part.shows}")
+            say(f"{result.part.name}: {result.part.shows}", indent="    ")
             results.append(result)
     options = [*(f"--part {name}" for name in parts), *(["--quick"] if quick else [])]
     command = " ".join(["sparsim reproduce", shlex.quote(paper), *options, "--out FOLDER"])
@@ -59,6 +59,6 @@ def _list_papers() -> None:
 
     for name in known_names(PAPERS):
         paper = read_paper(name).paper
-        click.echo(f"{name}: {paper.title} ({paper.citation})")
+        say(f"{name}: {paper.title} ({paper.citation})", indent="    ")
         for part in paper.parts:
-            click.echo(f"    {part.name}: {part.shows}")
+            say(f"    {part.name}: {part.shows}", indent="        ")

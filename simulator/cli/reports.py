@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET
-from simulator.cli.root import main, print_json
+from simulator.cli.root import main, print_json, say
 
 
 @main.command(
@@ -24,10 +24,10 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     """Write results as one HTML file.
 
     The file loads nothing from the network. It has drawings that show values at the pointer, and tables that can be
-    sorted.
+    sorted; it is dark where the reader's screen is, and fits a phone.
 
-    RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `trace build-up` or `calibrate` wrote, `-`
-    for JSON on standard input, or a scenario, which is run first.
+    RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `quality --scenario --json`, `trace build-up`
+    or `calibrate` wrote, `-` for JSON on standard input, or a scenario, which is run first.
     """
     from simulator.reporting.page.making import page_of, write_page
     from simulator.reporting.page.opening import open_results
@@ -93,9 +93,9 @@ def _list_figures(as_json: bool) -> None:
         print_json({"figures": rows})
         return
     for kind, member in figures().items():
-        click.echo(f"{kind}: {member.question}")
+        say(f"{kind}: {member.question}", indent="    ")
         for source in member.takes:
-            click.echo(f"    from {KINDS[source]}")
+            say(f"    from {KINDS[source]}", indent="        ")
 
 
 @main.command(
@@ -150,7 +150,7 @@ def timeline(
     write_bytes(out, content)
     counts = (len(made.about["workers_drawn"]), made.about["workers"], len(made.about["iterations_drawn_s"]))
     slices = sum(len(track.slices) for track in made.tracks)
-    click.echo(
+    say(
         f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
         f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
     )

@@ -22,7 +22,7 @@ from simulator.cli.arguments import (
     TRAINED_BATCH,
     TRAINED_WORKERS,
 )
-from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json
+from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
 
 _LISTED = 20
 """Messages of failed points that are printed."""
@@ -98,17 +98,17 @@ def sweep(
         click.echo(f"stopped at the first point that failed: {error}", err=True)
         ctx.exit(1)
     except KeyboardInterrupt:
-        click.echo(f"interrupted; finished points are in {out}, and the same command continues from there", err=True)
+        say(f"interrupted; finished points are in {out}, and the same command continues from there", err=True)
         ctx.exit(INTERRUPTED)
     counts = swept.manifest
-    click.echo(
+    say(
         f"{counts['points']} points, {counts['distinct']} of them distinct: {counts['evaluated']} evaluated, "
         f"{counts['reused']} reused, {swept.failed} failed; {out}"
     )
     if swept.failed:
         messages = swept.table["error"].dropna().value_counts(sort=False)
         for message, count in list(messages.items())[:_LISTED]:
-            click.echo(f"{count} failed: {message}", err=True)
+            say(f"{count} failed: {message}", err=True, indent="    ")
         if len(messages) > _LISTED:
             click.echo(f"and {len(messages) - _LISTED} other messages; see the column `error`", err=True)
         ctx.exit(1)

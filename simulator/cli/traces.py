@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FILE, FOLDER, OUT_FOLDER
-from simulator.cli.root import exit_if_interrupted, main, print_document
+from simulator.cli.root import exit_if_interrupted, main, print_document, say
 
 TRACE = click.argument("folder", metavar="TRACE")
 
@@ -59,12 +59,12 @@ def trace_check(folder: str) -> None:
     spec, held, floor = trace.spec, len(trace.keys.layer), trace.floor()
     click.echo(f"{folder}: {spec.workers} workers, {len(spec.iterations)} iterations, no problems")
     if floor:
-        click.echo(
+        say(
             f"a sample of {held} of {sum(trace.numels)} coordinates, which resolves densities from {floor:g} of the "
             f"whole model, {trace.floor('layer'):g} layer by layer, and {trace.pieces()} equal pieces"
         )
     if not any(layer.forward or layer.backward for layer in trace.layers):
-        click.echo("layers.csv has no times: a scenario has to give the workload's compute_time")
+        say("layers.csv has no times: a scenario has to give the workload's compute_time")
 
 
 @trace.command(

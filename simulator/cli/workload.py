@@ -1,4 +1,4 @@
-"""`sparsim workload` and `calibrate operators`: what a model consists of, how long it computes, and how that is known."""
+"""`sparsim workload` and `calibrate operators`: what a model consists of, and how long it computes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _MODEL = FileName("model", "workloads")
 @click.option("--out", type=FILE, help="YAML file to write, which a scenario can name as its workload.")
 @AS_JSON
 def workload(
+    *,
     model: str,
     gpu: str | None,
     batch_size: int | None,
@@ -45,6 +46,7 @@ def workload(
     """
     from simulator.architectures.summary import summarise
     from simulator.errors import InputError, Problem
+    from simulator.prediction.refusals import as_input_error
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
     from simulator.studies.storage.workload_files import write_workload
@@ -61,7 +63,8 @@ def workload(
     else:
         loaded = read_workload(model, overrides, batch_size)
     chosen = read_gpu(gpu) if gpu is not None else None
-    document = summarise(loaded, chosen)
+    with as_input_error(f"{model} on {gpu}"):
+        document = summarise(loaded, chosen)
     if out is not None:
         write_workload(out, loaded)
     print_document(document, as_json, "print_workload", "workload")
@@ -79,8 +82,9 @@ def workload(
 def calibrate_operators(measured: Path, out: Path, source: str) -> None:
     """Fit how operators of models run on GPUs.
 
-    MEASURED is a CSV table: device, fp32_rate, memory_bandwidth, multiprocessors (of its data sheet), model,
-    measurement (what was timed together), kind (product, streaming or rows), batch, m, n, k, nbytes and seconds, in fp32.
+    MEASURED is a CSV table of timings in fp32: device, fp32_rate, memory_bandwidth, multiprocessors (of its data
+    sheet), model, measurement (what was timed together), kind (product, streaming or rows), batch, m, n, k, nbytes and
+    seconds.
     Prints predicted over measured time of each model, from the other GPUs and from the other models.
     """
     from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores

@@ -1,4 +1,4 @@
-"""The time of an operator of a model on a GPU, from the rates of its data sheet and from how operators were found to run."""
+"""The time of a model's operator on a GPU, from its data sheet and from how operators were found to run."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ class OperatorClock:
     """Times of operators on a GPU in one arithmetic.
 
     A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet, the bandwidth B that
-    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k; r = b m n / (M T^2)
-    are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is lost; small products
-    are split along k (r counts as at least `SPLIT`). Other operators take start + bytes / B. The start is that of a
-    kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
+    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k;
+    r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
+    lost; small products are split along k (r counts as at least `SPLIT`). Other operators take start + bytes / B. The
+    start is that of a kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.
     """

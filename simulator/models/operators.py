@@ -50,7 +50,7 @@ class Operator:
         return self.calls * self.nbytes
 
 
-def product(name: str, m: float, n: float, k: float, width: int, batch: float = 1, calls: int = 1) -> Operator:
+def product(name: str, m: float, n: float, k: float, width: int, *, batch: float = 1, calls: int = 1) -> Operator:
     """Products of (m, k) and (k, n) matrices whose operands have `width` bytes; each operand is moved once."""
     nbytes = width * batch * (m * k + k * n + m * n)
     return Operator(name, "product", nbytes, batch, m, n, k, calls)

@@ -23,7 +23,8 @@ _TERMS = {
     "backward": Term(
         "backward pass",
         "backward pass, without the selection that runs in between",
-        "sum of the layers' backward times and of copies to buckets, longer while a collective slows compute",
+        "sum of the layers' backward times, of additions of gradients where there are several passes, and of copies to "
+        "buckets; longer while a collective slows compute",
     ),
     "selection": Term(
         "selection",

@@ -16,9 +16,8 @@ class _Fused(torch.autograd.Function):
     """The shapes of attention, with one operator a pass: 2 products forward and 5 backward (Dao 2023, 2307.08691)."""
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Any, key: Any, value: Any, causal: bool, note: Callable[[ListedOperator], None]
-    ) -> Any:
+    def forward(ctx: Any, *given: Any) -> Any:
+        query, key, value, causal, note = given
         out = query.new_empty((*query.shape[:-1], value.shape[-1]))
         ctx.save_for_backward(query, key, value, out)
         ctx.causal, ctx.note = causal, note

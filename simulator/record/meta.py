@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,8 +26,8 @@ _META = "meta"
 def describe_model(name: str, shape: str | None = None, batch_size: int | None = None) -> Workload:
     """The described workload of the model that a name stands for (`load_model`), from one step on the meta device.
 
-    `shape`: of one sample, as for `sparsim record layers --input`. Raises InputError where the model needs values, which
-    the meta device has not, or refuses the shape.
+    `shape`: of one sample, as for `sparsim record layers --input`. Raises InputError where the model needs values,
+    which the meta device has not, or refuses the shape.
     """
     with torch.device(_META):
         own = load_model(name)
@@ -37,7 +37,7 @@ def describe_model(name: str, shape: str | None = None, batch_size: int | None =
     parameters = trainable_parameters(model)
     if len(parameters) > MAX_LAYERS:
         raise InputError(Problem(name, f"at most {MAX_LAYERS} parameter tensors", str(len(parameters))))
-    listed = _trace(name, model, batch, own.loss or mean_square, parameters, samples)
+    listed = _trace(own, model, batch, parameters, samples)
     nothing = (Layer(name="none", numel=1),)
     title = name.rpartition(":")[2]
     source = f"{name} on PyTorch's meta device, PyTorch {torch.__version__}"
@@ -65,6 +65,10 @@ class _Tracer(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[ListedOperator] = []
+
+    def note(self, row: ListedOperator) -> None:
+        """Add an operator."""
+        self.rows.append(row)
 
     def take(self) -> list[ListedOperator]:
         """The operators so far, which are then forgotten."""
@@ -96,11 +100,11 @@ def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
         batch = one.shape[0] if one.ndim == 3 else 1
         return [("product", float(batch), float(one.shape[-2]), float(other.shape[-1]), float(one.shape[-1]), nbytes)]
     if name == "convolution":
-        return [_convolution(out.shape, args[0].shape, args[1].shape, args[8], args[3], nbytes)]
+        return [_convolution(out.shape, args[1].shape, args[8], args[3], nbytes)]
     if name == "convolution_backward":
-        grad, given, weight = args[0], args[1], args[2]
+        grad, weight = args[0], args[2]
         asked = args[10]
-        forward = _convolution(grad.shape, given.shape, weight.shape, args[9], args[4], nbytes / max(1, sum(asked[:2])))
+        forward = _convolution(grad.shape, weight.shape, args[9], args[4], nbytes / max(1, sum(asked[:2])))
         kind, batch, m, n, k, moved = forward
         rows: list[ListedOperator] = []
         if asked[0]:
@@ -112,7 +116,7 @@ def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
     return [("rows" if row_wise else "streaming", 0.0, 0.0, 0.0, 0.0, nbytes)]
 
 
-def _convolution(out: Any, given: Any, weight: Any, groups: int, stride: Any, nbytes: float) -> ListedOperator:
+def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float) -> ListedOperator:
     """A convolution as a product per group: places of the output, its channels, and channels x area of the kernel."""
     places, channels = out[0] * math.prod(out[2:]), out[1]
     depth = weight[1] * math.prod(weight[2:])
@@ -130,12 +134,10 @@ def _tensors(value: Any) -> Iterator[Any]:
             yield from _tensors(item)
 
 
-def _trace(
-    name: str, model: Any, batch: Any, loss: Callable[[Any, Any], Any], parameters: dict[str, Any], samples: int
-) -> Listed:
-    """One step: operators of the forward pass by the module that runs, of the backward pass by gradients as they come."""
+def _trace(own: OwnModel, model: Any, batch: Any, parameters: dict[str, Any], samples: int) -> Listed:
+    """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
     tracer = _Tracer()
-    fused = FusedAttention(lambda row: tracer.rows.append(row))
+    fused = FusedAttention(tracer.note)
     names = {id(value): key for key, value in parameters.items()}
     forward: dict[str, list[ListedOperator]] = {}
     backward: dict[str, list[ListedOperator]] = {}
@@ -166,7 +168,7 @@ def _trace(
     alive: list[Any] = []
     try:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor), fused, tracer:
-            value = loss(model, batch)
+            value = (own.loss or mean_square)(model, batch)
             if begun:
                 forward[begun[-1]] += tracer.take()
             value.backward()
@@ -176,7 +178,7 @@ def _trace(
         text = error.problems[0].got if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         hint = "it has no values: a model must not read them, such as by .item() or `if tensor`"
         what = "a model that runs on PyTorch's meta device"
-        raise InputError(Problem(name, what, text.partition("\n")[0], hint)) from None
+        raise InputError(Problem(own.name, what, text.partition("\n")[0], hint)) from None
     finally:
         for hook in hooks:
             hook.remove()

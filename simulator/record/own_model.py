@@ -85,7 +85,8 @@ def _import(place: str) -> ModuleType:
     """A module by its name. Raises InputError where there is none or its code fails."""
     _add_to_path(Path.cwd())
     try:
-        return _run(place, lambda: importlib.import_module(place))
+        made: ModuleType = _run(place, lambda: importlib.import_module(place))
+        return made
     except ModuleNotFoundError as error:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             hint = (

@@ -12,14 +12,13 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
+from simulator.not_modelled import describe_not_modelled
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NOTES, Scenario
-from simulator.scenario.titles import make_title
+from simulator.scenario.titles import make_title, tell_changes
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 """A scenario, or where it comes from: a name in ./scenarios or the package, a path, or what YAML would contain."""
-_MOST_OF_OVERRIDE = 60
-"""Characters of an override that a title repeats."""
 
 
 def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
@@ -44,13 +43,7 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     if "name" in stated or ("name" in data and not changed):
         return scenario
     file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
-    return scenario.model_copy(update={"name": make_title(scenario) + _tell_changes(file, changed)})
-
-
-def _tell_changes(file: str, changed: list[str]) -> str:
-    """The file and the overrides that changed its prediction, in brackets; nothing where there are none."""
-    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
-    return f" ({f'{file} with' if file else 'with'} {', '.join(parts)})" if changed else ""
+    return scenario.model_copy(update={"name": make_title(scenario) + tell_changes(file, changed)})
 
 
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
@@ -92,13 +85,13 @@ def _refuse_unknown(overrides: list[Override]) -> None:
     if unknown:
         from simulator.scenario.key_hints import suggest_key  # imports every plug-in
 
-        names = [item.key.partition(".")[0] for item in unknown]
-        raise InputError(
-            [
-                Problem(item.where, "a known key", f"'{name}'", suggest_key(name))
-                for item, name in zip(unknown, names, strict=True)
-            ]
-        )
+        problems = []
+        for item in unknown:
+            name = item.key.partition(".")[0]
+            refused = describe_not_modelled(name)
+            what = ("", *refused) if refused else ("a known key", f"'{name}'", suggest_key(name))
+            problems.append(Problem(item.where, *what))
+        raise InputError(problems)
 
 
 def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:

@@ -6,18 +6,14 @@ import csv
 import io
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.loading.documents import Document, read_document, read_text
+from simulator.loading.documents import read_document, read_text
 from simulator.loading.finding import find_file, find_shipped, known_names
-from simulator.loading.problems import validate_document
-from simulator.models.layers import Workload
 from simulator.scenario.named_parts import read_part
-from simulator.scenario.scenario import Scenario
+from simulator.scenario.workload_reading import read_workload
 
 Record = dict[str, Any]
 
@@ -81,13 +77,6 @@ def _workload(name: str) -> Record:
         "batch_size": workload.batch_size,
         "device": workload.device or "described",
     }
-
-
-def read_workload(name: str) -> Workload:
-    """The workload of a name, as a scenario would have it. Raises InputError with every problem and its place."""
-    field = Scenario.model_fields["workload"]
-    adapter: TypeAdapter[Workload] = TypeAdapter(Annotated[(field.annotation, *field.metadata)])
-    return validate_document(adapter.validate_python, Document(name, name, {}), Path())
 
 
 def _question(folder: str) -> Callable[[str], Record]:

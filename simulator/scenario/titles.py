@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from simulator.scenario.scenario import Scenario
 from simulator.units import count_of, show_bandwidth
+
+_MOST_OF_OVERRIDE = 60
+"""Characters of an override that a title repeats."""
+_CHANGES = re.compile(r" \((?:[^()]* )?with [^()]*=.*\)")
 
 
 def make_title(scenario: Scenario) -> str:
@@ -24,7 +31,33 @@ def method_name(scenario: Scenario) -> str:
 
 
 def cluster_name(scenario: Scenario) -> str:
-    """The number of GPUs, and the bandwidth of the network between several nodes: `32 GPUs over 10 Gbit/s`."""
+    """The number of GPUs, and the bandwidth of the network between several nodes: `32 GPUs over 10 Gbit/s`.
+
+    Where links between switches or sites are stated apart, their bandwidth, too.
+    """
     cluster = scenario.cluster
     gpus = count_of(cluster.workers, "GPU")
-    return f"{gpus} over {show_bandwidth(cluster.network.bandwidth)}" if cluster.nodes > 1 else gpus
+    if cluster.nodes == 1:
+        return gpus
+    uplink = getattr(cluster.network, "uplink", None)
+    between = "" if uplink is None else f" and {show_bandwidth(uplink)} between leaves"
+    return f"{gpus} over {show_bandwidth(cluster.network.bandwidth)}{between}"
+
+
+def tell_changes(file: str, changed: Sequence[str]) -> str:
+    """What follows a made title: the file and the overrides that changed its prediction; nothing without them.
+
+    >>> tell_changes("quickstart", ["cluster.nodes=16"])
+    ' (quickstart with cluster.nodes=16)'
+    """
+    parts = (item if len(item) <= _MOST_OF_OVERRIDE else f"{item[: _MOST_OF_OVERRIDE - 3]}..." for item in changed)
+    return f" ({f'{file} with' if file else 'with'} {', '.join(parts)})" if changed else ""
+
+
+def leave_out_changes(title: str) -> str:
+    """A title without its overrides, for labels.
+
+    >>> leave_out_changes("resnet50, dense, 64 GPUs (quickstart with cluster.nodes=16)")
+    'resnet50, dense, 64 GPUs'
+    """
+    return _CHANGES.sub("", title)

@@ -18,13 +18,13 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
+from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.editing import PLACE, change_text, check_changes, rename
 from simulator.serving.forms import BASES, Form, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
-from simulator.scenario.titles import make_title
 from simulator.studies.compare.baseline import compare
 from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, choose_opponent
@@ -82,7 +82,9 @@ class Answers:
                 text = asked.text
                 if asked.changes:
                     text = change_text(text, asked.changes, BASES)
-                yield from self._answer(text, asked, stopped)
+                for part in self._answer(text, asked, stopped):
+                    text = str(part.get("text", text))
+                    yield part
         except InputError as error:
             yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
         except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:

@@ -14,7 +14,12 @@ from simulator.serving.calculators import BusyError, Calculators
 from simulator.serving.fragments import asset, render_page
 from simulator.serving.guard import Guard
 
-ASSETS = {"serve.css": "text/css", "serve.js": "text/javascript", "sliders.js": "text/javascript"}
+ASSETS = {
+    "theme.css": "text/css",
+    "serve.css": "text/css",
+    "serve.js": "text/javascript",
+    "sliders.js": "text/javascript",
+}
 _PATIENCE_S = 10
 """A body that has not arrived by then is not waited for."""
 

@@ -12,8 +12,10 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.finding import find_beside, find_file, find_shipped, only_shipped_files
 
-_FILES = ("gradients", "layers", "tuner")
+_FILES = ("config", "gradients", "layers", "tuner")
 """Keys whose text is the name of a file or folder."""
+_FOLDERS = ("workloads", "gpus", "networks", "runtimes", "traces")
+_SUFFIXES = (".yaml", ".yml", ".json", ".csv", ".py", ".txt", ".parquet", ".npz", ".pt")
 _TEXTS = ("name", "question", "source", "device")
 """Keys whose text names no file."""
 _FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "subprocess.Popen", "socket.connect")
@@ -36,21 +38,26 @@ def refuse_paths(document: Document, allowed: Mapping[str, Path]) -> None:
 
 
 def _is_path(path: KeyPath, text: str) -> bool:
-    names = [part for part in path if isinstance(part, str)]
-    if names and names[-1] in _TEXTS:
+    last = _last_word(path)
+    if last in _TEXTS or not text:
         return False
-    if names and names[-1] in _FILES and text:
-        return True
-    return (
-        (text.startswith(("/", "\\", ".", "~")) and not _is_number(text))
+    if (
+        last in _FILES
+        or text.lower().partition(":")[0].endswith(_SUFFIXES)
         or ".." in text
         or "\\" in text
         or "\0" in text
-    )
+    ):
+        return True
+    if text.startswith((".", "~")):
+        return not text[1:2].isdigit()  # a number such as .5
+    # A rate ends with its unit; an unknown name of a part is told to whoever looks for it.
+    return "/" in text and not text.endswith("/s") and text.partition("/")[0] not in _FOLDERS
 
 
-def _is_number(text: str) -> bool:
-    return text[1:2].isdigit()
+def _last_word(path: KeyPath) -> str:
+    """The last word of a key; those of `versus` are dotted themselves."""
+    return next((part for part in reversed(path) if isinstance(part, str)), "").rpartition(".")[2]
 
 
 def _texts(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
@@ -65,10 +72,9 @@ def named_files(document: Document, near: Path) -> dict[str, Path]:
     """The files that a scenario of the command line names and that do not come with the package."""
     found: dict[str, Path] = {}
     for path, text in _texts(document.data):
-        names = [part for part in path if isinstance(part, str)]
-        if names and names[-1] in _TEXTS:
+        if _last_word(path) in _TEXTS or not text:
             continue
-        beside = find_beside(text, near) if names and names[-1] in _FILES else None
+        beside = find_beside(text, near) if _last_word(path) in _FILES else None
         place = beside or find_file(text, near)
         with only_shipped_files({}):
             shipped = find_file(text, None)
@@ -82,8 +88,10 @@ def lock_files(allowed: Mapping[str, Path]) -> None:
 
     A second line behind `refuse_paths`, whatever a scenario makes the program ask for. It cannot be undone.
     """
-    roots = {sys.prefix, sys.base_prefix, *(item for item in sys.path if item)}
-    roots |= {str(folder.parent) for part in ("configs", "scenarios") if (folder := find_shipped(part))}
+    here = os.getcwd()
+    # Where Python and packages are; the current folder is on the path when Python runs a module.
+    roots = {sys.prefix, sys.base_prefix, *(item for item in sys.path if item and os.path.realpath(item) != here)}
+    roots |= {str(folder) for part in ("configs", "scenarios", "simulator") if (folder := find_shipped(part))}
     roots |= {str(path.parent) for path in allowed.values()}
     places = tuple(os.path.join(os.path.realpath(root), "") for root in roots)
     sys.dont_write_bytecode = True

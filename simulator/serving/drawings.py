@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.models.timeline import Span, merge_intervals
-from simulator.reporting.figures.style.colours import GREY, ORANGE, PHASES, PURPLE
 from simulator.units import join_words, show_time
 
 _FINEST = 1 / 1500
@@ -18,13 +17,12 @@ _TICKS = 6
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A rectangle from `x`, `width` wide, in percent; `hatched` ones have strokes over their colour."""
+    """A rectangle from `x`, `width` wide, in percent, in the colour of a term; that of idle time is hatched."""
 
     x: str
     width: str
-    colour: str
+    term: str
     title: str
-    hatched: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def breakdown_bars(runs: Sequence[tuple[str, dict[str, float], Sequence[float]]]
             seconds = terms[term]
             if seconds > 0:
                 title = f"{TERM_LABELS[term]}: {show_time(seconds)}, {100 * seconds / whole:.1f} %"
-                pieces.append(_piece(at, seconds, longest, PHASES[term], title))
+                pieces.append(_piece(at, seconds, longest, term, title))
                 at += seconds
         ends = (_percent(low / longest), _percent(high / longest)) if high > low else None
         said = f"{show_time(whole)} ({show_time(low)} to {show_time(high)})" if ends else show_time(whole)
@@ -62,10 +60,9 @@ def breakdown_bars(runs: Sequence[tuple[str, dict[str, float], Sequence[float]]]
     return bars, axis_to(longest)
 
 
-def legend_of(terms: Iterable[dict[str, float]]) -> list[tuple[str, str, bool]]:
-    """Label and colour of each term that any of the runs has, and whether it is hatched."""
-    shown = [term for term in BREAKDOWN if any(run[term] > 0 for run in terms)]
-    return [(TERM_LABELS[term], PHASES[term], PHASES[term] == GREY) for term in shown]
+def legend_of(runs: Sequence[dict[str, float]]) -> list[tuple[str, str]]:
+    """Each term that any of the runs has, with its label."""
+    return [(term, TERM_LABELS[term]) for term in BREAKDOWN if any(terms[term] > 0 for terms in runs)]
 
 
 def timeline_tracks(runs: Sequence[tuple[str, Sequence[Span]]]) -> tuple[list[Bar], Axis]:
@@ -78,9 +75,13 @@ def timeline_tracks(runs: Sequence[tuple[str, Sequence[Span]]]) -> tuple[list[Ba
         kernels = [span for span in spans if span.stream not in ("compute", "communication")]
         bars.append(Bar(name, "computes", tuple(_compute_pieces(compute, longest))))
         if exchange:
-            bars.append(Bar("", "communicates", tuple(_busy_pieces(exchange, longest, ORANGE, "communication"))))
+            bars.append(
+                Bar(
+                    "", "communicates", tuple(_busy_pieces(exchange, longest, "communication_exposed", "communication"))
+                )
+            )
         if kernels:
-            bars.append(Bar("", "kernels of exchanges", tuple(_busy_pieces(kernels, longest, PURPLE, "kernel"))))
+            bars.append(Bar("", "kernels of exchanges", tuple(_busy_pieces(kernels, longest, "combine", "kernel"))))
     return bars, axis_to(longest)
 
 
@@ -100,15 +101,15 @@ def _compute_pieces(spans: Sequence[Span], longest: float) -> Iterable[Piece]:
         term = max(seconds, key=lambda name: seconds[name])
         labels = [TERM_LABELS.get(name, name or "other work") for name in seconds]
         title = f"{join_words(labels)}: {show_time(start)} to {show_time(end)}"
-        yield _piece(start, end - start, longest, PHASES.get(term, GREY), title)
+        yield _piece(start, end - start, longest, term or "idle", title)
 
 
-def _busy_pieces(spans: Sequence[Span], longest: float, colour: str, label: str) -> Iterable[Piece]:
+def _busy_pieces(spans: Sequence[Span], longest: float, term: str, label: str) -> Iterable[Piece]:
     fine = _FINEST * longest
     for start, end in merge_intervals((span.start, span.end + fine) for span in spans):
         until = max(start, end - fine)
         title = f"{label}: {show_time(start)} to {show_time(until)}"
-        yield _piece(start, max(until - start, fine), longest, colour, title)
+        yield _piece(start, max(until - start, fine), longest, term, title)
 
 
 def axis_to(longest: float) -> Axis:
@@ -119,8 +120,8 @@ def axis_to(longest: float) -> Axis:
     return Axis(tuple((_percent(place * step / longest), show_time(place * step)) for place in range(count + 1)))
 
 
-def _piece(start: float, seconds: float, longest: float, colour: str, title: str) -> Piece:
-    return Piece(_percent(start / longest), _percent(seconds / longest), colour, title, colour == GREY)
+def _piece(start: float, seconds: float, longest: float, term: str, title: str) -> Piece:
+    return Piece(_percent(start / longest), _percent(seconds / longest), term, title)
 
 
 def _percent(share: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+_SHORT_FORMS = {"gpu": "GPU", "gpus": "GPUs", "nics": "NICs", "mape": "error (MAPE)", "fp16": "FP16"}
 Schema = Mapping[str, Any]
 _BULLET = re.compile(r"^- `(\w+)`: (.*(?:\n  .*)*)", re.MULTILINE)
 
@@ -44,7 +45,7 @@ def fields_below(schema: Schema, place: Schema, parent: str) -> Iterator[Field]:
 def field_of(schema: Schema, place: Schema, key: str, about: str = "") -> Field | None:
     """The field of a key with this schema; None where its value is a list, a mapping or any text."""
     parts = [part for part in alternatives(schema, place) if part.get("type") != "null"]
-    label = key.rpartition(".")[2].replace("_", " ")
+    label = " ".join(_SHORT_FORMS.get(word, word) for word in key.rpartition(".")[2].split("_"))
     words = tuple(str(word) for part in parts for word in part.get("enum", ()) if isinstance(word, str))
     examples = [str(part["examples"][0]) for part in parts if part.get("examples")]
     numbers = [part for part in parts if part.get("type") in ("integer", "number")]

@@ -176,6 +176,8 @@ def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> di
         number = value_at(scenario, key) if scenario is not None else None
         if isinstance(number, int | float) and not isinstance(number, bool):
             value["si"] = number
+        if key in NAMED and scenario is not None:
+            value["about"] = value_at(scenario, key).name
         if key.endswith(".kind"):
             member = discover(BASES[key.removesuffix(".kind")]).get(str(stated))
             value["about"] = member.summary().replace("`", "") if member else ""

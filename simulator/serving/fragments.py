@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
 from simulator.reporting.wording.comparison import fact_lines, shorten
+from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
@@ -24,6 +25,7 @@ from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
+_THEME = files("simulator.reporting.page") / "assets"
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
@@ -32,8 +34,8 @@ _LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("uti
 
 
 def asset(name: str) -> str:
-    """The text of one of the page's files."""
-    return (_ASSETS / name).read_text(encoding="utf-8")
+    """The text of one of the page's files; the colours are those of reports."""
+    return ((_THEME if name == "theme.css" else _ASSETS) / name).read_text(encoding="utf-8")
 
 
 def render_page(text: str, scenarios: Sequence[str]) -> str:
@@ -70,6 +72,7 @@ def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], fin
         sent=_describe_traffic(document),
         links=Table.of("Busiest links", _LINKS, document.get("links") or []),
         worth=_worth(comparison),
+        memory=describe_memory(document["memory"]) if "memory" in document else "",
     )
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from places import ROOT
 
 from simulator.cli import main
+from simulator.cli.runs import LISTED
 from simulator.scenario.catalogue import schemas
 from simulator.scenario.reading import load
 from simulator.studies.sweep.trainings import study_schema
@@ -160,6 +161,65 @@ def test_list_names_every_family_with_summaries():
     assert list(listing) == ["sparsifier", "topology", "scheduler", "fabric"]
     assert all(item["summary"] for kinds in listing.values() for item in kinds)
     assert {"dense", "topk", "randomk", "threshold"} <= {item["kind"] for item in listing["sparsifier"]}
+
+
+SHIPPED = {
+    "workloads": "workloads/resnet50-v100", "gpus": "gpus/h100", "networks": "networks/10gbe-tcp",
+    "runtimes": "runtimes/pytorch-ddp", "scenarios": "quickstart", "sweeps": "break_even_map", "papers": "skip-reduce",
+    "traces": "traces/resnet-digits", "trainings": "mlp-digits",
+}  # fmt: skip
+
+
+def test_list_names_what_can_be_listed_besides_the_kinds():
+    from simulator.scenario.shipped import LISTED as READ
+
+    assert set(LISTED) == {"kinds", *READ, *SHIPPED}
+    assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {' | '.join(LISTED[1:])}"
+
+
+@pytest.mark.parametrize(("what", "name"), SHIPPED.items())
+def test_list_shows_a_line_for_everything_that_is_shipped(what, name):
+    listing = json.loads(invoke("list", what, "--json").output)
+    (records,) = listing.values()
+    (found,) = [item for item in records if item["name"] == name]
+    assert found["what"]
+    assert not [item for item in records if "error" in item]
+    lines = invoke("list", what).output.splitlines()
+    assert len([line for line in lines if line.startswith(name)]) >= 1
+    assert max(map(len, lines)) <= 100
+    folder = (
+        ROOT
+        / ("configs" if "/" in name or what == "trainings" else "scenarios")
+        / ("" if what == "scenarios" else what)
+    )
+    suffix = "*.csv" if what == "trainings" else "*/trace.yaml" if what == "traces" else "*.yaml"
+    assert len(records) == len(list(folder.glob(suffix)))
+
+
+def test_list_shows_figures_in_si():
+    (gpu,) = [
+        item for item in json.loads(invoke("list", "gpus", "--json").output)["gpus"] if item["name"] == "gpus/v100"
+    ]
+    assert gpu["memory_bandwidth_bytes_per_s"] == 900e9
+    (model,) = [
+        item
+        for item in json.loads(invoke("list", "workloads", "--json").output)["workloads"]
+        if item["name"] == "workloads/resnet50-v100"
+    ]
+    assert (model["parameters"], model["batch_size"]) == (25_557_032, 32)
+
+
+def test_list_shows_files_of_the_current_folder_and_says_what_is_wrong_with_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs" / "gpus").mkdir(parents=True)
+    (tmp_path / "configs" / "gpus" / "mine.yaml").write_text("name: my own\nmemory_bandwidth: 1 TB/s\n")
+    (tmp_path / "configs" / "gpus" / "broken.yaml").write_text("nme: x\n")
+    records = {item["name"]: item for item in json.loads(invoke("list", "gpus", "--json").output)["gpus"]}
+    assert records["gpus/mine"]["what"] == "my own"
+    assert "nme" in records["gpus/broken"]["error"] or "name" in records["gpus/broken"]["error"]
+    text = invoke("list", "gpus").output
+    assert "gpus/broken" in text
+    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_shipped_schemas_are_up_to_date():

@@ -14,6 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from places import ROOT
+from printed import watch_console
 
 from simulator.cli import main
 from simulator.cli.arguments import keys_below, values_of
@@ -23,12 +24,15 @@ NOT_RUN = (
     "trace import kineto", "figure break_even_map", "report out/map", "reproduce skip", "reproduce gaussiank",
     "serve",
 )  # fmt: skip
-"""What needs PyTorch, takes many minutes or does not end, or reads a file of the user's; the commands have tests of their own."""
+"""What needs PyTorch, takes many minutes, does not end, or reads a file of the user's; there are tests of their own."""
+FILES = ("check", "completion")
+"""Commands that print a file: a scenario in YAML, a script of the shell."""
 QUICK = (
     "run",
     "check",
     "compare",
     "list",
+    "new",
     "schema",
     "completion",
     "trace check",
@@ -84,7 +88,7 @@ def test_examples_are_well_formed():
 def _runs():
     for _, arguments in EXAMPLES:
         line = " ".join(arguments)
-        if not line.startswith(NOT_RUN):
+        if not line.startswith(NOT_RUN) and line != "new":  # it asks on a terminal
             marks = () if line.startswith(QUICK) else pytest.mark.long
             yield pytest.param(arguments, id=line, marks=marks)
 
@@ -105,8 +109,11 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("arguments", list(_runs()))
 def test_examples_run(arguments, folder, monkeypatch):
     monkeypatch.chdir(folder)
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    watched = watch_console(monkeypatch)
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False, env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
+    if "--json" not in arguments and arguments[0] not in FILES:
+        watched.check(result.output)
 
 
 def complete(*words):
@@ -154,18 +161,65 @@ def test_completion_scripts_call_this_command(shell):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
-def test_bash_completes_with_the_script(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        ("run quickstart --set cluster.nod", ["compopt -o nospace", "cluster.nodes="]),
+        # Bash ends a word at `=`, and puts in only what follows it.
+        ("run quickstart --set cluster.gpu = gpus/v100-p", ["gpus/v100-pytorch2"]),
+        ("run quickstart --set cluster.nodes = 4 --set fidelity =", ["auto flows fold"]),
+        ("new --gpu gpus/t", ["gpus/t4"]),
+        ("list gp", ["gpus"]),
+    ],
+)
+def test_bash_completes_with_the_script(tmp_path, words, printed):
     """A real bash: the function that the script defines, called as readline calls it."""
     script = CliRunner().invoke(main, ["completion", "bash"]).output
     (tmp_path / "sparsim").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m simulator "$@"\n')
     (tmp_path / "sparsim").chmod(0o755)
     (tmp_path / "try.sh").write_text(
         f'compopt() {{ echo "compopt $1 $2"; }}\n{script}\n'
-        "COMP_WORDS=(sparsim run quickstart --set cluster.nod) COMP_CWORD=4\n"
+        f"COMP_WORDS=(sparsim {words}) COMP_CWORD={len(words.split())}\n"
         '_sparsim_completion sparsim\necho "${COMPREPLY[@]}"\n'
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     result = subprocess.run(
         ["bash", str(tmp_path / "try.sh")], capture_output=True, text=True, env=environment, check=True
     )
-    assert result.stdout.splitlines() == ["compopt -o nospace", "cluster.nodes="]
+    assert result.stdout.splitlines() == printed
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("sparsim run quick", "quickstart"),
+        ("sparsim run quickstart --set cluster.network=networks/10gbe-tcp-", "networks/10gbe-tcp-1-per-node"),
+        ("sparsim run quickstart --set cluster.other_gpus.0.gpu=gpus/t", "gpus/t4"),
+        ("sparsim run quickstart --set workload.trace=traces/resnet14", "traces/resnet14-digits"),
+        ("sparsim check quickstart --set scheduler.kind=tic", "tictac"),
+        ("sparsim new --network networks/ib", "networks/ib-4xv100"),
+        ("sparsim new --gpu t", "t4"),
+        ("sparsim new --method power", "powersgd"),
+        ("sparsim new --goal band", "bandwidth"),
+        ("sparsim list pape", "papers"),
+    ],
+)
+def test_every_shell_is_given_names_and_values(shell, line, value, monkeypatch):
+    """What the scripts read: the command run with the words of a line in its environment."""
+    words = line.split()
+    number = words[-1] if shell == "fish" else str(len(words) - 1)  # fish hands over the word itself
+    environment = {"_SPARSIM_COMPLETE": f"{shell}_complete", "COMP_WORDS": "\n".join(words), "COMP_CWORD": number}
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    result = CliRunner().invoke(main, prog_name="sparsim")
+    assert result.exit_code == 0
+    found = re.split(r"[\n,]", result.output)
+    assert any(item in (value, f"{words[-1].partition('=')[0]}={value}") for item in found), found
+
+
+def test_goals_are_completed_as_they_are_read():
+    from simulator.cli.new import _GOALS
+    from simulator.studies.start.answers import GOALS
+
+    assert tuple(GOALS) == _GOALS

@@ -280,20 +280,47 @@ def test_options_answer_questions_in_advance(folder, terminal):
 
 @pytest.mark.torch
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")
-def test_a_model_of_ones_own_is_timed_and_written_beside_the_scenario(folder):
+def test_a_model_of_ones_own_is_described_where_there_is_no_gpu(folder):
     (folder / "net.py").write_text(
         "from torch import nn\n\ndef build():\n    return nn.Sequential(nn.Linear(64, 32), nn.Linear(32, 8))\n"
     )
     own = ("--model", "net.py:build", "--input", "64", "--batch", "16")
     result = invoke("new", "mine.yaml", *options(model=None), *own)
-    assert "--compute-time: expected the seconds of one step of one GPU" in result.output  # there is no GPU here
-    result = invoke("new", "mine.yaml", *options(model=None), *own, "--compute-time", "20 ms")
     assert result.exit_code == 0, result.output
     workload = load("mine.yaml").workload
-    assert (workload.numel, workload.batch_size, workload.compute_time) == (64 * 32 + 32 + 32 * 8 + 8, 16, 0.02)
-    assert invoke("run", "mine.yaml").exit_code == 0
-    again = invoke("new", "other.yaml", *options(model=None), *own, "--compute-time", "20 ms")
+    assert (workload.numel, workload.batch_size) == (64 * 32 + 32 + 32 * 8 + 8, 16)
+    answer = json.loads(invoke("run", "mine.yaml", "--json").output)
+    assert answer["breakdown_s"]["backward"] > 0
+    assert answer["comparison"]["kind"] == "pays"
+    again = invoke("new", "other.yaml", *options(model=None), *own)
     assert "build.yaml: expected a new file, got one that exists: --force" in again.output
+    result = invoke("new", "mine.yaml", *options(model=None), *own, "--force", "--compute-time", "20 ms")
+    assert load("mine.yaml").workload.compute_time == 0.02
+
+
+def test_a_training_that_does_not_fit_says_so_and_what_would(folder):
+    """Seven billion parameters in bf16 on 64 H100: the file is written, and its commands ignore the memory."""
+    chosen = {"model": "llama2-7b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "a3mega-h100"}
+    output = write("--batch", "1", "--precision", "bf16", method="dense", goal="time", **chosen)
+    assert "This training does not fit into memory" in output
+    assert "what would help" in output
+    assert commands(output)[0] == "sparsim run mine.yaml --ignore-memory"
+    assert invoke("run", "mine.yaml").exit_code == 2
+    answer = json.loads(invoke("run", "mine.yaml", "--ignore-memory", "--json").output)
+    assert answer["workers"] == 64
+    assert answer["precision"] == "bf16"
+    # 6 FLOPs per parameter and token at the dense bf16 rate of the data sheet take no longer than this.
+    assert answer["iteration_time_s"] > 6 * 6.74e9 * 4096 / 989.4e12
+
+
+def test_four_workers_on_1_gbit_with_several_methods(folder):
+    """Each of the methods that are considered has a command that answers whether it pays."""
+    output = write(network="1 Gbit/s", method="dgc, powersgd or dense")
+    runs = [line for line in commands(output) if line.startswith("sparsim run")]
+    answers = [json.loads(invoke(*shlex.split(line)[1:], "--json").output)["comparison"] for line in runs]
+    assert [item["kind"] for item in answers] == ["pays", "pays"]
+    assert all(item["speed_up"] > 1 for item in answers)
+    assert [line.partition("sparsifier=")[2] for line in runs] == ["", "powersgd"]
 
 
 HOSTILE = (

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import difflib
 import os
 import re
 import subprocess
@@ -109,16 +110,47 @@ def test_a_failing_command_and_a_different_output_are_noticed(folder):
         check(page, folder, long=False)
 
 
+def fill_parts(shown, printed):
+    """What is printed now, without the parts for which a line `...` stands: each part that is shown reaches from the
+    line that is most like its first one to the line that is most like its last one."""
+    lines, start, parts = printed.splitlines(keepends=True), 0, []
+    for part in re.split(r"^\.\.\.\n", shown, flags=re.M):
+        wanted = part.strip("\n").splitlines()
+        filled = part
+        if wanted and start < len(lines):
+            first = closest(lines, wanted[0], start)
+            last = closest(lines, wanted[-1], first)
+            before = part[: len(part) - len(part.lstrip("\n"))]
+            filled = before + "".join(lines[first : last + 1]) + ("\n" if part.endswith("\n\n") else "")
+            start = last + 1
+        parts.append(filled)
+    return "...\n".join(parts)
+
+
+def closest(lines, wanted, start):
+    """The place, from `start` on, of the line that is most like another one."""
+    alike = [difflib.SequenceMatcher(None, line.strip(), wanted.strip()).ratio() for line in lines[start:]]
+    return start + alike.index(max(alike))
+
+
+def test_parts_of_an_output_are_written_anew():
+    shown = "title\ntime 1 s\n...\nsum 1 s  2 s\n...\n\nDoes it pay?\nNo: 2 times\n"
+    printed = "title\ntime 3 s\nmemory 5 GB\nsum 3 s  4 s\nwarning\n\nDoes it pay?\nYes: 3 times\n"
+    assert fill_parts(shown, printed) == "title\ntime 3 s\n...\nsum 3 s  4 s\n...\n\nDoes it pay?\nYes: 3 times\n"
+    assert agrees(fill_parts(shown, printed), printed)
+
+
 def page_with_new_output(page, folder):
-    """The text of a page with what its commands print now; blocks with `...` are not changed."""
+    """The text of a page with what its commands print now; a line `...` goes on standing for what is left out."""
     text = page.read_text(encoding="utf-8")
     printed = {}
     for command, now in run_page(page, folder, long=True):
         if command.printed is not None and not agrees(command.printed, now):
-            if "..." in command.printed:
-                print(f"{page}: change this by hand: $ {command.line}\n{now}", file=sys.stderr)
+            shown = fill_parts(command.printed, now) if "..." in command.printed else now
+            if agrees(shown, now):
+                printed[command.printed] = shown
             else:
-                printed[command.printed] = now
+                print(f"{page}: change this by hand: $ {command.line}\n{now}", file=sys.stderr)
     for old, new in printed.items():
         text = text.replace(old, new)
     return text

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -57,8 +56,14 @@ def test_paths_are_refused_in_every_place_that_takes_a_name(folder, path, key):
         "workload: {batch_size: 1, layers: layers.csv}",
         "workload: {batch_size: 1, gradients: sub, layers: [{name: a, numel: 1, forward: 0 s, backward: 0 s}]}",
         "cluster: {network: {nccl: {tuner: secret.csv}}}",
+        "workload: {config: sub, sequence: 8, batch_size: 1}",
         "versus: {workload.gradients: /etc}",
         "versus: {cluster.gpu: ./secret.yaml}",
+        "versus: {workload.gradients: sub}",
+        "versus: {workload.layers: layers.csv}",
+        "workload: {model: config.json}",
+        "workload: {model: sub/config}",
+        "workload: {model: model.py:make}",
         "cluster: {other_gpus: [{nodes: [0], gpu: ../secret.yaml, factor: 1}]}",
     ],
 )
@@ -72,12 +77,25 @@ def test_texts_for_people_may_look_like_paths():
     refuse_paths(parse_document("{name: ../x, question: /etc?, measured: {source: ./a}, density: .5, x: -1}"), {})
 
 
+def test_every_shipped_part_may_be_written_out():
+    for folder in ("gpus", "networks", "runtimes"):
+        for path in sorted((ROOT / "configs" / folder).glob("*.yaml")):
+            refuse_paths(parse_document(path.read_text(), path.name), {})
+
+
 def test_every_shipped_scenario_passes():
     for name in known_names("scenarios"):
         document = parse_scenario((ROOT / "scenarios" / f"{name}.yaml").read_text(), "scenario")
         refuse_paths(document, {})
         with only_shipped_files({}):
             scenario_of(document.data, document, None)
+
+
+@pytest.mark.parametrize("name", known_names("workloads"))
+def test_every_shipped_model_is_answered(name):
+    text = TEXT.replace("workloads/resnet50-v100", name).replace("gpus/rtx2080ti", "gpus/h100")
+    text += "ignore_memory: true\n"
+    assert [part["part"] for part in answer(text)] == ["scenario", "answer"]
 
 
 def test_names_find_shipped_files_only(folder):
@@ -105,6 +123,8 @@ def test_files_that_the_command_line_named_may_be_read(folder):
 
 def test_a_locked_process_opens_nothing_else(tmp_path):
     (tmp_path / "secret").write_text("x")
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "secret").write_text("x")
     code = f"""
 import os, subprocess
 from simulator.serving.answering import Answers
@@ -114,7 +134,8 @@ lock_files({{}})
 assert [part["part"] for part in Answers({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
 refused = 0
 for attempt in (
-    lambda: open({str(tmp_path / "secret")!r}), lambda: open("/etc/passwd", "rb"), lambda: os.listdir("/"),
+    lambda: open({str(tmp_path / "secret")!r}), lambda: open("secret"), lambda: os.listdir("."),
+    lambda: open("/etc/passwd", "rb"), lambda: os.listdir("/"),
     lambda: os.open("/etc/passwd", os.O_RDONLY), lambda: open(__import__("simulator").__file__, "a"),
     lambda: subprocess.run(["true"]), lambda: os.system("true"),
     lambda: __import__("socket").create_connection(("127.0.0.1", 9)),
@@ -125,6 +146,7 @@ for attempt in (
         refused += 1
 print(refused)
 """
-    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert made.stdout.strip() == "8", made.stderr
-    assert Path(tmp_path / "secret").exists()
+    made = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path / "here"
+    )
+    assert made.stdout.strip() == "10", made.stderr

@@ -126,7 +126,7 @@ def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, plan: Plan) -> 
     raise InputError(
         [
             Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
-            *(Problem(where, "", text) for text in describe_remedies(scenario, memory, plan)),
+            *(Problem("memory", "", text) for text in describe_remedies(scenario, memory, plan)),
         ]
     )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from simulator.architectures.describing import describe_again, recompute_fully
 from simulator.engine.plan.plan import Plan
 from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
@@ -30,18 +31,19 @@ def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[st
     """What would help, in sentences: changes with what is then needed, and what is not modelled."""
     capacity = memory.capacity or 0.0
     texts, together, joined, needed = list[str](), scenario, 0, memory.total
-    for text, key, value in _changes(scenario, memory, plan):
-        alone = memory_of(with_value(scenario, key, value), plan).total
+    for text, change in _changes(scenario, memory, plan):
+        alone = memory_of(change(scenario), plan).total
         if alone > (1 - SMALL) * memory.total:
             continue
         texts.append(f"{text}: {_describe_need(alone, capacity)}")
         if needed > capacity:
-            together, joined = with_value(together, key, value), joined + 1
+            together, joined = change(together), joined + 1
             needed = memory_of(together, plan).total
     if joined > 1:
         of = "all of these" if joined == len(texts) else f"the first {joined} of these"
         texts.append(f"{of} together: {_describe_need(needed, capacity)}")
-    others = [text for text in (_recomputation(memory), _larger_gpu(memory)) if text]
+    stated = recompute_fully(scenario.workload) is scenario.workload
+    others = [text for text in (_recomputation(memory) if stated else "", _larger_gpu(memory)) if text]
     sentences = (("what would help", texts), ("what else would", others))
     return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), SHARDING]
 
@@ -64,20 +66,29 @@ def _describe_need(nbytes: float, capacity: float) -> str:
     return f"{show_memory(nbytes)}{', which fits' if nbytes <= capacity else ''}"
 
 
-def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, str, object]]:
-    """Changes that may need less: in words, and the key and value of the scenario."""
+def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
+    """Changes that may need less, in words and as functions of a scenario; those that cost least first."""
     workload = scenario.workload
-    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
-        yield "a method without residual (`sparsifier: dense`)", "sparsifier", Dense()
     passes = _fewest_passes(scenario, memory, plan)
     if passes is not None:
-        yield f"`workload.micro_batches: {passes}`", "workload.micro_batches", passes
+        yield f"`workload.micro_batches: {passes}`", lambda made: with_value(made, "workload.micro_batches", passes)
+    if recompute_fully(workload) is not workload:
+        yield "`workload.recompute: full`", lambda made: with_value(made, "workload", recompute_fully(made.workload))
+    if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
+        yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
-        short = Precision(gradients="bf16", residuals="bf16", master_weights=False)
-        yield "weights and states in bf16, without fp32 copies", "workload.precision", short
+        yield "weights and states in bf16, without fp32 copies", _in_bf16
     if STATES[workload.optimiser.kind]:
         least = Optimiser(kind="sgd", implementation="fused")
-        yield "an optimiser without states (`sgd`)", "workload.optimiser", least
+        yield "an optimiser without states (`sgd`)", lambda made: with_value(made, "workload.optimiser", least)
+
+
+def _in_bf16(scenario: Scenario) -> Scenario:
+    """The scenario with all values in bf16; the activations of a described model follow its precision."""
+    workload, short = scenario.workload, Precision(gradients="bf16", residuals="bf16", master_weights=False)
+    if workload.origin is None:
+        return with_value(scenario, "workload.precision", short)
+    return with_value(scenario, "workload", describe_again(workload, {"precision": short}))
 
 
 def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
-from simulator.hardware.compute_widths import compute_width, same_device
+from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, same_device
 from simulator.models.overlap import UNKNOWN_OVERLAP
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.widths import mape_of_width
@@ -18,6 +18,7 @@ from simulator.scenario.scenario import Scenario
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
 OPTIMISER, OVERLAP, REPLAY = "optimiser", "overlap of selections", "mean of the replay"
+PASSES = "efficiency of smaller passes"
 PROFILE = "shares of the tensors", "share of the forward pass"
 """What the inputs are called that are neither compute time nor the model's own error."""
 _GRADIENTS = 30.0
@@ -30,6 +31,7 @@ def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, floa
     if gpu.ideal:
         return
     yield _compute(scenario, breakdown)
+    yield from _smaller_passes(scenario, breakdown)
     yield from _other_gpus(scenario)
     elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
     if (elsewhere or workload.estimated is not None) and scenario.cluster.workers > 1:
@@ -53,6 +55,31 @@ def _compute(scenario: Scenario, breakdown: Mapping[str, float]) -> UncertainInp
         lambda changed, end: scale_compute(changed, width**end),
         source=known.source,
         measurement=_layers("compute time"),
+        held_out_mape=mape_of_width(width),
+    )
+
+
+def _smaller_passes(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
+    """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
+    workload = scenario.workload
+    if workload.micro_batches == 1 or workload.estimated is not None:
+        return
+    width = workload.micro_batches**SMALLER_PASSES
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return scale_compute(changed, width**end) if end > 0 else changed
+
+    yield UncertainInput(
+        PASSES,
+        f"{workload.micro_batches} passes of {workload.name} over {workload.pass_size} samples each",
+        "assumed",
+        width,
+        False,
+        0.0,
+        math.fsum(breakdown[name] for name in ("forward", "backward")) * (width - 1),
+        change=change,
+        source=f"equal parts of the times of {workload.batch_size} samples; smaller passes use a GPU less well",
+        measurement=_layers("the layers at the size of a pass"),
         held_out_mape=mape_of_width(width),
     )
 

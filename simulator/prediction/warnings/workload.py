@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.prediction.uncertainty.recorded import BEYOND_TRACE
-from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PROFILE, REPLAY
+from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PASSES, PROFILE, REPLAY
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.warning import SizedWarning
 
@@ -18,6 +18,14 @@ def warn_of_workload(sizes: Sizes) -> Iterator[SizedWarning]:
     """What is not known of the model. Of an ideal GPU nothing is assumed, so that it has no such inputs."""
     yield from _other_precision(sizes)
     yield from _other_device(sizes)
+    if unknown := sizes.inputs(PASSES):
+        workload = sizes.scenario.workload
+        text = (
+            f"the {workload.micro_batches} passes over {workload.pass_size} samples share the times that were measured "
+            f"with {workload.batch_size}, but smaller passes use a GPU less well; measure the layers at "
+            f"{workload.pass_size} samples"
+        )
+        yield sizes.warning(text, unknown, sizes.seconds_of("forward", "backward"))
     kind = sizes.scenario.workload.optimiser.kind
     if unknown := sizes.inputs(OPTIMISER):
         text = f"the workload does not state its optimiser, and {kind} is assumed; give `optimiser`"

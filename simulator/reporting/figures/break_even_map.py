@@ -26,6 +26,8 @@ _HATCH = "//"
 _AXES = (BANDWIDTH, "cluster.nodes", "cluster.gpus_per_node")
 _FULL = 1.0
 """The margin at which a cell has its method's full colour."""
+_LARGE = 11
+"""Columns whose numbers have room for larger letters."""
 
 
 class BreakEvenMap(Figure, kind="break_even_map"):
@@ -97,7 +99,10 @@ class BreakEvenMap(Figure, kind="break_even_map"):
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch=_HATCH, edgecolor=LINES, lw=0))
             if written:
                 text = _format_margin(float(row.margin))
-                axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=11)
+                letters: dict[str, Any] = {"color": ink, "fontsize": 11 if len(bandwidths) <= _LARGE else 9.5}
+                if row.verdict == UNDECIDED:  # no strokes behind the number
+                    letters["bbox"] = {"boxstyle": "square,pad=0.1", "facecolor": tuple(image[y, x]), "linewidth": 0}
+                axes.text(x, y, text, ha="center", va="center", **letters)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
         step = -(-len(bandwidths) // 7)

@@ -15,6 +15,7 @@ from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
+from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST = 16
 _LABELLED = 6
+_TICKS = 5
 """Bars whose labels have room for a second line."""
 INTERVAL: dict[str, Any] = {
     "fmt": "none", "ecolor": "#222222", "elinewidth": 1.6, "capsize": 5, "capthick": 1.6, "label": "90 % interval",
@@ -76,7 +78,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
                 yield label, dict(zip(BREAKDOWN, terms, strict=True)), interval
         elif source.kind == "run":
             document: dict[str, Any] = source.document
-            yield str(document["scenario"]), document["breakdown_s"], document["iteration_time_interval_s"]
+            yield (
+                leave_out_changes(str(document["scenario"])),
+                document["breakdown_s"],
+                document["iteration_time_interval_s"],
+            )
             if "comparison" in document:
                 comparison = document["comparison"]
                 interval = comparison.get("baseline_iteration_time_interval_s", (math.nan, math.nan))
@@ -103,6 +109,7 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, room or 1.0)  # an iteration may take no time
         set_seconds_axis(axes, "iteration time", "x")
+        axes.locator_params(axis="x", nbins=_TICKS)
         add_legend(figure, axes)
 
 

@@ -82,7 +82,7 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlim(0, data["end_s"].max())
-        set_seconds_axis(axes, "time since the start", "x")
+        set_seconds_axis(axes, "time since the first iteration began", "x")
         bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
         bar.outline.set_visible(False)
 

@@ -15,7 +15,6 @@ from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_key
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.drawings import accuracy, break_even, curves, lines, quality
 from simulator.reporting.page.drawings.link_strips import link_strips
-from simulator.reporting.page.drawings.term_bars import term_bars
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
 from simulator.reporting.page.parts import Chart, Plot, View
 from simulator.reporting.wording.quantities import format_varied
@@ -34,17 +33,15 @@ DRAWINGS: dict[str, Drawing] = {
 }
 """How figures are drawn that the reader can zoom into, by plotly."""
 MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
-    "iteration_breakdown": term_bars,
     "traffic_matrix": traffic_grid,
     "link_utilisation": link_strips,
 }
 """How the others are drawn: as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
     "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the darker the cell. "
+    "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
     "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
-    "iteration_breakdown": "The terms of a bar sum to the iteration time. Point at one for its seconds.",
 }
 _AXES = {
     "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),

@@ -40,6 +40,8 @@ _PAGES = {
     "trace": build_up_page,
 }
 _STYLES = ("theme.css", "drawings.css", "page.css")
+_NAME = 30
+"""A value at a glance that is longer is a name, which needs more room than a number."""
 _SCRIPTS = ("format.js", "theme.js", "ticks.js", "charts.js", "tables.js", "terms.js", "points.js", "start.js")
 
 
@@ -80,6 +82,7 @@ def html_of(page: Page) -> str:
         .render(
             page=page,
             contents=_contents(page),
+            names=any(len(value) > _NAME for _, value in page.glance),
             style="\n".join(map(_asset, _STYLES)),
             script=script,
             library=_compress(library) if library else "",

@@ -24,7 +24,7 @@ _ROWS = 10
 _LABELS = {"do": "what to do", "gain": "what it gains", "change": "what would change it"}
 _LEGEND = (
     "against dense: how many times faster (90 % interval) than the best dense of the same group, elsewhere than dense "
-    "at its best; pays: probability of that; + 1: parts of another code, too"
+    "at its best; pays: probability of that; +1: parts of another code, too"
 )
 _BRIEF_LIMIT = (
     "Convergence is not modelled: --iterations-to-target ranks by time to target. --full prints everything else."
@@ -127,10 +127,10 @@ def _short_place(availability: dict[str, Any]) -> str:
     """Where a row exists: the framework, or the code of its method and how many more there are to take parts from.
 
     >>> _short_place({"status": "research_code", "where": "HKBU-HPML/MG-WFBP and kljp/micro"})
-    'kljp/micro + 1'
+    'kljp/micro +1'
     """
     where = str(availability["where"])
     if availability["status"] != "research_code":
         return where
     *others, last = where.replace(" and ", ", ").split(", ")
-    return f"{last} + {len(others)}" if others else last
+    return f"{last} +{len(others)}" if others else last

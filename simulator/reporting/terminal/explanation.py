@@ -76,6 +76,7 @@ def _matters(seconds: float, document: dict[str, Any]) -> bool:
 
 def _terms(terms: Sequence[dict[str, Any]], time: float) -> Table:
     table = plain_table(("term",), ("time", "share"))
+    table.columns[0].no_wrap = True
     table.add_column("")
     table.add_column("consists of", overflow="fold")
     for row in terms:
@@ -91,7 +92,9 @@ def _describe_content(row: dict[str, Any]) -> str:
     numbers, term = row["numbers"], row["term"]
     if term in ("forward", "backward"):
         scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
-        parts = [f"{numbers['tensors']} tensors"]
+        parts = [
+            f"{numbers['tensors']} tensors" + (f" in {passes} passes" if (passes := numbers["passes"]) > 1 else "")
+        ]
         parts += [f"scaled to a compute time of {show_time(scaled)}"] if scaled else []
         parts += [f"{100 * slowdown:.0f} % longer while a collective runs"] if slowdown else []
         return "; ".join([", ".join(parts), *filter(None, [_describe_kernels(numbers.get("kernels", []))])])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import Any, Literal
 
 from rich.console import Console, RenderableType
@@ -16,11 +17,17 @@ from simulator.reporting.wording.values import format_value
 from simulator.units import count_of, show_time
 
 _MOST = 40
+_GAP = 2
+"""Characters between columns."""
+_COMMAND = "command"
+"""Key of a column of commands, which are printed below the table, to be copied."""
+_MEASURED_ROWS = 100
+"""Rows by which the widths of columns are chosen."""
 
 
 def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | None = None) -> Lines:
     """A table without lines, its `left` columns aligned to the left, the others to the right."""
-    table = Lines(box=None, pad_edge=False, title=title, title_justify="left")
+    table = Lines(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), title=title, title_justify="left")
     sides: tuple[tuple[Sequence[str], Literal["left", "right"]], ...] = ((left, "left"), (right, "right"))
     for names, justify in sides:
         for name in names:
@@ -30,7 +37,9 @@ def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | Non
 
 def facts_grid(rows: Iterable[tuple[str, str]]) -> Lines:
     """Names and values in two columns."""
-    grid = Lines.grid(padding=(0, 2))
+    grid = Lines.grid(padding=(0, _GAP, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
     for name, value in rows:
         grid.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
     return grid
@@ -94,35 +103,49 @@ def print_lines(table: Lines, console: Console) -> None:
 
 
 def fit_columns(table: Lines, console: Console) -> list[int] | None:
-    """Widths of the columns with which a table fits the console; None where whole words do not fit."""
+    """Widths of the columns with which a table fits the console; None where whole words do not fit.
+
+    From the widths of whole cells, one character after the other is taken from the column where that adds the fewest
+    lines to the table, of several the widest one.
+    """
     texts = [_texts(column, console) for column in table.columns]
-    widths = [max((len(line) for text in column for line in text.splitlines()), default=0) for column in texts]
-    words = [max((len(word) for text in column for word in text.split()), default=0) for column in texts]
-    gap = 2 * table.padding[1] if table.padding[1] == table.padding[3] else table.padding[1] + table.padding[3]
-    gap = max(table.padding[1], table.padding[3]) if table.collapse_padding else gap
-    room = console.width - gap * (len(widths) - (0 if table.pad_edge else 1))
-    headings = [max((len(word) for word in _plain(c.header, console).split()), default=0) for c in table.columns]
-    numbers = [
-        max([heading, *(len(line) for text in column[1:] for line in text.splitlines())])
-        for heading, column in zip(headings, texts, strict=True)
+    widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
+    words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
+    least = [
+        widths[place] if column.no_wrap else min(widths[place], words[place])
+        for place, column in enumerate(table.columns)
     ]
-    for fixed in (True, False):
-        least = [
-            numbers[i] if fixed and column.justify == "right" else min(widths[i], words[i])
-            for i, column in enumerate(table.columns)
-        ]
-        if sum(least) <= room:
-            return _narrow(widths, least, room)
-    return None
+    room = console.width - _GAP * (len(widths) - 1)
+    if sum(least) > room:
+        return None
+    heights: dict[tuple[int, int], list[int]] = {}
+
+    def height(place: int, width: int) -> list[int]:
+        if (place, width) not in heights:
+            heights[place, width] = [_count_lines(text, width) for text in texts[place][:_MEASURED_ROWS]]
+        return heights[place, width]
+
+    while sum(widths) > room:
+        now = [height(place, width) for place, width in enumerate(widths)]
+
+        def added(place: int, now: list[list[int]] = now) -> tuple[int, int]:
+            others = [column for number, column in enumerate(now) if number != place]
+            changed = height(place, widths[place] - 1)
+            return sum(max(row) for row in zip(changed, *others, strict=True)), -widths[place]
+
+        widths[min((i for i in range(len(widths)) if widths[i] > least[i]), key=added)] -= 1
+    return widths
 
 
-def _narrow(widths: list[int], least: list[int], room: int) -> list[int]:
-    """The widest column that can be narrowed is, until all fit."""
-    made = list(widths)
-    while sum(made) > room:
-        place = max((i for i in range(len(made)) if made[i] > least[i]), key=lambda i: made[i])
-        made[place] -= 1
-    return made
+def _longest_word(text: str) -> int:
+    """Characters of the longest word of a cell; the first one stands behind what the cell is indented by."""
+    indent = len(text) - len(text.lstrip())
+    return max((len(word) + (indent if place == 0 else 0) for place, word in enumerate(text.split())), default=0)
+
+
+def _count_lines(text: str, width: int) -> int:
+    """Lines of a cell of a width; at least one."""
+    return max(1, sum(max(1, len(wrap(line, width, break_on_hyphens=False))) for line in text.splitlines()))
 
 
 def _texts(column: Column, console: Console) -> list[str]:
@@ -164,7 +187,11 @@ def print_table(table: Table, console: Console, most: int = _MOST) -> None:
 
     A `choose` column, and the first one where it is text, is left empty where it is as in the row above.
     """
-    columns = [(place, column) for place, column in enumerate(table.columns) if column.kind != "bars"]
+    columns = [
+        (place, column)
+        for place, column in enumerate(table.columns)
+        if column.kind != "bars" and column.key != _COMMAND
+    ]
     cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
     lines = plain_table((), title=table.title + cut)
     lines.title_style = "bold"
@@ -182,6 +209,16 @@ def print_table(table: Table, console: Console, most: int = _MOST) -> None:
         lines.add_row(*cells)
         above = row
     print_lines(lines, console)
+    for place, column in enumerate(table.columns):
+        if column.key == _COMMAND:
+            _print_commands([row[place] for row in table.rows[:most]], console)
+
+
+def _print_commands(commands: Iterable[str | None], console: Console) -> None:
+    """Each command in a line of its own, to be copied."""
+    for command in dict.fromkeys(commands):
+        if command:
+            print_command(command, console)
 
 
 def add_rows(table: Lines, rows: Iterable[Sequence[Any]]) -> Lines:

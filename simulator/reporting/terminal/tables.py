@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
-from simulator.reporting.terminal.memory import describe_memory, print_memory
+from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     bar,
     describe_interval,
@@ -22,11 +23,16 @@ from simulator.reporting.terminal.printing import (
     print_title,
     print_warnings,
 )
+from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
 from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of, show_bytes, show_time
 
+_HEADING = 23
+"""Characters of a line of a heading."""
+_BAR, _BESIDE_BARS = 28, 52
+"""Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
@@ -35,7 +41,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
     print_facts(_facts(document), console)
-    print_lines(_breakdown(document), console)
+    print_lines(_breakdown(document, console.width), console)
     if document.get("memory", {}).get("fits") is False:
         print_memory(document["memory"], console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
@@ -84,21 +90,24 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
 
 
-def _breakdown(document: dict[str, Any]) -> Table:
+def _breakdown(document: dict[str, Any], width: int) -> Table:
     comparison, total = document.get("comparison"), document["iteration_time_s"]
+    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    largest = max(terms.values()) / total if total else 0.0
+    longest = min(_BAR, int((width - _BESIDE_BARS - (_HEADING if comparison else 0)) / (largest or 1.0)))
     table = plain_table(("where the time goes",), ("time", "share"))
-    table.columns[0].no_wrap = True
     table.add_column("")
     others: dict[str, float] = {}
     if comparison:
-        table.add_column(escape(comparison["baseline"]), justify="right")
+        # Its name may be long: it has several lines, so that terms and bars have room.
+        table.add_column(escape("\n".join(wrap(comparison["baseline"], _HEADING))), justify="right")
         others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-    for term, seconds in split_idle(document["breakdown_s"], document["idle_s"]).items():
+    for term, seconds in terms.items():
         if term == "data_loading" and not seconds:
             continue
         share = seconds / total if total else 0.0
         other = [show_time(others[term])] if comparison else []
-        table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share), *other)
+        table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share, longest), *other)
     if comparison:
         table.add_row("sum", show_time(total), "", "", show_time(comparison["baseline_iteration_time_s"]), style="bold")
     return table

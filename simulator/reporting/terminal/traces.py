@@ -22,7 +22,7 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
     print_facts(((key, str(document[key])) for key in facts), console)
     numbers = ("elements", "iteration", "std", "excess kurtosis", "distance to Gaussian")
     table = plain_table(("layer",), numbers)
-    table.add_column("distribution")
+    table.add_column("distribution", no_wrap=True)
     for row in document["layers"]:
         shape = ["-" if row[key] is None else f"{row[key]:.3g}" for key in ("excess_kurtosis", "gaussian_distance")]
         cells = [f"{row['numel']:,}", row["iteration"], f"{row['std']:.3g}", *shape, _histogram(row["histogram"])]
@@ -31,25 +31,27 @@ def print_trace(document: dict[str, Any], console: Console) -> None:
 
 
 def _histogram(shares: list[float]) -> str:
-    """A histogram in one line of characters, on a square-root scale so that its tails can be seen."""
+    """A histogram in one line of characters for two bins each, on a square-root scale so that its tails can be seen."""
+    shares = [sum(shares[place : place + 2]) for place in range(0, len(shares), 2)]
     top = max(shares, default=0.0)
     blocks = " ▁▂▃▄▅▆▇█"
     return "".join(blocks[round((len(blocks) - 1) * (share / top) ** 0.5)] for share in shares) if top else ""
 
 
 def print_build_up(document: dict[str, Any], console: Console) -> None:
-    """Mean over the settled iterations per method and worker count."""
+    """A table for each method: mean over the settled iterations per worker count."""
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
+    groups: dict[str, dict[int, list[dict[str, Any]]]] = {}
     for row in document["rows"]:
         if row["priced"]:
-            groups.setdefault((row["method"], row["workers"]), []).append(row)
-    rows = (
-        (method, workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
-        for (method, workers), same in groups.items()
-    )
-    names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
-    print_lines(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), console)
+            groups.setdefault(row["method"], {}).setdefault(row["workers"], []).append(row)
+    for method, counts in groups.items():
+        rows = (
+            (workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
+            for workers, same in counts.items()
+        )
+        print_lines(add_rows(plain_table((), ("workers", "from iteration", *names), title=method), rows), console)
 
 
 def print_overlap(document: dict[str, Any], console: Console) -> None:

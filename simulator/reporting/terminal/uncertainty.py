@@ -7,7 +7,14 @@ from typing import Any
 
 from rich.console import Console
 
-from simulator.reporting.terminal.printing import add_rows, plain_table, print_lines, print_plain, print_title
+from simulator.reporting.terminal.printing import (
+    add_rows,
+    plain_table,
+    print_command,
+    print_lines,
+    print_plain,
+    print_title,
+)
 from simulator.reporting.wording.comparison import shorten
 from simulator.reporting.wording.values import format_difference, format_value
 from simulator.units import count_of, show_time
@@ -48,8 +55,9 @@ def print_uncertainty(document: dict[str, Any], console: Console) -> None:
     commands = {row["command"]: f"about {row['minutes']:g} min" for row in shown if row["command"]}
     if commands:
         console.print()
-        table = plain_table(("to settle them, largest first", ""))
-        print_lines(add_rows(table, commands.items()), console)
+        print_plain("to settle them, largest first:", console)
+        for command, minutes in commands.items():
+            print_command(f"{command}  # {minutes}", console)
 
 
 def _rows(group: dict[str, Any]) -> Iterator[tuple[str, ...]]:

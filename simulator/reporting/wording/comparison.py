@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from simulator.scenario.titles import leave_out_changes
 from simulator.units import count_of
 
 _LONG = 60
@@ -14,7 +15,9 @@ _LONG = 60
 def describe_side(side: dict[str, Any]) -> str:
     """What A or B is: its name, where it is, and how many points it has."""
     points = f", {count_of(side['points'], 'point')}" if "points" in side else ""
-    return f"{side['name']} ({side['place']}{points})"
+    # Where the place tells the overrides, the name does not have to.
+    name = leave_out_changes(side["name"]) if " --set " in side["place"] else side["name"]
+    return f"{name} ({side['place']}{points})"
 
 
 def shorten(value: Any, most: int = _LONG) -> str:

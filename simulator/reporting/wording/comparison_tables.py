@@ -14,6 +14,8 @@ from simulator.units import count_of
 
 _ROWS = 500
 _SAME = 1e-12
+_ROUNDING_S = 1e-13
+"""Differences of sums of seconds that are none."""
 _BARS = Column("bars", "A (blue), B (orange)", "bars")
 _CHANGE = Column("change", "change", "change")
 _KINDS = {"s": "time", "B": "bytes", "share": "share"}
@@ -103,12 +105,11 @@ def _sweep_tables(document: dict[str, Any], brief: bool) -> Iterator[Table]:
         values.append((item["key"], *(shorten(item["value"]) if item["in"] == s else "as in its base" for s in "ab")))
     if values:
         yield _text_table("Values that only one sweep has", ("key", "A", "B"), values)
-    if document["terms"]:
+    terms = [row for row in document["terms"] if max(abs(row["min_s"]), abs(row["max_s"])) > _ROUNDING_S]
+    if terms:
         keys = {"mean_s": "mean", "min_s": "least", "max_s": "most"}
         columns = (Column("term", "term"), *(Column(key, name, "time_difference") for key, name in keys.items()))
-        rows = [
-            (describe(f"breakdown_s.{row['term']}").label, *(row[key] for key in keys)) for row in document["terms"]
-        ]
+        rows = [(describe(f"breakdown_s.{row['term']}").label, *(row[key] for key in keys)) for row in terms]
         yield Table("Change of each term, B less A", columns, rows)
     points = [p for p in document["points"] if not (brief and p["same_inputs"] and p["a_s"] == p["b_s"])]
     if points:

@@ -155,6 +155,7 @@ function showProblems(problems) {
   document.body.classList.toggle("unanswered", problems.length > 0);
   const list = at("problems").querySelector("ul");
   list.replaceChildren(...problems.map(describeProblem));
+  at("ignore").hidden = !problems.some((item) => item.text.includes("--ignore-memory"));
   for (const field of document.querySelectorAll(".field")) {
     const own = problems.find((item) => item.key && belongs(field.dataset.key, item.key));
     const place = field.querySelector(".problem");
@@ -174,7 +175,8 @@ function belongs(field, key) {
 
 function describeProblem(problem) {
   const item = document.createElement("li");
-  item.textContent = problem.text;
+  // The name of the scenario stands above; a problem of all of it need not repeat it.
+  item.textContent = problem.text.replace(/^scenario '[^']*': /, "");
   if (problem.line) {
     const button = document.createElement("button");
     button.type = "button";
@@ -293,6 +295,8 @@ at("export").addEventListener("click", () => {
   tell("Saved: `sparsim run scenario.yaml` gives the same answer.");
 });
 
+at("ignore").addEventListener("click", () => change("ignore_memory", "true"));
+
 at("link").addEventListener("click", async () => {
   history.replaceState(null, "", `#s=${await pack(state.text)}`);
   try {
@@ -312,6 +316,14 @@ at("pin").addEventListener("click", () => {
   tell(state.pinned ? "This scenario is A. Change it, and the difference is shown term by term." : "");
   ask();
 });
+
+function goToAnswer(event) {
+  event.preventDefault();
+  at("answer").scrollIntoView();
+  at("answer").focus({ preventScroll: true });
+}
+document.querySelector(".skip").addEventListener("click", goToAnswer);
+at("glimpse").addEventListener("click", goToAnswer);
 
 addEventListener("hashchange", async () => {
   const before = state.text;

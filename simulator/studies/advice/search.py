@@ -200,9 +200,9 @@ class _Seeker:
                 self.refused[key] = _reason(error)
                 self.watch.step()
                 return None
-            self.watch.step()
             self.seen[key] = made
             self.best = min(self.best, made.time)
+            self.watch.step()
         return self.seen[key]
 
     def try_if_fast(self, candidate: Candidate) -> None:

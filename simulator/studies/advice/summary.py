@@ -77,8 +77,8 @@ def describe_border(scenario: Scenario, border: dict[str, Any] | None) -> str:
     axis = bandwidth_axis(scenario)
     rate = value_at(scenario, axis.key)
     has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) else ""
-    where = "inside the node " if "intra_node" in axis.key else ""
-    return f"By bandwidth {where}{border['method']} is {border['bandwidth_words']} than {border['against']}{has}."
+    where = " inside the node" if "intra_node" in axis.key else ""
+    return f"By bandwidth{where}, {border['method'].partition(' (')[0]} is {border['bandwidth_words']}{has}."
 
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Second | None:
@@ -124,7 +124,8 @@ def _gain(advice: Recommendation, key: str) -> str:
     if advice.compresses:
         times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
         return f"It is {compared} and pays with probability {sure}: {times}."
-    return f"The best method, {name_of(advice.method)}, is {compared}; it pays with probability {sure}."
+    place = f" ({advice.method.row['availability']['where']})" if advice.method.status != "offered" else ""
+    return f"The best method, {advice.method.row['method']}{place}, is {compared}; it pays with probability {sure}."
 
 
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
@@ -136,7 +137,7 @@ def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     if ratio is None:
         return ""
     sure = show_probability(ratio.probability())
-    times = f"It takes {describe_times(chosen)}, and yours, {name_of(yours)}, {describe_times(yours)}"
+    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {yours.row['method']}"
     low, high = ratio.interval()
     if low == high:
         return f"{times}."
@@ -152,7 +153,11 @@ def _second(second: Second | None, of_all: Recommendation) -> str:
     code = place["status"] == "research_code"
     head = f"With research code ({place['where']})" if code else f"With {place['where']}"
     rests = describe_unmeasured(find_unmeasured(second.ratio)) if second.ranked is of_all.method else ""
-    return f"{head}, {name} would be {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
+    if second.ratio.value <= 1:
+        return (
+            f"Nothing else is expected to be faster: {name} ({place['where']}) is {compare_speeds(second.ratio)} that."
+        )
+    return f"{head}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
 
 
 def _change(advice: Recommendation, key: str, border: str) -> str:

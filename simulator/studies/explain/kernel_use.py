@@ -11,6 +11,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
+from simulator.engine.plan.work.passes import addition_kernel
 from simulator.engine.plan.work.update import update_of
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
@@ -28,7 +29,7 @@ _PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape":
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: copies to buckets, before an exchange, inside it, after it, and in the update.
+    """One row per kernel in each stage: additions and copies to buckets, before an exchange, inside it, after it, and in the update.
 
     A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
     (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
@@ -41,6 +42,8 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     workers = scenario.cluster.workers
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
+        if scenario.workload.micro_batches > 1:
+            used["backward"].append(addition_kernel(bucket, scenario.workload, widths))
         if bucket.filled:
             there, back = filling_kernels(bucket)
             used["backward"].append(there)

@@ -76,7 +76,7 @@ def _numbers(
     """The numbers that each term is computed from."""
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
-    layers = len(workload.layers)
+    passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
     calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
     waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
     nbytes = sum(payload_bytes(step, scenario.cluster.workers) for step in waited)
@@ -84,8 +84,8 @@ def _numbers(
     communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
-        "forward": {"tensors": layers, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {"tensors": layers, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
+        "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
+        "backward": {**passes, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {

@@ -13,6 +13,7 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.loading.documents import parse_document
+from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
@@ -23,10 +24,14 @@ from simulator.studies.start.scenario_text import scenario_text, speed_ratio
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Texts by the path that they are written to, the scenario first, and the next commands, each with what it does."""
+    """Texts by the path that they are written to, the scenario first, and the next commands, each with what it does.
+
+    `notes`: what has to be known before, such as that the training does not fit into the GPU's memory.
+    """
 
     files: dict[Path, str]
     commands: dict[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def draft_files(answers: Answers, path: Path) -> Draft:
@@ -37,6 +42,10 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     commands = dict(_commands(answers, path))
     text = scenario_text(answers, commands)
     scenario = _check(text, path)
+    notes = _find_memory_problems(scenario)
+    if notes:
+        commands = {_ignore_memory(command): what for command, what in commands.items()}
+        text = scenario_text(answers, commands)
     derived = _derive_compute_time(answers, scenario)
     if derived is not None:
         text = scenario_text(answers, commands, derived)
@@ -44,7 +53,23 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     files = {path: text}
     if answers.goal in ("workers", "bandwidth"):
         files[_sweep_path(answers, path)] = _sweep_text(answers, path)
-    return Draft(files, commands)
+    return Draft(files, commands, notes)
+
+
+def _find_memory_problems(scenario: Scenario) -> tuple[str, ...]:
+    """Why the training does not fit into the memory of its GPUs, and what would help; nothing where it fits."""
+    plan = plan_of(scenario)
+    try:
+        refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
+    except InputError as error:
+        first, *others = (str(Problem("", item.expected, item.got, item.hint)) for item in error.problems)
+        return f"This training does not fit into memory: {first}", *others
+    return ()
+
+
+def _ignore_memory(command: str) -> str:
+    """The command for a training that does not fit, if it would refuse it."""
+    return f"{command} --ignore-memory" if command.split()[1] in ("run", "sweep") else command
 
 
 def write_files(draft: Draft, force: bool) -> None:
@@ -77,7 +102,7 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     if ratio is None:
         return None
     alone = scenario.cluster.model_copy(update={"nodes": 1, "gpus_per_node": 1, "other_gpus": ()})
-    single = scenario.model_copy(update={"cluster": alone})
+    single = scenario.model_copy(update={"cluster": alone, "ignore_memory": True})
     update = run(single, intervals=False).document["breakdown_s"]["update"]
     queued = workload.queued()
     return float((queued.forward_time + queued.backward_time) * ratio + update)
@@ -103,7 +128,7 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
         yield f"sparsim figure {kind} {out} -o {shlex.quote(path.stem)}.png", "draw them"
         yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
     first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
-    advise = (f"sparsim advise {file}", "the fastest of all methods, and from which bandwidth on dense wins")
+    advise = (f"sparsim advise {file}", "the fastest method, and where dense begins to win")
     if answers.goal in ("method", "bandwidth"):
         yield advise
     yield f"sparsim run {file}", first

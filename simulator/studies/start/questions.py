@@ -11,7 +11,8 @@ from simulator.hardware.compute_widths import same_device
 from simulator.loading.finding import find_file, known_names
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.scenario.named_parts import read_gpu, read_runtime
-from simulator.scenario.shipped import list_shipped, read_workload
+from simulator.scenario.shipped import list_shipped
+from simulator.scenario.workload_reading import read_workload
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import GOALS
 from simulator.studies.start.parsing import find_name, parse_methods, parse_network, parse_number
@@ -196,9 +197,9 @@ def read_answer(question: Question, text: str, given: Given) -> Any:
     """
     if len(text) > _LONGEST:
         raise InputError(Problem(question.option, f"at most {_LONGEST} characters", f"{len(text)} of them"))
-    choices = question.choices(given)
     number = text.strip()
-    if choices and number.isdecimal() and 1 <= int(number) <= len(choices):
+    choices = question.choices(given) if number.isdecimal() else []
+    if choices and 1 <= int(number) <= len(choices):
         return question.read(choices[int(number) - 1].value, given)
     return question.read(text, given)
 

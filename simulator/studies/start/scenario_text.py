@@ -54,6 +54,10 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
         yield Line(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
     elif recorded is not None and same_device(workload.device, gpu.device):
         yield Line(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
+    elif workload.origin is not None:
+        command = f"sparsim workload {answers.model} --gpu {answers.gpu}"
+        yield Line(f"  # Times are estimated from the GPU's data sheet: {command}")
+        yield Line("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
     elif derived is not None:
         yield Line(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
         yield Line(f"  # {RULE}; nine in ten such times are")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.hardware.compute_widths import OTHER_GPU
+from simulator.hardware.compute_widths import OTHER_GPU, SMALLER_PASSES
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.scenario import Scenario
@@ -103,3 +103,14 @@ def test_times_of_a_format_with_more_bits_are_too_slow(made, asked, direction):
     (row,) = rows(predicted(precision=asked, measured_precision=made), "layer times of")
     assert row["direction"] == direction
     assert row["seconds"] == pytest.approx(3e-3)
+
+
+def test_passes_that_share_the_times_of_a_batch_may_take_longer_together_but_not_less():
+    """Nine in ten are within m^0.38 (`SMALLER_PASSES`); the compute of 3 ms, and additions beside it."""
+    document = predicted(batch_size=16, micro_batches=4, compute_width=1.0)
+    (row,) = rows(document, "the 4 passes over 4 samples share the times that were measured with 16")
+    assert row["less_s"] == 0
+    assert row["more_s"] == pytest.approx(0.9 * 3e-3 * (4**SMALLER_PASSES - 1), rel=0.25)
+    assert not rows(predicted(batch_size=16), "passes over")
+    estimated = {"width": 1.5, "reason": "an estimate of one pass"}
+    assert not rows(predicted(batch_size=16, micro_batches=4, estimated=estimated), "passes over")

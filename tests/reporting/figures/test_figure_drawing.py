@@ -58,6 +58,16 @@ def drawn_texts(canvas):
     return [(text, text.get_window_extent()) for text in found if text.get_visible() and text.get_text().strip()]
 
 
+def test_ticks_of_a_bar_with_a_long_interval_do_not_touch():
+    """The interval and its label make the axis long, and names on the left make it narrow."""
+    data = figure_of("iteration_breakdown").data(SOURCES["iteration_breakdown"]()).assign(p5_s=0.001, p95_s=0.9)
+    canvas = draw_figure(figure_of("iteration_breakdown"), data.assign(run=data["run"] + ", on a cluster of its own"))
+    ticks = [box for text, box in drawn_texts(canvas) if re.fullmatch(r"[\d.]+ m?s", text.get_text())]
+    lefts = sorted((box.x0, box.x1) for box in ticks if box.y0 == min(tick.y0 for tick in ticks))
+    assert len(lefts) > 2
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(lefts))
+
+
 def test_every_kind_of_figure_is_drawn_here():
     assert set(SOURCES) == set(figures())
 

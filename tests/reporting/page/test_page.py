@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, validation
+from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, to_quality, validation
 from page_parsing import Parsed
 from plotly import graph_objects
 
@@ -20,6 +20,7 @@ from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, MARKUPS, sweep_charts
+from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.opening import open_results
 from simulator.studies.sweep.sweep import run_sweep, sweep
@@ -67,6 +68,7 @@ def sources():
         "validation": validation(),
         "build_up": replayed(),
         "gpu": open_source("gpus/v100"),
+        "quality": to_quality(),
     }
 
 
@@ -107,15 +109,22 @@ def test_figures_without_a_script_say_every_value_of_their_table(kind):
     drawn = Parsed(MARKUPS[kind](data))
     assert drawn.wrong == []
     said = drawn.text("title")
-    if kind == "iteration_breakdown":
-        wanted = [show_time(seconds) for seconds in data["time_s"] if seconds]
-    elif kind == "traffic_matrix":
+    if kind == "traffic_matrix":
         wanted = [show_bytes(nbytes) for nbytes in data["bytes"].unique()]
     else:
         wanted = [show_bandwidth(rate) for rate in data["bytes_per_s"] if rate]
     assert [text for text in wanted if not any(text in title for title in said)] == []
     for tag, held in drawn.elements:
         assert "style" not in held, tag  # a page may forbid it
+
+
+def test_bars_say_the_seconds_of_every_term_and_are_escaped():
+    drawn = Parsed(draw_term_bars([Bar("<b>evil</b>", {"forward": 0.25, "data_loading": 0.5}, (0.5, 1.0))]))
+    assert drawn.wrong == []
+    assert not drawn.all("b")
+    assert "forward pass: 250 ms, 33.3 % of the iteration" in drawn.text("title")
+    assert "waiting for data: 500 ms, 66.7 % of the iteration" in drawn.text("title")
+    assert "90 % interval: 500 ms to 1 s" in drawn.text("title")
 
 
 def test_traffic_that_is_the_same_everywhere_has_no_matrix():
@@ -134,7 +143,7 @@ def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():
         assert float(f"{mean:.6g}") in held
 
 
-@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu"])
+@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu", "quality"])
 def test_a_page_is_whole_and_loads_nothing(pages, kind):
     page = Parsed(pages[kind])
     assert page.wrong == []
@@ -204,6 +213,15 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
 
 
+def test_the_page_of_times_to_quality_says_what_the_terminal_says(pages, sources):
+    document = sources["quality"].document
+    page = Parsed(pages["quality"])
+    text = " ".join(" ".join(page.text("body")).split())
+    assert " ".join(document["answer"].split()) in text
+    for row in document["methods"]:
+        assert show_time(row["time_to_target_s"]) in page.text("td")
+
+
 def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
     text = " ".join(" ".join(Parsed(pages["validation"]).text("body")).split())
     (topk,) = (item for item in sources["validation"].document["signs"] if "Top-k" in item["scenario"])
@@ -244,6 +262,19 @@ def test_what_a_figure_does_not_show_on_an_axis_is_chosen():
     (view,) = [view for view in charts["density_sweep"].views if view.chosen == ("4", "10 Gbit/s")]
     shown = numbers([trace["y"] for trace in view.plot["data"] if "yaxis" not in trace])
     assert shown == {float(f"{value:.6g}") for value in only["iteration_time_s"]}
+
+
+def test_a_sweep_in_which_nothing_changes_says_so():
+    table = swept("workers", "bandwidth").table.assign(iteration_time_s=0.25)
+    assert page_of(of_table(table, "same")).answer == "Every iteration takes 250 ms."
+
+
+def test_a_sweep_with_verdicts_says_where_each_method_pays():
+    table = swept("workers", "bandwidth").table
+    verdicts = table["sparsifier"].map(lambda name: None if name == "dense" else "yes").where(table["workers"] > 1)
+    judged = table.assign(verdict=verdicts.mask(table["workers"] == 8, "undecided"))
+    answer = page_of(of_table(judged, "judged")).answer
+    assert "gtopk 1 % in 8 of 12 points, not decided in 4" in answer
 
 
 def test_keys_that_go_along_with_an_axis_are_no_choice():
@@ -492,7 +523,7 @@ CONFIGS = {
             "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
         ),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
-        ("timings.csv", "a calibration or a build-up study, got a table of kernel timings"),
+        ("timings.csv", "a calibration, times to quality or a build-up study, got a table of kernel timings"),
     ],
 )
 def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypatch, name, words):

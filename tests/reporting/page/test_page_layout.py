@@ -1,4 +1,4 @@
-"""Every kind of page in a headless Chromium, wide and narrow, light and dark: nothing overlaps, is cut or unreadable."""
+"""Every kind of page in Chromium, wide and narrow, light and dark: nothing overlaps, is cut or is hard to read."""
 
 import os
 import shutil
@@ -82,3 +82,50 @@ def test_a_page_reads_well_wide_and_narrow_light_and_dark(kind, browser, tmp_pat
     page.close()
     assert wrong == {}
     assert said == []
+
+
+FAULTS = {
+    "overlap in": "document.querySelectorAll('.axis text').forEach(text => text.setAttribute('x', '50%'))",
+    "without ticks": "[...document.querySelectorAll('.axis text')].slice(1).forEach(text => text.remove())",
+    "contrast": "document.documentElement.style.setProperty('--muted', '#b0b0b0')",
+    "small": "document.querySelector('.subtitle').style.fontSize = '9px'",
+    "scrolls sideways": "document.querySelector('h1').style.width = '3000px'",
+    "outside its box": "document.querySelector('.axis text').setAttribute('x', '104%')",
+}
+
+
+@pytest.fixture(scope="module")
+def run_page(tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "run.html"
+    write_page(PAGES["servers"](), path)
+    return path
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_check_finds_what_is_wrong(fault, browser, run_page):
+    page = browser.new_page(viewport={"width": WIDE, "height": 900}, color_scheme="light")
+    page.goto(run_page.as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    assert page.evaluate(CHECK) == []
+    page.evaluate(f"() => {{ {FAULTS[fault]} }}")
+    found = page.evaluate(CHECK)
+    page.close()
+    assert [text for text in found if fault in text], found
+
+
+def test_drawings_take_the_colours_of_the_mode(browser, tmp_path):
+    path = tmp_path / "page.html"
+    write_page(PAGES["density"](), path)
+    page = browser.new_page(viewport={"width": WIDE, "height": 900}, color_scheme="light")
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-drawn]")
+    paper = "() => getComputedStyle(document.querySelector('.plot .main-svg')).backgroundColor"
+    body = "() => getComputedStyle(document.body).backgroundColor"
+    seen = []
+    for scheme in ("light", "dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        settle(page)
+        assert page.evaluate(paper) == page.evaluate(body)
+        seen.append(page.evaluate(paper))
+    page.close()
+    assert seen[0] == seen[2] != seen[1]

@@ -596,3 +596,14 @@ def test_an_infinite_network_has_no_transport_and_no_slow_server():
     slow = scenario(network={"transport": {"kind": "rdma", "staging": 1e7}}, runtime=runtime, topology=SERVERS)
     assert terms(slow)["transfer"] > 0.5e-3
     assert terms(with_infinite_network(slow))["transfer"] < 1e-9
+
+
+def test_additions_of_several_passes_are_explained():
+    """Two additions of all 161 tensors of ResNet-50 in three passes more than one, at their price."""
+    document = explain(load("quickstart", ("workload.micro_batches=4", "sparsifier=dense")))
+    (backward,) = (row for row in document["terms"] if row["term"] == "backward")
+    (added,) = (row for row in backward["numbers"]["kernels"] if row["kernel"] == "elementwise")
+    assert added["runs"] == added["calls"] == 3 * 161
+    assert added["elements"] == 3 * 25_557_032
+    one = run(load("quickstart", ("sparsifier=dense",))).document["breakdown_s"]["backward"]
+    assert backward["seconds"] == pytest.approx(one + added["seconds"])

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -43,7 +42,7 @@ def test_a_point_is_what_run_predicts(whole):
         )
         for key, value in row_of(run(scenario).document).items():
             got = row[key]
-            assert (value is None and math.isnan(got)) or got == value, key
+            assert (value is None and pd.isna(got)) or got == value, key
 
 
 def test_columns_are_the_varied_keys_then_the_documents_then_the_error(whole):

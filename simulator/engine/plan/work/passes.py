@@ -54,12 +54,14 @@ def price_passes(
     """
     count, added = first.micro_batches, np.zeros(len(buckets))
     if count > 1:
-        added = np.array([pricing.cost(_addition(bucket, first, pricing.widths)) for bucket in buckets]) / (count - 1)
+        added = np.array([pricing.cost(addition_kernel(bucket, first, pricing.widths)) for bucket in buckets]) / (
+            count - 1
+        )
     once = (first.forward_time, first.backward_time)
     return Passes(count, once, (later.forward_time, later.backward_time + math.fsum(added))), added
 
 
-def _addition(bucket: Bucket, workload: Workload, widths: ValueWidths) -> Compute:
+def addition_kernel(bucket: Bucket, workload: Workload, widths: ValueWidths) -> Compute:
     """The additions of a bucket's gradients in all passes but the first.
 
     One call per tensor and pass adds in place: it reads two gradients and writes one, as `elementwise` does (PyTorch,

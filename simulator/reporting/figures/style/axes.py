@@ -66,7 +66,7 @@ def set_log_ticks(axes: Axes, which: Which = "y") -> None:
     chosen = powers if len(powers) > 2 else inside
     most = 5 if which == "x" else 8
     if len(chosen) < 2:
-        axis.set_major_locator(ticker.MaxNLocator(most))
+        axis.set_major_locator(ticker.MaxNLocator(most, steps=(1, 2, 5, 10)))
     else:
         axis.set_major_locator(ticker.FixedLocator(chosen[:: -(-len(chosen) // most)]))
 

@@ -80,7 +80,7 @@ sparsim.points = (points) => {
   const scatter = () => {
     const [x, y] = [columns[state.x], columns[state.y]];
     const series = new Map();
-    for (const number of state.rows) {
+    for (const number of state.rows.filter((row) => value(x.key, row) !== null && value(y.key, row) !== null)) {
       const method = value("method", number);
       if (!series.has(method)) series.set(method, []);
       series.get(method).push(number);

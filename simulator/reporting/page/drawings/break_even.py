@@ -15,7 +15,7 @@ from simulator.reporting.page.theme import css_colour, ink_on, mix_css
 
 
 def break_even_map(data: pd.DataFrame) -> Plot:
-    """One heat map for each winning method, so that each is in the legend; the larger the margin, the darker."""
+    """One heat map for each winning method, so that each is in the legend; the stronger, the larger the margin."""
     bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
     styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
     traces: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ def break_even_map(data: pd.DataFrame) -> Plot:
         traces.append(entry | {"hoverinfo": "skip", "marker": {"symbol": "line-ne", "size": 13, "line": line}})
     x = axis("network bandwidth (bit/s)") | _ticks([format_bits(float(value)) for value in bandwidths], 40)
     y = axis("workers") | _ticks([f"{value:,}" for value in counts], 40)
-    bare = {"showgrid": False, "ticks": ""}
+    bare = {"showgrid": False, "ticklen": 4, "tickcolor": BACKGROUND}
     return {
         "data": traces,
         "layout": layout(

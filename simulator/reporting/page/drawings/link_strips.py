@@ -21,14 +21,14 @@ _PERIODS = 400
 
 
 def link_strips(data: pd.DataFrame) -> Markup:
-    """One strip for each link, the busiest on top; the darker, the larger the share of its capacity in use.
+    """One strip for each link, the busiest on top; the stronger its colour, the larger the share of its capacity.
 
     `data` is the table of the figure `link_utilisation`.
     """
     end = float(data["end_s"].max())
     ticks = choose_ticks(end)
     lanes = Markup("").join(_lane(str(link), rows, end) for link, rows in data.groupby("link", sort=False))
-    words = "time since the first iteration began; the darker, the larger the share of the link's capacity:"
+    words = "time since the first iteration began; the stronger the colour, the larger the share of its capacity:"
     below = Markup('{}<p class="of">{}</p>{}').format(
         time_axis(ticks, end), words, amount_legend("little", "all of it")
     )

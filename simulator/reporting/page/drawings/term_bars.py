@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from markupsafe import Markup
 
-from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.models.terms import TERM_LABELS, TERMS
 from simulator.reporting.page.drawings.svg import choose_ticks, grid_lines, key, legend, percent, rectangle, time_axis
 from simulator.reporting.wording.values import format_share
 from simulator.units import show_time
@@ -26,7 +25,7 @@ _KEY = Markup('<line class="interval" x1="0" x2="100%" y1="6" y2="6"/>')
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An iteration: its name, seconds of each term (keys of `terms.BREAKDOWN`), and its 90 % interval where known."""
+    """An iteration: its name, seconds of each term (keys of `terms.TERMS`), and its 90 % interval where known."""
 
     name: str
     terms: Mapping[str, float]
@@ -38,6 +37,11 @@ class Bar:
         return sum(self.terms.values())
 
 
+def known_interval(ends: Sequence[float] | None) -> tuple[float, float] | None:
+    """The ends of an interval; None where they are the same, which is how results say that none is known."""
+    return (float(ends[0]), float(ends[1])) if ends is not None and ends[1] > ends[0] else None
+
+
 def draw_term_bars(bars: Sequence[Bar]) -> Markup:
     """One bar for each iteration on one scale, the first on top, with its interval below it and a legend.
 
@@ -47,25 +51,15 @@ def draw_term_bars(bars: Sequence[Bar]) -> Markup:
     high = 1.01 * max([*ends, 1e-12])
     ticks = choose_ticks(high)
     lanes = Markup("").join(_lane(bar, high, ticks) for bar in bars)
-    shown = [term for term in BREAKDOWN if any(bar.terms.get(term) for bar in bars)]
+    shown = [term for term in TERMS if any(bar.terms.get(term) for bar in bars)]
     entries = [(key(f"term-{term}"), TERM_LABELS[term]) for term in shown]
     entries += [(_KEY, "90 % interval")] * any(bar.interval for bar in bars)
     return Markup('<div class="drawing">{}{}{}</div>').format(lanes, time_axis(ticks, high), legend(entries))
 
 
-def term_bars(data: pd.DataFrame) -> Markup:
-    """The bars of the table of the figure `iteration_breakdown`."""
-    bars = []
-    for run, rows in data.groupby("run", sort=False):
-        low, high = rows[["p5_s", "p95_s"]].iloc[0]
-        terms = dict(zip(rows["phase"], rows["time_s"], strict=True))
-        bars.append(Bar(str(run), terms, (float(low), float(high)) if high > low else None))
-    return draw_term_bars(bars)
-
-
 def _lane(bar: Bar, high: float, ticks: Sequence[float]) -> Markup:
     parts, said, at, whole = [], [], 0.0, bar.time
-    for term in BREAKDOWN:
+    for term in TERMS:
         seconds = bar.terms.get(term, 0.0)
         if seconds:
             title = f"{TERM_LABELS[term]}: {show_time(seconds)}, {format_share(seconds / whole)} of the iteration"

@@ -25,7 +25,7 @@ _CELLS = 20_000
 
 
 def traffic_grid(data: pd.DataFrame) -> Markup | None:
-    """Bytes from each sender to each receiver; the darker, the more.
+    """Bytes from each sender to each receiver; the stronger the colour, the more.
 
     None where every place sends as much to as many as any other, which a matrix does not show better than a number,
     and where there are too many cells to draw. `data` is the table of the figure `traffic_matrix`.
@@ -72,7 +72,9 @@ def _labels(names: list[str], most: int, across: bool) -> Markup:
     for number in range(0, len(names), step):
         middle = percent((number + 0.5) / len(names))
         if across:
-            texts.append(text_at(middle, "14", names[number], "middle", "" if number % few == 0 else "roomy"))
+            look, last = "" if number % few == 0 else "roomy", number > 0.9 * len(names)
+            place = ("100%", "14", names[number], "end") if last else (middle, "14", names[number], "middle")
+            texts.append(text_at(*place, look))
         else:
             texts.append(
                 Markup('<text x="100%" y="{}" text-anchor="end" dominant-baseline="central">{}</text>').format(

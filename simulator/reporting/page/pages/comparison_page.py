@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from simulator.models.terms import BREAKDOWN
-from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
+from simulator.models.terms import BREAKDOWN, IDLE, split_idle
+from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.parts import Chart, Page
 from simulator.reporting.wording.comparison import describe_side, fact_lines, warning_lines
 from simulator.reporting.wording.comparison_tables import comparison_tables
@@ -35,9 +35,12 @@ def _terms(document: dict[str, Any]) -> Iterator[Chart]:
     figures = {row["key"]: row for row in document["figures"]}
     bars = []
     for side in "ab":
-        terms = {term: figures[f"breakdown_s.{term}"][side] or 0.0 for term in BREAKDOWN}
-        low, high = (figures[f"iteration_time_interval_s.{end}"][side] for end in ("p5", "p95"))
-        known = low is not None and high is not None and high > low
-        bars.append(Bar(f"{side.upper()}: {document[side]['name']}", terms, (low, high) if known else None))
+        breakdown, idle = (
+            {term: figures[f"{group}.{term}"][side] or 0.0 for term in names}
+            for group, names in (("breakdown_s", BREAKDOWN), ("idle_s", IDLE))
+        )
+        ends = [figures[f"iteration_time_interval_s.{end}"][side] or 0.0 for end in ("p5", "p95")]
+        name = f"{side.upper()}: {document[side]['name']}"
+        bars.append(Bar(name, split_idle(breakdown, idle), known_interval(ends)))
     question = "Which terms make the difference?"
     yield Chart("terms_compared", "Where the time goes", question, markup=draw_term_bars(bars))

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.parts import Page
+from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
+from simulator.reporting.page.parts import Chart, Page
+from simulator.reporting.wording.memory_tables import memory_table
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import describe_replay, format_value
 from simulator.reporting.wording.verdict_tables import value_table
-from simulator.units import show_bytes, show_probability, show_time
+from simulator.units import show_bytes, show_memory, show_probability, show_time
 
 HELD_OUT_NOTE = (
     "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
@@ -27,7 +30,7 @@ CALIBRATION = (
     Column("held_out_mape", "held-out error (MAPE)", "share"),
     Column("in_range", "inside its measured range", "yes"),
 )
-_FIGURES = ("iteration_breakdown", "link_utilisation", "traffic_matrix")
+_FIGURES = ("link_utilisation", "traffic_matrix")
 
 
 def run_page(source: Source) -> Page:
@@ -41,7 +44,7 @@ def run_page(source: Source) -> Page:
         answer=str(comparison["answer"]) if comparison else "",
         glance=list(_glance(document)),
         warnings=document["warnings"],
-        charts=[chart for chart in charts if chart is not None],
+        charts=[_bars(document), *(chart for chart in charts if chart is not None)],
         tables=list(_tables(document)),
         provenance=provenance(document),
         texts=list(_texts(source)),
@@ -76,6 +79,11 @@ def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
         yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
     yield "sent per worker and iteration", show_bytes(document["traffic"]["sent_bytes_per_worker"])
+    memory = document.get("memory")
+    if memory:
+        there = "" if memory["capacity_bytes"] is None else f" of {show_memory(memory['capacity_bytes'])}"
+        without = f", without {' and '.join(memory['not_known'])}" if memory["not_known"] else ""
+        yield f"memory of a worker{without}", show_memory(memory["total_bytes"]) + there
     density = document["density"]
     if density["target"] < 1:
         yield "build-up", f"{density['build_up']:.3g}"
@@ -94,6 +102,8 @@ def _tables(document: dict[str, Any]) -> Iterator[Table]:
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
     if links:
         yield Table.of("Busiest links", columns, list(_join_alike(links)), note=note)
+    if document.get("memory"):
+        yield memory_table(document["memory"])
     yield _density(document["density"])
     recorded = document.get("density_over_iterations") or []
     if recorded:
@@ -110,12 +120,26 @@ def _join_alike(links: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         yield {"name": name, "bytes": nbytes, "utilisation": share}
 
 
+def _bars(document: dict[str, Any]) -> Chart:
+    """The terms of the run above those of its opponent."""
+    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    bars = [Bar(str(document["scenario"]), terms, known_interval(document["iteration_time_interval_s"]))]
+    comparison = document.get("comparison")
+    if comparison:
+        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
+        interval = known_interval(comparison.get("baseline_iteration_time_interval_s"))
+        bars.append(Bar(str(comparison["baseline"]), others, interval))
+    figure = figure_of("iteration_breakdown")
+    note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
+    return Chart(figure.kind, figure.title, figure.question, note=note, markup=draw_term_bars(bars))
+
+
 def _terms(document: dict[str, Any]) -> Table:
     comparison, whole = document.get("comparison"), document["iteration_time_s"]
     columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
-    terms = document["breakdown_s"]
+    terms = split_idle(document["breakdown_s"], document["idle_s"])
     rows: list[list[Any]] = [
-        [TERM_LABELS[phase], terms[phase], terms[phase] / whole if whole else None] for phase in BREAKDOWN
+        [TERM_LABELS[term], seconds, seconds / whole if whole else None] for term, seconds in terms.items()
     ]
     rows.append(["sum", whole, 1.0 if whole else None])
     if comparison:
@@ -123,7 +147,7 @@ def _terms(document: dict[str, Any]) -> Table:
             Column("other", str(comparison["baseline"]), "time"),
             Column("difference", "difference", "time_difference"),
         ]
-        others = [comparison["baseline_breakdown_s"][phase] for phase in BREAKDOWN]
+        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"]).values()
         for row, other in zip(rows, [*others, comparison["baseline_iteration_time_s"]], strict=True):
             # Terms that differ only by rounding are equal.
             change = row[1] - other

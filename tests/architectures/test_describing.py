@@ -1,0 +1,228 @@
+"""Described models in scenarios: times follow the GPU and the keys, and what is printed can be run again."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from simulator.architectures.describing import describe_again, price, written
+from simulator.errors import InputError
+from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
+from simulator.hardware.gpu import Gpu
+from simulator.scenario.reading import load
+from simulator.scenario.scenario import Scenario
+from simulator.scenario.workload_reading import read_workload
+
+MODEL: dict[str, Any] = {
+    "model": "transformer", "layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1000, "sequence": 64, "batch_size": 4,
+}  # fmt: skip
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A scenario with a described model; keys of the workload and the scenario replaced."""
+    cluster = {"nodes": 2, "gpus_per_node": 2, "gpu": "gpus/a100", "network": "networks/10gbe-tcp"}
+    cluster |= {"runtime": "runtimes/pytorch-ddp"}
+    made = {"workload": MODEL, "cluster": cluster, "topology": "ring", "sparsifier": "dense"}
+    return made | {"scheduler": {"kind": "bucketed"}} | changes
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    """The scenario as a file."""
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(document(**changes)), encoding="utf-8")
+    return path
+
+
+def message(folder: Path, *overrides: str, **changes: Any) -> str:
+    """The error of a scenario."""
+    with pytest.raises(InputError) as caught:
+        load(write(folder, **changes), overrides)
+    return str(caught.value)
+
+
+def test_a_printed_scenario_is_the_same_scenario(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path), ("workload.micro_batches=2", "workload.precision=bf16"))
+    printed = tmp_path / "printed.yaml"
+    printed.write_text(yaml.safe_dump(scenario.resolved(), sort_keys=False), encoding="utf-8")
+    again = load(printed)
+    assert again.resolved() == scenario.resolved()
+    assert again.digest == scenario.digest
+    assert again.workload == scenario.workload
+    assert scenario.resolved()["workload"]["model"] == "transformer"
+
+
+def test_times_follow_the_gpu_and_the_keys(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    base = load(path).workload
+    assert base.device == "NVIDIA A100-PCIE-40GB"
+    other = load(path, ("cluster.gpu=gpus/t4",)).workload
+    assert other.device == "Tesla T4"
+    assert other.forward_time > 2 * base.forward_time
+    more = load(path, ("workload.layers=4",)).workload
+    assert 1.2 * base.backward_time < more.backward_time < 2 * base.backward_time
+    large = load(path, ("workload.batch_size=64",)).workload
+    assert 4 * base.forward_time < large.forward_time < 16 * base.forward_time
+    assert large.activation_bytes == pytest.approx(base.activation_bytes or 0)
+
+
+def test_a_described_model_is_priced_again_for_another_gpu_and_only_then(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path))
+    again = Scenario.model_validate(scenario.model_copy(update={"seed": 3}).resolved())
+    assert again.workload == scenario.workload
+    cluster = load(write(tmp_path), ("cluster.gpu=gpus/v100",)).cluster
+    moved = Scenario(**{**dict(scenario), "cluster": cluster})
+    assert moved.workload.device == "Tesla V100-SXM2"
+    assert price(moved.workload, cluster.gpu) is moved.workload
+
+
+def test_a_changed_workload_is_printed_with_its_layers(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path))
+    workload = scenario.workload
+    slower = workload.model_copy(update={"layers": workload.at_pace(2.0).layers})
+    printed = scenario.model_copy(update={"workload": slower}).resolved()["workload"]
+    assert "model" not in printed and len(printed["layers"]) == len(workload.layers)
+    assert written(workload, scenario.cluster.gpu) is not None
+    assert slower.fingerprint != workload.fingerprint
+
+
+def test_passes_are_priced_at_their_own_size(tmp_path: Path) -> None:
+    whole, cut = (load(write(tmp_path), (f"workload.micro_batches={n}",)).workload for n in (1, 4))
+    one = load(write(tmp_path), ("workload.batch_size=1",)).workload
+    assert cut.forward_time == pytest.approx(4 * one.forward_time)
+    assert cut.forward_time > whole.forward_time
+
+
+def test_a_stated_step_counts_more_than_estimates(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path), ("workload.compute_time=100 ms",))
+    assert scenario.workload.stretched(0.0).forward_time + scenario.workload.stretched(0.0).backward_time == (
+        pytest.approx(0.1)
+    )
+    assert compute_width(scenario.workload, scenario.cluster.gpu).level == "measured"
+
+
+def test_estimates_say_so_with_their_width(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path))
+    known = compute_width(scenario.workload, scenario.cluster.gpu)
+    assert known.level == "estimated" and known.width >= OTHER_SOFTWARE and "timed on" in known.source
+    elsewhere = compute_width(scenario.workload, load(write(tmp_path), ("cluster.gpu=gpus/t4",)).cluster.gpu)
+    assert elsewhere.width >= OTHER_GPU and "estimated for" in elsewhere.source
+    in_bf16 = load(write(tmp_path), ("workload.precision=bf16",))
+    assert "published" in compute_width(in_bf16.workload, in_bf16.cluster.gpu).source
+
+
+def test_a_named_model_at_another_batch_is_described_again() -> None:
+    gpt = read_workload("gpt2")
+    more = read_workload("gpt2", batch_size=16)
+    assert more == describe_again(gpt, {"batch_size": 16})
+    assert more.batch_size == 16 and more.numel == gpt.numel
+    short = read_workload("gpt2", ("sequence=128", "layers=2"))
+    assert short.numel < gpt.numel and short.activation_bytes < gpt.activation_bytes / 8
+
+
+def test_a_named_model_can_be_changed_in_place(tmp_path: Path) -> None:
+    changed = {"trace": "workloads/gpt2", "batch_size": 2, "layers": 3, "recompute": "full", "compute_time": "1 s"}
+    workload = load(write(tmp_path, workload=changed)).workload
+    assert (workload.batch_size, workload.compute_time, len(workload.layers)) == (2, 1.0, 2 + 3 * 12 + 2)
+    text = message(tmp_path, workload={"trace": "workloads/gpt2", "layer": 3})
+    assert "expected a known key, got 'layer': did you mean 'layers'?" in text
+
+
+def test_another_job_has_its_own_times(tmp_path: Path) -> None:
+    job = {"nodes": [1], "workload": MODEL | {"layers": 4}, "topology": "ring", "sparsifier": "dense"}
+    scenario = load(write(tmp_path, other_jobs=[job | {"scheduler": "wfbp"}]))
+    assert scenario.other_jobs[0].workload.backward_time > scenario.workload.backward_time
+    assert scenario.resolved()["other_jobs"][0]["workload"]["layers"] == 4
+
+
+def test_workloads_travel_to_other_processes(tmp_path: Path) -> None:
+    scenario = load(write(tmp_path))
+    again = pickle.loads(pickle.dumps(scenario))
+    assert again.resolved() == scenario.resolved() and again.digest == scenario.digest
+
+
+def test_an_ideal_gpu_takes_no_time(tmp_path: Path) -> None:
+    workload = load(write(tmp_path), ("cluster.gpu=gpus/ideal",)).workload
+    assert workload.forward_time == workload.backward_time == 0
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("workload.model=transfomer", "did you mean 'transformer'?"),
+        ("workload.model=[1]", "expected a kind of model"),
+        ("workload.layer=3", "workload.layer: expected a known key, got 'layer': did you mean 'layers'?"),
+        ("workload.batchsize=3", "did you mean 'batch_size'?"),
+        ("workload.heads=3", "expected a number of heads that divides 256"),
+        ("workload.kv_heads=3", "expected kv_heads that divide 4 heads"),
+        ("workload.layers=0", "workload.layers: expected at least 1"),
+        ("workload.layers=ten", "workload.layers: expected a whole number"),
+        ("workload.hidden=1e30", "workload.hidden: expected"),
+        ("workload.hidden=.nan", "workload.hidden: expected"),
+        ("workload.batch_size=0", "workload.batch_size: expected at least 1"),
+        ("workload.micro_batches=3", "expected a number of micro-batches that divides the batch of 4"),
+        ("workload.arithmetic=fp8", "expected one of"),
+        ("workload.config=config.json", "got both"),
+        ("cluster.gpu.fp32_rate=null", "expected the rate of A100 40 GB in fp32"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, override: str, words: str) -> None:
+    assert words in message(tmp_path, override)
+
+
+def test_a_format_that_the_gpu_does_not_have_is_refused(tmp_path: Path) -> None:
+    text = message(tmp_path, "workload.precision=bf16", "cluster.gpu=gpus/v100")
+    assert "expected an arithmetic of Tesla V100, PyTorch before 1.12: fp32, fp16, got bf16" in text
+    assert load(write(tmp_path), ("workload.arithmetic=mixed", "cluster.gpu=gpus/v100")).workload.has_times
+
+
+def test_a_gpu_without_memory_bandwidth_is_refused() -> None:
+    workload = read_workload("gpt2")
+    with pytest.raises(Exception, match="a GPU with a memory_bandwidth"):
+        price(workload, Gpu(name="bare", fp32_rate=1e12))
+
+
+HOSTILE = [
+    {"model": "transformer", "layers": 1000, "hidden": 100_000, "heads": 1, "vocabulary": 10**7, "sequence": 10**7},
+    {"model": "resnet", "image": "3x1x1"},
+    {"model": "alexnet", "image": [3, 10, 10]},
+    {"model": "convolutional", "steps": []},
+    {"model": "convolutional", "steps": [{"pool": 2}]},
+    {"model": "convolutional", "steps": [{"linear": 2, "pool": 2}]},
+    {"model": "convolutional", "steps": [{"linear": 2}, {"convolution": 3}]},
+    {"model": "vit", "layers": 1, "hidden": 8, "heads": 2, "patch": 15},
+    {"model": "lstm", "hidden": 8, "vocabulary": 5, "embedding": 4, "tied": True},
+    {"model": "listed", "samples": 1, "tensors": []},
+    {"model": "listed", "samples": 1, "tensors": [{"name": "a", "numel": 1, "forward": [["product", 1]]}]},
+    {"model": "transformer"},
+    {"config": 3},
+    {"config": "\x00"},
+    {"config": "no such file"},
+]
+
+
+@pytest.mark.parametrize("given", HOSTILE, ids=lambda value: json.dumps(value)[:60])
+def test_hostile_descriptions_are_input_errors_or_finite(tmp_path: Path, given: dict[str, Any]) -> None:
+    try:
+        scenario = load(write(tmp_path, workload={"batch_size": 4} | given))
+    except InputError as error:
+        assert "expected" in str(error) or "no file" in str(error)
+    else:
+        assert scenario.workload.forward_time < float("inf")
+
+
+def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -> None:
+    from simulator.prediction.memory.memory import memory_of
+    from simulator.prediction.memory.remedies import describe_remedies
+    from simulator.prediction.run import plan_of
+
+    scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))
+    plan = plan_of(scenario)
+    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan), plan))
+    assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
+    again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
+    assert again.workload.backward_time > 1.2 * scenario.workload.backward_time

@@ -1,0 +1,159 @@
+"""Parameters, arithmetic and activations of described models, against published totals and closed forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.architectures.base import Architecture
+from simulator.component import discover
+from simulator.models.operators import Description, flops_of
+from simulator.models.precision import Precision
+from simulator.scenario.workload_reading import read_workload
+
+PUBLISHED = {
+    "gpt2": 124_439_808,
+    "gpt2-medium": 354_823_168,
+    "gpt2-large": 774_030_080,
+    "gpt2-xl": 1_557_611_200,
+    "llama3-8b": 8_030_261_248,
+    "llama2-7b": 6_738_415_616,
+    "vit-b16": 86_567_656,
+    "alexnet": 61_100_840,
+    "resnet50": 25_557_032,
+    "vgg16": 138_357_544,
+    "bert-large": 336_226_108,
+    "lstm-ptb": 66_034_000,
+}
+SMALL: dict[str, Any] = {"layers": 3, "hidden": 64, "heads": 4, "vocabulary": 500, "sequence": 32}
+
+
+def describe(kind: str, samples: int = 2, precision: str = "fp32", **sizes: Any) -> Description:
+    """The description of a model."""
+    model = discover(Architecture)[kind].model_validate(sizes)
+    return model.describe(samples, Precision(gradients=precision))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_shipped_models_have_the_published_number_of_parameters(name: str) -> None:
+    workload = read_workload(name)
+    assert workload.numel == PUBLISHED[name]
+    assert f"{PUBLISHED[name]:,}" in workload.source
+    names = [layer.name for layer in workload.layers]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("depth", [18, 34, 50, 101, 152])
+def test_resnets_are_those_of_torchvision(depth: int) -> None:
+    totals = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}
+    assert describe("resnet", depth=depth).numel == totals[depth]
+
+
+def test_profile_and_description_of_a_model_have_the_same_tensors() -> None:
+    profile, described = read_workload("workloads/resnet50-v100"), read_workload("workloads/resnet50")
+    assert [(layer.name, layer.numel) for layer in described.layers] == [
+        (layer.name, layer.numel) for layer in profile.layers
+    ]
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.parametrize("tied", [False, True])
+def test_parameters_of_a_decoder_in_closed_form(kv_heads: int, gated: bool, tied: bool) -> None:
+    made = describe("transformer", **SMALL, kv_heads=kv_heads, gated=gated, tied=tied, mlp=160)
+    h, kv = 64, 64 // 4 * kv_heads
+    block = 2 * h * h + 2 * h * kv + (3 if gated else 2) * h * 160 + 2 * h
+    assert made.numel == 3 * block + h + (1 if tied else 2) * 500 * h
+
+
+@pytest.mark.parametrize("kind", ["transformer", "gpt2", "bert"])
+def test_operations_are_two_for_each_weight_and_token_and_twice_that_backward(kind: str) -> None:
+    """6 N D (Kaplan et al. 2020) without embeddings and norms, beside the attention term."""
+    sizes = SMALL | {"tied": True} if kind == "transformer" else SMALL
+    made = describe(kind, samples=2, **sizes, attention="separate")
+    tokens = 2 * 32
+    others = ("norm", "embed", "wte", "wpe", ".ln_")
+    linear = [t for t in made.tensors if t.name.endswith("weight") and not any(w in t.name.lower() for w in others)]
+    weights = float(sum(t.numel for t in linear))
+    if kind == "bert":  # the pooler and the next sentence see one token of each sample
+        few = sum(t.numel for t in linear if "pooler" in t.name or "seq_relationship" in t.name)
+        weights -= few * 31 / 32
+    attention = 3 * 2 * 2 * 2 * 32 * 32 * 64  # layers, products, 2 b s s h
+    forward = 2 * tokens * (weights + 500 * 64) + attention
+    assert flops_of(made.forward) == pytest.approx(forward, rel=1e-12)
+    assert flops_of(made.backward) == pytest.approx(2 * forward, rel=1e-12)
+
+
+def test_a_causal_kernel_makes_half_of_the_scores_and_a_window_fewer() -> None:
+    def attention(**more: Any) -> float:
+        made = describe("transformer", **(SMALL | {"sequence": 64} | more))
+        return flops_of(operator for operator in made.forward if operator.kind == "attention")
+
+    whole = attention(causal=False)
+    assert whole == 3 * 2 * 2 * 2 * 64 * 64 * 64
+    assert attention() == pytest.approx(whole * 65 / 128)
+    by_hand = sum(min(place + 1, 10) for place in range(64)) / 64
+    assert attention(window=10) == pytest.approx(whole * by_hand / 64)
+
+
+@pytest.mark.parametrize("heads", [2, 8])
+@pytest.mark.parametrize("sequence", [16, 128])
+def test_activations_of_a_block_are_those_of_korthikanti(heads: int, sequence: int) -> None:
+    """s b h (34 + 5 a s / h) bytes in 16 bits with dropout; 34 s b h selectively recomputed, 2 s b h fully."""
+    h, more = 64, {"heads": heads, "sequence": sequence, "positions": sequence, "vocabulary": 100}
+
+    def block(recompute: str) -> float:
+        deep, flat = (
+            describe("gpt2", 3, "bf16", **more, hidden=h, layers=n, attention="separate", recompute=recompute)
+            for n in (5, 4)
+        )
+        return deep.kept_bytes - flat.kept_bytes
+
+    assert block("none") == pytest.approx(sequence * h * (34 + 5 * heads * sequence / h))
+    assert block("selective") == pytest.approx(34 * sequence * h)
+    assert block("full") == pytest.approx(2 * sequence * h)
+
+
+def test_recomputation_runs_the_forward_pass_of_the_blocks_again() -> None:
+    once, twice = (describe("gpt2", **SMALL, recompute=recompute) for recompute in ("none", "full"))
+    blocks = flops_of(operator for t in once.tensors if ".h." in t.name for operator in t.forward)
+    assert flops_of(twice.forward) == flops_of(once.forward)
+    assert flops_of(twice.backward) == pytest.approx(flops_of(once.backward) + blocks)
+
+
+@pytest.mark.parametrize("key", ["layers", "hidden", "heads", "vocabulary", "sequence", "mlp"])
+def test_more_of_anything_is_never_less_work(key: str) -> None:
+    sizes = SMALL | {"mlp": 256}
+    small, large = (describe("transformer", **(sizes | {key: sizes[key] * factor})) for factor in (1, 2))
+    assert large.numel >= small.numel
+    assert flops_of(large.forward) >= flops_of(small.forward)
+    assert large.kept_bytes >= small.kept_bytes
+    assert sum(o.moved for o in large.backward) >= sum(o.moved for o in small.backward)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"), [("gpt2", SMALL), ("resnet", {"depth": 18}), ("lstm", {"hidden": 8, "vocabulary": 9})]
+)
+def test_work_is_in_proportion_to_the_samples_and_parameters_are_not(kind: str, sizes: dict[str, Any]) -> None:
+    one, four = (describe(kind, samples, **sizes) for samples in (1, 4))
+    assert four.numel == one.numel
+    assert flops_of(four.forward) == pytest.approx(4 * flops_of(one.forward))
+    assert flops_of(four.backward) == pytest.approx(4 * flops_of(one.backward))
+    assert four.kept_bytes == pytest.approx(one.kept_bytes)
+
+
+def test_a_convolution_counts_each_place_channel_and_weight() -> None:
+    steps = [{"convolution": 8, "kernel": 3, "stride": 2, "padding": 1, "bias": False}, {"average": 1}, {"linear": 10}]
+    made = describe("convolutional", samples=5, image="3x32x32", steps=steps)
+    assert flops_of(made.forward) == 2 * 5 * (16 * 16 * 8 * 3 * 9 + 8 * 10)
+    assert flops_of(made.backward) == 2 * 5 * (16 * 16 * 8 * 3 * 9 + 2 * 8 * 10)  # no gradient of the image
+
+
+def test_a_list_of_tensors_and_operators_is_taken_in_proportion() -> None:
+    tensors = [{"name": "w", "numel": 6, "forward": [["product", 1, 4, 3, 2, 100]], "backward": []}]
+    model = discover(Architecture)["listed"].model_validate({"samples": 4, "tensors": tensors, "kept": 80})
+    made = model.describe(8, Precision(gradients="bf16"))
+    assert flops_of(made.forward) == 2 * (2 * 4 * 3 * 2)
+    assert made.forward[0].nbytes == 2 * 100 / 2  # twice the samples, half the width
+    assert made.kept_bytes == 80 / 4 / 2

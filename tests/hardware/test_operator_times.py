@@ -1,0 +1,107 @@
+"""Times of operators on a GPU."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from simulator.hardware.compute_widths import OTHER_SOFTWARE
+from simulator.hardware.gpu import QUEUED_START, Gpu
+from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
+from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.scenario.named_parts import shipped_gpus
+
+GPU = Gpu(
+    name="a GPU",
+    fp32_rate=10e12,
+    tensor_rates={"fp16": 80e12},
+    memory_bandwidth=1e12,
+    multiprocessors=100,
+    kernels={"elementwise": {"curve": "affine", "intercept": 5e-6, "slope": 12 / 0.8e12}},
+)
+PLAIN = OperatorRates(
+    depth=0.0,
+    tail=0.0,
+    rows=2.0,
+    attention=0.5,
+    convolution=0.8,
+    fp32=Efficiency(0.5, 1.5, 3, "a"),
+    tensor=Efficiency(0.25, 1.7, 4, "b"),
+)
+
+
+def test_a_product_takes_its_arithmetic_or_its_bytes() -> None:
+    clock = OperatorClock(GPU, "fp32", PLAIN)
+    assert clock.operator_time(product("p", 1000, 1000, 1000, 4)) == pytest.approx(QUEUED_START + 2e9 / 5e12)
+    thin = product("p", 10_000_000, 2, 2, 4)
+    assert clock.operator_time(thin) == pytest.approx(QUEUED_START + 4 * 4e7 / 0.8e12, rel=1e-3)
+    assert clock.operator_time(replace(thin, calls=3)) == pytest.approx(3 * clock.operator_time(thin))
+    fast = OperatorClock(GPU, "fp16", PLAIN)
+    assert fast.operator_time(product("p", 1e4, 1e4, 1e4, 2)) == pytest.approx(QUEUED_START + 2e12 / 20e12)
+
+
+def test_memory_bound_kernels_take_their_bytes() -> None:
+    clock = OperatorClock(GPU, "fp32", PLAIN)
+    assert clock.operator_time(streaming("s", 8e8)) == pytest.approx(QUEUED_START + 1e-3)
+    assert clock.operator_time(row_wise("s", 8e8)) == pytest.approx(QUEUED_START + 2e-3)
+
+
+def test_short_sides_and_few_tiles_cost_efficiency() -> None:
+    clock = OperatorClock(GPU, "fp32", replace(PLAIN, depth=32.0, tail=0.25))
+    size = 128 * 100
+    rounds = size * 128 / (128 * 128 * 100)
+    seconds = 2 * size * 128 * 4096 / 5e12 * (1 + 0.25 / rounds) * (1 + 32 / 128)
+    assert clock.operator_time(product("p", size, 128, 4096, 4)) == pytest.approx(QUEUED_START + seconds)
+    one_tile = clock.arithmetic_time(product("p", 128, 128, 4096, 4))
+    assert one_tile == pytest.approx(2 * 128 * 128 * 4096 / 5e12 * (1 + 0.25 / 0.5) * (1 + 32 / 128))
+
+
+def test_fast_convolutions_multiply_less_in_fp32_only() -> None:
+    sizes = {"batch": 1, "m": 1e5, "n": 1e3, "k": 1e3}
+    plain, fast = (Operator("c", kind, 0.0, **sizes) for kind in ("convolution", "winograd"))
+    in_fp32, in_fp16 = (OperatorClock(GPU, arithmetic, PLAIN) for arithmetic in ("fp32", "fp16"))
+    assert in_fp32.arithmetic_time(plain) == pytest.approx(2.25 * in_fp32.arithmetic_time(fast))
+    assert in_fp16.arithmetic_time(plain) == in_fp16.arithmetic_time(fast)
+
+
+@pytest.mark.parametrize("kind", ["product", "attention", "convolution", "winograd"])
+def test_larger_operators_never_take_less(kind: str) -> None:
+    clock = OperatorClock(GPU, "fp32")
+    sides = (1, 17, 64, 128, 500, 4096)
+    for batch, m, n, k in itertools.product((1, 8), sides, sides, sides):
+        small = Operator("o", kind, 4.0, batch, m, n, k)
+        for side in ("batch", "m", "n", "k"):
+            assert clock.operator_time(replace(small, **{side: 2 * getattr(small, side)})) >= clock.operator_time(small)
+
+
+def test_no_product_beats_the_data_sheet_by_more_than_the_fit_says() -> None:
+    for name, gpu in shipped_gpus().items():
+        if gpu.ideal:
+            continue
+        for arithmetic in ("fp32", *gpu.tensor_rates):
+            clock = OperatorClock(gpu, arithmetic)
+            large = product("p", 32768, 32768, 32768, 2)
+            assert 0.4 < large.flops / clock.operator_time(large) / clock.rate < 1.01, name
+
+
+def test_every_shipped_gpu_states_its_memory_and_those_with_tensor_cores_their_rates() -> None:
+    with_cores = 0
+    for name, gpu in shipped_gpus().items():
+        if gpu.ideal:
+            continue
+        assert gpu.memory_size and gpu.memory_size >= 5 * 2**30, name
+        if gpu.tensor_rates:
+            with_cores += 1
+            assert gpu.fp32_rate and gpu.tensor_rates["fp16"] >= 1.9 * gpu.fp32_rate, name
+            assert gpu.tensor_rates.get("bf16", gpu.tensor_rates["fp16"]) == gpu.tensor_rates["fp16"], name
+    assert with_cores >= 20
+
+
+def test_widths_follow_what_was_timed() -> None:
+    rates, gpus = shipped_operator_rates(), shipped_gpus()
+    assert OperatorClock(gpus["h100"], "fp32").efficiency == rates.devices["NVIDIA_H100_80GB_HBM3"]
+    assert OperatorClock(gpus["t4"], "fp32").efficiency == rates.fp32
+    assert OperatorClock(gpus["h100"], "bf16").efficiency == rates.tensor
+    assert rates.fp32.width > OTHER_SOFTWARE > rates.devices["NVIDIA_L4"].width > 1

@@ -1,0 +1,158 @@
+"""The three lines of an advice, what is offered and what is named second; at most forty lines on the terminal."""
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner
+from printed import watch_console
+from small_advice import CARD, IDEAL, LAYERS, scenario
+
+from simulator.cli import main
+from simulator.progress import Watch
+from simulator.scenario.changes import with_value
+from simulator.scenario.named_parts import read_runtime
+from simulator.scenario.reading import load
+from simulator.studies.advice import ranking
+from simulator.studies.advice.advice import advise
+from simulator.studies.advice.candidates import Candidate, Grid
+
+DDP = {"kind": "bucketed"}
+METHODS = Grid(
+    (Candidate(), Candidate({"kind": "powersgd"}), Candidate({"kind": "randomk", "density": 1e-4})), (None,), (None,)
+)
+
+
+def ddp(**parts):
+    """The small cluster under PyTorch DDP, dense."""
+    spec = scenario(**{"sparsifier": "dense", "scheduler": DDP, "topology": "nccl", **parts})
+    return with_value(spec, "cluster.runtime", read_runtime("runtimes/pytorch-ddp"))
+
+
+def test_what_is_offered_comes_first_and_research_code_second():
+    document = advise(ddp(bandwidth=1e6, gpu=IDEAL), grid=METHODS)
+    assert document["recommended"] == {"sparsifier": "powersgd"}
+    assert document["availability"]["where"] == "PyTorch DDP"
+    lines = document["summary"]
+    assert lines["do"].startswith("Compress with powersgd (bucketed, nccl) (PyTorch DDP).")
+    assert " times faster than dense (bucketed, nccl) and pays with probability over 0.99" in lines["gain"]
+    assert "With research code (sands-lab/grace): randomk 0.0001 (bucketed, nccl), " in lines["gain"]
+    assert "It pays as long as training needs fewer than" in lines["change"]
+    assert document["second"]["method"] == "randomk 0.0001"
+    assert document["second"]["of_all"]["recommended"] == {"sparsifier": {"kind": "randomk", "density": 1e-4}}
+    fastest = document["ranking"][0]
+    assert document["second"]["iteration_time_s"] == fastest["iteration_time_s"]
+    best = next(row for row in document["ranking"] if row["method"] == "powersgd")
+    assert document["second"]["speed_up"] == pytest.approx(best["iteration_time_s"] / fastest["iteration_time_s"])
+
+
+def test_research_code_that_gains_nothing_is_said_to_gain_nothing():
+    grid = Grid((Candidate(), Candidate({"kind": "qsgd"})), (None,), (None,))
+    document = advise(ddp(bandwidth=1e6, cluster={"nodes": 16}), grid=grid)
+    gain = document["summary"]["gain"]
+    assert "Nothing else is expected to be faster: qsgd (bucketed, nccl) (sands-lab/grace) is " in gain
+
+
+def test_rows_that_are_offered_are_compared_with_dense_that_is_offered():
+    grid = Grid((Candidate(), Candidate({"kind": "powersgd"})), (None, {"kind": "mg_wfbp"}), (None,))
+    document = advise(ddp(latency=5e-3), grid=grid)
+    rows = [row for row in document["ranking"] if row["availability"]["status"] == "offered"]
+    dense, other = (next(row for row in rows if row["method"] == name) for name in ("dense", "powersgd"))
+    assert dense["against_offered_dense"] == {"speed_up": 1.0, "speed_up_interval": [1.0, 1.0], "probability": None}
+    ratio = dense["iteration_time_s"] / other["iteration_time_s"]
+    assert other["against_offered_dense"]["speed_up"] == pytest.approx(ratio)
+    assert all(row["against_offered_dense"] is None for row in document["ranking"] if row not in rows)
+    assert "mg_wfbp" not in str(document["recommended"])
+
+
+def test_where_nothing_is_offered_the_first_line_says_so():
+    grid = Grid((Candidate(), Candidate({"kind": "dense"})), ({"kind": "mg_wfbp"},), (None,))
+    document = advise(ddp(sparsifier={"kind": "micro", "density": 0.01}, bandwidth=1e6, gpu=IDEAL), grid=grid)
+    assert document["summary"]["do"].startswith("Compress with micro 0.01 (mg_wfbp, nccl) (HKBU-HPML/MG-WFBP and kljp/")
+    assert "This needs research code" in document["summary"]["do"]
+    assert document["second"] is None
+
+
+def test_a_framework_without_methods_is_said_to_have_none():
+    spec = with_value(ddp(bandwidth=1e6, gpu=IDEAL), "cluster.runtime", read_runtime("runtimes/horovod-0.19"))
+    grid = Grid((Candidate(), Candidate({"kind": "micro", "density": 0.01})), ({"kind": "wfbp"},), (None,))
+    document = advise(spec, grid=grid)
+    assert document["summary"]["do"] == (
+        "Stay dense, wfbp over nccl (Horovod). Horovod offers no method that compresses."
+    )
+    assert document["verdict"] == "yes"  # with research code
+    assert "With research code: Compress with micro 0.01" in document["answer"]
+    assert document["border"]["method"].startswith("micro 0.01")
+    assert document["border"]["bandwidth_words"] in document["summary"]["change"]
+
+
+class Interrupting(Watch):
+    """Presses Ctrl-C at a step."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at = at
+
+    def step(self, count=1):
+        super().step(count)
+        if self.at <= self.done < self.at + count:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("at", "during"), [(2, "the search"), (4, "the intervals of the ranking")])
+def test_an_interruption_leaves_the_ranking_so_far(at, during):
+    watch = Interrupting(at)
+    document = advise(ddp(), grid=METHODS, watch=watch)
+    assert document["interrupted"] == watch.interrupted == during
+    assert len(document["ranking"]) == min(at, 3)
+    assert document["summary"]["do"]
+    assert document["sensitivity"] is None
+    assert document["break_even"] == document["other_densities"] == []
+    json.dumps(document, allow_nan=False)
+
+
+def test_an_interruption_before_the_first_result_leaves_nothing(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simulator.studies.advice.search.run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        advise(ddp(), grid=METHODS)
+
+
+def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps(ddp(layers=LAYERS[:2], gpu=CARD).resolved()))
+    monkeypatch.setattr("simulator.studies.advice.advice.candidates", lambda *_: METHODS)
+    plain = ranking.with_responses
+    calls = []
+
+    def once(prediction):
+        calls.append(prediction)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return plain(prediction)
+
+    monkeypatch.setattr(ranking, "with_responses", once)
+    result = CliRunner().invoke(main, ["advise", str(path)])
+    assert result.exit_code == 130
+    assert "Interrupted during the intervals of the ranking" in result.stdout
+    assert "what to do" in result.stdout
+    assert "interrupted during the intervals" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.long
+def test_advice_on_the_quickstart_is_forty_lines_of_a_hundred_columns(monkeypatch):
+    watched = watch_console(monkeypatch)
+    began = time.process_time()
+    result = CliRunner().invoke(main, ["advise", "quickstart"], catch_exceptions=False)
+    assert time.process_time() - began < 30
+    lines = result.output.splitlines()
+    assert len(lines) <= 40
+    watched.check(result.output)
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("method (schedule, topology)")) :]
+    assert "in Horovod:" in table[1]
+    document = advise(load("quickstart"))
+    assert document["availability"]["status"] == "offered"
+    assert document["availability"]["lines"] == ["export HOROVOD_FUSION_THRESHOLD=16777216 HOROVOD_CYCLE_TIME=25"]

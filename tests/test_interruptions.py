@@ -1,0 +1,135 @@
+"""Steps of a study that are watched, and interruptions of every command that shows them."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+from places import ROOT
+
+from simulator.calibration.kernels import calibrate_kernels
+from simulator.calibration.tables import Wanted
+from simulator.calibration.timings import TimingRows, read_timings
+from simulator.cli import main
+from simulator.progress import Watch
+from simulator.scenario.reading import load
+from simulator.studies.explain.explanation import explain
+from simulator.studies.traces.synthesis import synthesize
+from simulator.studies.traces.trace_study import build_up, folder_of
+from simulator.studies.validate.validation import validate
+from simulator.traces.format.trace import Trace
+
+VALIDATION = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
+
+
+class Interrupting(Watch):
+    """Presses Ctrl-C once so many steps are done."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.at = at
+
+    def step(self, count=1):
+        before = self.done
+        super().step(count)
+        if before < self.at <= self.done:
+            raise KeyboardInterrupt
+
+
+def test_a_watch_counts_and_shows():
+    seen = []
+    watch = Watch(lambda progress: seen.append((progress.evaluated, progress.total)))
+    watch.expect(2)
+    watch.step()
+    watch.step(3)  # more than was expected
+    assert seen == [(0, 2), (1, 2), (4, 4)]
+    with watch.part("one"):
+        pass
+    assert not watch.interrupted
+    with watch.part("two"):
+        raise KeyboardInterrupt
+    assert watch.interrupted == "two"
+    with pytest.raises(ValueError, match="kept"), watch.part("three"):
+        raise ValueError("kept")
+
+
+def test_a_validation_keeps_the_rows_so_far():
+    watch = Interrupting(1)
+    document = validate([VALIDATION], watch)
+    assert watch.interrupted == "the predictions"
+    assert len({row["scenario"] for row in document["rows"]}) == 1
+    with pytest.raises(KeyboardInterrupt):
+        validate([ROOT / "scenarios" / "ring_check.yaml"], Interrupting(1))  # states no measurement: no rows
+
+
+@pytest.mark.parametrize("at", [1, 3, 8])
+def test_an_explanation_keeps_its_terms(at):
+    watch = Interrupting(at)
+    document = explain(load("ring_check"), watch)
+    assert watch.interrupted
+    assert document["terms"]
+    assert len(document["sensitivity"]["inputs"]) <= at
+    json.dumps(document, allow_nan=False)
+
+
+def test_a_build_up_keeps_the_counts_of_workers_that_are_done():
+    watch = Interrupting(3)
+    rows = build_up(folder_of("traces/resnet-digits"), [{"kind": "topk", "density": 0.01}], (1, 2, 4), watch)
+    assert {row["workers"] for row in rows} == {1, 2}
+
+
+def test_a_generated_trace_ends_with_what_is_written(tmp_path):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("layers: [{numel: 100, scale: 1.0}]\nworkers: 2\niterations: 5\n")
+    watch = Interrupting(2)
+    synthesize(str(spec), None, 1.0, tmp_path / "made", watch)
+    assert (watch.interrupted, watch.done, watch.total) == ("the iterations", 2, 5)
+    assert Trace.open(tmp_path / "made").spec.iterations == (0, 1)
+
+
+def test_calibrated_kernels_are_those_that_were_fitted(tmp_path):
+    rows = ["kernel,elements,seconds,device,software"]
+    for kernel in ("elementwise", "topk"):
+        rows += [f"{kernel},{2**n},{1e-5 + 1e-10 * 2**n},card,torch" for n in range(10, 24)]
+    path = tmp_path / "timings.csv"
+    path.write_text("\n".join(rows) + "\n")
+    watch = Interrupting(1)
+    made = calibrate_kernels(read_timings([path], TimingRows(Wanted.parse(()))), watch=watch)
+    assert (list(made), watch.interrupted) == (["elementwise"], "the fits of the kernels")
+    assert calibrate_kernels(read_timings([path], TimingRows(Wanted.parse(())))).keys() == {"elementwise", "topk"}
+
+
+def test_any_command_ends_with_130_and_a_line(monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simulator.scenario.reading.load", interrupt)
+    result = CliRunner().invoke(main, ["run", "quickstart"])
+    assert result.exit_code == 130
+    assert result.stderr == "interrupted\n"
+
+
+@pytest.mark.long
+def test_progress_on_a_real_terminal_and_a_real_ctrl_c():
+    """A pseudo terminal: the bar with the time left is on stderr, and SIGINT leaves the rows so far."""
+    screen, terminal = pty.openpty()
+    command = [sys.executable, "-m", "simulator", "validate", str(ROOT / "scenarios" / "validation")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal, text=True, env=environment, cwd=ROOT)
+    os.close(terminal)
+    shown, began = "", time.monotonic()
+    while not re.search(r"\b[2-9]\d/", shown) and time.monotonic() - began < 120:
+        shown += os.read(screen, 4096).decode(errors="replace")
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=120)
+    os.close(screen)
+    assert " left" in shown
+    assert process.returncode == 130
+    assert "Every measured time" in printed
+    assert "Traceback" not in shown + printed
