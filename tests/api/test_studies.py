@@ -44,10 +44,14 @@ def test_validation_takes_folders_files_and_scenarios_in_python():
         simulator.validate(simulator.load("ring_check"))
 
 
-def test_quality_takes_a_scenario_in_every_form():
+def test_quality_without_a_scenario_is_a_document_with_a_table():
     plain = simulator.quality("mlp-digits", "loss 1")
     assert len(repr(plain)) < 500
     assert len(plain.to_frame()) == len(plain["settings"])
+
+
+@pytest.mark.long
+def test_quality_takes_a_scenario_in_every_form():
     asked = {"workers": 8, "batch_size": 32}
     by_name = simulator.quality("mlp-digits", "loss 1", "ring_check", **asked, cluster={"nodes": 8})
     loaded = simulator.load("ring_check", {"cluster": {"nodes": 8}})
