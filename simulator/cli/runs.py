@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
-from simulator.cli.root import main, print_document, print_json
+from simulator.cli.root import main, print_document, print_json, say
 
 LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
 """What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
@@ -90,7 +90,8 @@ def list_(what: str, as_json: bool) -> None:
 
         print_document(kinds(), as_json, "print_kinds")
         if not as_json:
-            click.echo(f"\nalso: sparsim list {' | '.join(LISTED[1:])}")
+            click.echo()
+            say(f"also: sparsim list {' | '.join(LISTED[1:])}")
         return
     from simulator.scenario.shipped import list_shipped
 
