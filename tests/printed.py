@@ -1,5 +1,7 @@
 """What a command prints, checked: no line beyond 100 columns, no broken words."""
 
+import io
+
 from rich.console import Console
 from rich.table import Table
 
@@ -14,6 +16,7 @@ class WatchedConsole(Console):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.words, self.wide = set(), Console(width=100_000, quiet=True)
+        self.same = Console(file=io.StringIO(), width=COLUMNS)
 
     def print(self, *objects, **kwargs):
         for item in objects:
@@ -25,6 +28,7 @@ class WatchedConsole(Console):
                     self.wide.quiet = False
                     self.wide.print(item, **kwargs)
                 self.words |= set(captured.get().split())
+        self.same.print(*objects, **kwargs)
         super().print(*objects, **kwargs)
 
     def _plain(self, cell):
@@ -35,8 +39,7 @@ class WatchedConsole(Console):
         for line in output.splitlines():
             assert len(line.rstrip()) <= COLUMNS or line.startswith(COPIED), (len(line), line)
         if self.words:
-            lines = (line for line in output.splitlines() if not line.endswith(": written"))
-            broken = [word for line in lines for word in line.split() if word not in self.words]
+            broken = [word for word in self.same.file.getvalue().split() if word not in self.words]
             assert not broken, broken
 
 

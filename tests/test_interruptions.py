@@ -61,11 +61,11 @@ def test_a_watch_counts_and_shows():
 
 def test_a_validation_keeps_the_rows_so_far():
     watch = Interrupting(1)
-    document = validate([VALIDATION], watch)
+    document = validate([VALIDATION], watch=watch)
     assert watch.interrupted == "the predictions"
     assert len({row["scenario"] for row in document["rows"]}) == 1
     with pytest.raises(KeyboardInterrupt):
-        validate([ROOT / "scenarios" / "ring_check.yaml"], Interrupting(1))  # states no measurement: no rows
+        validate([ROOT / "scenarios" / "ring_check.yaml"], watch=Interrupting(1))  # states no measurement: no rows
 
 
 @pytest.mark.parametrize("at", [1, 3, 8])
@@ -109,8 +109,8 @@ def test_any_command_ends_with_130_and_a_line(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulator.scenario.reading.load", interrupt)
-    result = CliRunner().invoke(main, ["run", "quickstart"])
+    monkeypatch.setattr("simulator.prediction.run.plan_of", interrupt)
+    result = CliRunner().invoke(main, ["check", "quickstart"])
     assert result.exit_code == 130
     assert result.stderr == "interrupted\n"
 

@@ -131,8 +131,10 @@ def _gain(advice: Recommendation, key: str) -> str:
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
     yours = next((item for item in ranking.ranked if not item.row["overrides"]), None)
-    if chosen is None or yours is None or yours is chosen or yours is advice.dense:
+    if chosen is None or yours is None or yours is chosen:
         return ""
+    if advice.compresses and yours.row["method"] == "dense":
+        return ""  # the comparison with dense says it
     ratio = chosen.over(yours, ranking.key)
     if ratio is None:
         return ""
@@ -152,7 +154,7 @@ def _second(second: Second | None, of_all: Recommendation) -> str:
     name = name_of(second.ranked)
     code = place["status"] == "research_code"
     head = f"With research code ({place['where']})" if code else f"With {place['where']}"
-    rests = describe_unmeasured(find_unmeasured(second.ratio)) if second.ranked is of_all.method else ""
+    rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is of_all.method else ""
     if second.ratio.value <= 1:
         return (
             f"Nothing else is expected to be faster: {name} ({place['where']}) is {compare_speeds(second.ratio)} that."

@@ -39,14 +39,17 @@ def find_unmeasured(ratio: Ratio) -> list[dict[str, Any]]:
     return rows[:_LISTED]
 
 
-def describe_unmeasured(rows: Sequence[dict[str, Any]]) -> str:
-    """What a recommendation must say: kernels that were not measured, and all else that alone turns the answer."""
+def describe_unmeasured(rows: Sequence[dict[str, Any]], than: str = "dense") -> str:
+    """What a recommendation must say: kernels that were not measured, and all else that alone turns the answer.
+
+    `than`: what the speed-ups of the rows are over.
+    """
     named = sorted((row for row in rows if row["turns"] or _is_kernel(row)), key=lambda row: not _is_kernel(row))[
         :_NAMED
     ]
     if not named:
         return ""
-    parts = [f"{row['input']} (at the worst {row['speed_up_at_worst']:.2f} times as fast as dense)" for row in named]
+    parts = [f"{row['input']} (at the worst {row['speed_up_at_worst']:.2f} times as fast as {than})" for row in named]
     kind = "kernels" if all(_is_kernel(row) for row in named) else "inputs"
     return f" This rests on {kind} that were not measured: {join_words(parts)}."
 
