@@ -9,8 +9,8 @@ import time
 import urllib.request
 
 import pytest
-from served_pages import TEXT, ask, request, served, talk
 from places import ROOT
+from served_pages import TEXT, ask, request, served, talk
 
 from simulator.errors import InputError
 from simulator.serving.calculators import LIMIT_S
