@@ -2,6 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 
 from simulator.cli import main
 from simulator.component import discover
@@ -90,3 +91,10 @@ def test_the_closest_answers_name_keys_that_exist():
     assert named <= {*Workload.model_fields, *Scenario.model_fields, "cluster"}
     for item in NOT_MODELLED:
         assert len(item.closest) < 480  # a message cuts longer parts
+
+
+def test_the_page_lists_everything_that_is_refused():
+    page = (ROOT / "docs" / "reference" / "not-modelled.md").read_text(encoding="utf-8")
+    for item in NOT_MODELLED:
+        keys = ", ".join(f"`{key}`" for key in item.keys)
+        assert f"| {item.what} | {keys} | {item.closest} |" in page

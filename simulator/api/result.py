@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -47,6 +46,21 @@ class Density:
     aggregated: float
     build_up: float
     padding: float
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes of a worker's GPU memory: all known parts together, least and most, and what the smallest GPU has.
+
+    `capacity`: None where no GPU states it; `fits`: None where that is not known; `parts`: bytes by part, None where a
+    part is not known.
+    """
+
+    total: float
+    interval: Interval
+    capacity: float | None
+    fits: bool | None
+    parts: dict[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +174,14 @@ class Result(Prediction):
         )
 
     @property
-    def memory(self) -> Mapping[str, Any] | None:
-        """What the run needs of the GPU's memory, as in the document; None where that is not known."""
-        made: Mapping[str, Any] | None = self.document.get("memory")
-        return made
+    def memory(self) -> Memory | None:
+        """What a worker needs of its GPU's memory; None where a result was stored by an older version."""
+        made = self.document.get("memory")
+        if made is None:
+            return None
+        parts = {name: _number(nbytes) for name, nbytes in made["parts_bytes"].items()}
+        interval = float(made["least_bytes"]), float(made["most_bytes"])
+        return Memory(float(made["total_bytes"]), interval, _number(made["capacity_bytes"]), made["fits"], parts)
 
     @property
     def warnings(self) -> tuple[str, ...]:

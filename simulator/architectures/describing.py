@@ -111,6 +111,15 @@ def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
     return _without_times(changed, origin._replace(stated=origin.stated | {*stated}))
 
 
+def recompute_fully(workload: Workload) -> Workload:
+    """A described transformer that keeps only the inputs of its blocks, without times; any other workload as it is."""
+    origin: Origin | None = workload.origin
+    if origin is None or getattr(origin.architecture, "recompute", "full") == "full":
+        return workload
+    architecture = origin.architecture.model_copy(update={"recompute": "full"})
+    return _without_times(workload, origin._replace(architecture=architecture))
+
+
 def price(workload: Workload, gpu: Gpu) -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 

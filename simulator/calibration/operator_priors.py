@@ -75,10 +75,11 @@ def _gpt(layers: int, hidden: int, heads: int, sequence: int, recomputed: bool =
 _LLAMA = Transformer(
     layers=126, hidden=16384, heads=128, kv_heads=8, mlp=53248, gated=True, vocabulary=128256, sequence=8192
 )
-_SHOEYBI = "Shoeybi et al. 2019 (1909.08053), 1.2 B on one V100"
-_NARAYANAN = "Narayanan et al. 2021 (2104.04473), table 1, 1.7 B on 32 A100"
-_DAO = "Dao 2023 (2307.08691), table 1, GPT of 1.3 B and 2.7 B on 8 A100"
-_DUBEY = "Dubey et al. 2024 (2407.21783), table 4, 405 B on 8,192 H100"
+# Table 1 or 4 of each paper, or its text:
+_SHOEYBI = "Shoeybi 2019"  # et al., 1909.08053: 1.2 B on one V100, 39 TFLOP/s, 30 % of its rate
+_NARAYANAN = "Narayanan 2021"  # et al., 2104.04473: 1.7 B on 32 A100, 137 TFLOP/s on each, with communication
+_DAO = "Dao 2023"  # 2307.08691: GPT of 1.3 B and 2.7 B, 2k and 8k tokens, on the 8 A100 of a node
+_DUBEY = "Dubey 2024"  # et al., 2407.21783: 405 B on 8,192 H100, 430 TFLOP/s on each, with communication
 PUBLISHED = (
     PublishedTraining("v100-pytorch2", _gpt(40, 1536, 16, 1024, True), 1024, 8, 39e12, "fp16", _SHOEYBI),
     PublishedTraining("a100-80gb", _gpt(24, 2304, 24, 2048, True), 2048, 8, 137e12, "fp16", _NARAYANAN),
@@ -113,7 +114,7 @@ def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
         low, high = (middle, high) if mean > 0 else (low, middle)
     found = published_errors(_with_share(rates, low))
     width = width_left_out([abs(value) for value in found.values()], {"all": [abs(value) for value in found.values()]})
-    source = f"published trainings in 16 bits: {'; '.join(found)}"
+    source = f"published trainings in 16 bits ({', '.join(found)})"
     return replace(rates, tensor=Efficiency(low, width, len(found), source))
 
 

@@ -42,7 +42,11 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
 """,
 )
 @click.argument("path", metavar="[FILE.yaml]", type=FILE, default=Path("mine.yaml"))
-@click.option("--model", type=FileName("model", "workloads"), help="A workload of `sparsim list workloads`.")
+@click.option(
+    "--model",
+    type=FileName("model", "workloads"),
+    help="A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION.",
+)
 @click.option("--gpu", type=FileName("gpu", "gpus"), help="A GPU of `sparsim list gpus`.")
 @click.option("--machines", help="How many machines, of all sites together.")
 @click.option("--gpus-per-machine", help="How many GPUs each of them has.")
@@ -88,6 +92,8 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
         raise InputError(
             [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
         )
+    if missing:
+        click.echo("Enter takes what stands in brackets. See --help for several sites or a slow GPU.")
     given: dict[str, Any] = {}
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]

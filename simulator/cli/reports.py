@@ -24,10 +24,10 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     """Write results as one HTML file.
 
     The file loads nothing from the network. It has drawings that show values at the pointer, and tables that can be
-    sorted.
+    sorted; it is dark where the reader's screen is, and fits a phone.
 
-    RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `trace build-up` or `calibrate` wrote, `-`
-    for JSON on standard input, or a scenario, which is run first.
+    RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `quality --scenario --json`, `trace build-up`
+    or `calibrate` wrote, `-` for JSON on standard input, or a scenario, which is run first.
     """
     from simulator.reporting.page.making import page_of, write_page
     from simulator.reporting.page.opening import open_results

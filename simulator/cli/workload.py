@@ -46,6 +46,7 @@ def workload(
     """
     from simulator.architectures.summary import summarise
     from simulator.errors import InputError, Problem
+    from simulator.prediction.refusals import as_input_error
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
     from simulator.studies.storage.workload_files import write_workload
@@ -62,7 +63,8 @@ def workload(
     else:
         loaded = read_workload(model, overrides, batch_size)
     chosen = read_gpu(gpu) if gpu is not None else None
-    document = summarise(loaded, chosen)
+    with as_input_error(f"{model} on {gpu}"):
+        document = summarise(loaded, chosen)
     if out is not None:
         write_workload(out, loaded)
     print_document(document, as_json, "print_workload", "workload")

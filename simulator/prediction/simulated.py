@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 
 from simulator.engine.clock.iterations import simulate_all
@@ -20,14 +21,19 @@ from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Simulated:
-    """The plan of a scenario, the figures of its counted iterations, what its trace gave, and a worker's memory."""
+    """A scenario with its plan, the figures of its counted iterations, and what its trace gave."""
 
+    scenario: Scenario
     plan: Plan
     figures: IterationFigures
     recorded: RecordedInputs
-    memory: Memory
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory of a worker."""
+        return memory_of(self.scenario, self.plan)
 
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
@@ -39,7 +45,7 @@ def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simu
         plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
         plan = with_loading(plan, scenario)
         figures = _simulate(scenario, plan, other_plans, keep_iterations)
-        return Simulated(plan, figures, recorded, memory_of(scenario, plan))
+        return Simulated(scenario, plan, figures, recorded)
 
 
 def steady_time(scenario: Scenario) -> float:

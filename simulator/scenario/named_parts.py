@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
-from simulator.architectures.describing import describe_again, describe_workload, is_described
+from simulator.architectures.describing import describe_workload, is_described, written
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
@@ -100,6 +100,8 @@ def _layers(name: str, folder: Path, document: Document, times_needed: bool = Tr
 class WorkloadSource(Spec):
     """A named workload at another batch size, or with the measured time of one iteration on one GPU.
 
+    Beside the name of a described model, all of its keys may stand.
+
     - `trace`: a config's name, or the folder of a recorded trace.
     - `batch_size`: samples per worker and step; times of the GPU change in proportion, those of the host do not.
     - `micro_batches`: forward and backward passes of a step, each over an equal part of the batch; none: as the named
@@ -131,13 +133,15 @@ class WorkloadSource(Spec):
 def workload_of(value: Any, info: ValidationInfo) -> Any:
     """A workload as it is written in a file: a named one, perhaps rescaled, or one whose layers are in a CSV file."""
     if isinstance(value, dict) and "trace" in value:
+        named = load_named(value["trace"], "workloads", info) if isinstance(value["trace"], str) else None
+        if named is not None and (sizes := written(named)) is not None:
+            return describe_workload(sizes | {key: item for key, item in value.items() if key != "trace"}, info)
         source = WorkloadSource.model_validate(value, context=info.context)
-        workload = load_named(source.trace, "workloads", info)
-        timed = workload.has_times or workload.origin is not None
-        if source.compute_time is None and workload.compute_time is None and not timed:
+        workload = named or load_named(source.trace, "workloads", info)
+        if source.compute_time is None and workload.compute_time is None and not workload.has_times:
             hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
             raise expected("a compute_time", "none", hint)
-        if source.batch_size is not None and workload.origin is None:
+        if source.batch_size is not None:
             workload = workload.rescaled(source.batch_size)
         changes: dict[str, Any] = {"compute_time": source.compute_time}
         given = (
@@ -150,8 +154,6 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
             "settled",
         )
         changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
-        if workload.origin is not None:
-            return describe_again(workload, {"batch_size": source.batch_size} | changes)
         made = workload.model_copy(update=changes)
         made.refuse_uneven_passes()
         return made

@@ -32,10 +32,10 @@ class Override:
     text: str
     where: str
 
-    def apply(self, data: Any, near: Path) -> Any:
+    def apply(self, data: Any, near: Path | None) -> Any:
         """A copy of parsed data with the key set. Raises InputError where there is no place for it."""
         try:
-            return replace_key(data, self.key, self.value, near)
+            return replace_key(data, self.key, self.value, near or Path())
         except InputError as error:
             if self.where.startswith("--set"):
                 raise

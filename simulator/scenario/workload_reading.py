@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from simulator.architectures.describing import describe_again, written
+from simulator.architectures.describing import written
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document
 from simulator.loading.finding import find_file, missing_file_error
@@ -27,7 +27,7 @@ def read_workload(name: str, overrides: tuple[str, ...] = (), batch_size: int | 
     if batch_size is None or batch_size == workload.batch_size:
         return workload
     if workload.origin is not None:
-        return describe_again(workload, {"batch_size": batch_size})
+        return with_overrides(workload, (f"batch_size={batch_size}",))
     return workload.rescaled(batch_size)
 
 

@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
-from simulator.reporting.terminal.memory import describe_memory
 from simulator.reporting.wording.comparison import fact_lines, shorten
+from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value

@@ -27,7 +27,10 @@ def test_every_figure_is_that_of_the_document(result):
     assert result.traffic.busiest_link.name == document["traffic"]["busiest_link"]["name"]
     assert result.density.build_up == pytest.approx(result.density.aggregated / result.density.selected)
     assert list(result.warnings) == document["warnings"]
-    assert result.memory == document.get("memory")
+    memory, made = result.memory, document["memory"]
+    assert (memory.total, memory.capacity, memory.fits) == (made["total_bytes"], made["capacity_bytes"], made["fits"])
+    assert memory.interval[0] <= memory.total <= memory.interval[1]
+    assert memory.parts == made["parts_bytes"]
 
 
 def test_the_verdict_says_who_wins_by_how_much_and_how_sure_that_is(result):

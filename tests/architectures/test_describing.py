@@ -124,6 +124,14 @@ def test_a_named_model_at_another_batch_is_described_again() -> None:
     assert short.numel < gpt.numel and short.activation_bytes < gpt.activation_bytes / 8
 
 
+def test_a_named_model_can_be_changed_in_place(tmp_path: Path) -> None:
+    changed = {"trace": "workloads/gpt2", "batch_size": 2, "layers": 3, "recompute": "full", "compute_time": "1 s"}
+    workload = load(write(tmp_path, workload=changed)).workload
+    assert (workload.batch_size, workload.compute_time, len(workload.layers)) == (2, 1.0, 2 + 3 * 12 + 2)
+    text = message(tmp_path, workload={"trace": "workloads/gpt2", "layer": 3})
+    assert "expected a known key, got 'layer': did you mean 'layers'?" in text
+
+
 def test_another_job_has_its_own_times(tmp_path: Path) -> None:
     job = {"nodes": [1], "workload": MODEL | {"layers": 4}, "topology": "ring", "sparsifier": "dense"}
     scenario = load(write(tmp_path, other_jobs=[job | {"scheduler": "wfbp"}]))
@@ -205,3 +213,16 @@ def test_hostile_descriptions_are_input_errors_or_finite(tmp_path: Path, given: 
         assert "expected" in str(error) or "no file" in str(error)
     else:
         assert scenario.workload.forward_time < float("inf")
+
+
+def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -> None:
+    from simulator.prediction.memory.memory import memory_of
+    from simulator.prediction.memory.remedies import describe_remedies
+    from simulator.prediction.run import plan_of
+
+    scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))
+    plan = plan_of(scenario)
+    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan), plan))
+    assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
+    again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
+    assert again.workload.backward_time > 1.2 * scenario.workload.backward_time

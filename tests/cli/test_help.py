@@ -24,12 +24,15 @@ NOT_RUN = (
     "trace import kineto", "figure break_even_map", "report out/map", "reproduce skip", "reproduce gaussiank",
     "serve",
 )  # fmt: skip
-"""What needs PyTorch, takes many minutes or does not end, or reads a file of the user's; the commands have tests of their own."""
+"""What needs PyTorch, takes many minutes, does not end, or reads a file of the user's; there are tests of their own."""
+FILES = ("check", "completion")
+"""Commands that print a file: a scenario in YAML, a script of the shell."""
 QUICK = (
     "run",
     "check",
     "compare",
     "list",
+    "new",
     "schema",
     "completion",
     "trace check",
@@ -85,7 +88,7 @@ def test_examples_are_well_formed():
 def _runs():
     for _, arguments in EXAMPLES:
         line = " ".join(arguments)
-        if not line.startswith(NOT_RUN):
+        if not line.startswith(NOT_RUN) and line != "new":  # it asks on a terminal
             marks = () if line.startswith(QUICK) else pytest.mark.long
             yield pytest.param(arguments, id=line, marks=marks)
 
@@ -109,7 +112,7 @@ def test_examples_run(arguments, folder, monkeypatch):
     watched = watch_console(monkeypatch)
     result = CliRunner().invoke(main, arguments, catch_exceptions=False, env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
-    if "--json" not in arguments and arguments[0] != "completion":
+    if "--json" not in arguments and arguments[0] not in FILES:
         watched.check(result.output)
 
 

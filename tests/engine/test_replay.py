@@ -448,7 +448,7 @@ def test_trace_commands(small, tmp_path):
         return result.output
 
     assert "no problems" in invoke("trace", "check", "traces/resnet-digits")
-    assert "excess kurtosis" in invoke("trace", "info", "traces/resnet-digits")
+    assert "kurtosis" in invoke("trace", "info", "traces/resnet-digits")
     made = str(tmp_path / "made")
     invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
     assert "4 workers, 2 iterations" in invoke("trace", "check", made)

@@ -9,7 +9,7 @@ import time
 import urllib.request
 
 import pytest
-from pages import TEXT, ask, request, served, talk
+from served_pages import TEXT, ask, request, served, talk
 from places import ROOT
 
 from simulator.errors import InputError

@@ -7,7 +7,7 @@ import shutil
 import statistics
 
 import pytest
-from pages import TEXT, served
+from served_pages import TEXT, served
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -166,7 +166,7 @@ def test_a_problem_is_shown_at_its_field(show):
     place = page.locator(f'[data-key="{DENSITY}"] .problem')
     assert place.text_content().endswith("sparsifier.density: expected at most 1, got 3")
     assert page.locator(field(DENSITY)).get_attribute("aria-invalid") == "true"
-    page.locator("#problems button").click()
+    page.locator("#problems li button").click()
     chosen = page.evaluate("document.getElementById('text').value.slice(document.activeElement.selectionStart)")[:10]
     assert chosen == "sparsifier"
     enter(page, DENSITY, "0.01")
@@ -176,6 +176,7 @@ def test_a_problem_is_shown_at_its_field(show):
 
 def test_a_model_that_does_not_fit_is_answered_on_request(show):
     page = show()
+    enter(page, "cluster.gpu", "gpus/h100")
     enter(page, "workload", "workloads/llama3-8b")
     assert "of memory on each" in page.locator("#problems").text_content()
     before = number(page)

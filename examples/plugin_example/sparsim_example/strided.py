@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull, Selection, Step
@@ -16,6 +18,8 @@ class Strided(Selective, kind="strided"):
     All workers send the same elements, so they are summed by an all-reduce of d/m values, without indices and without
     build-up: K = k = d/m on average over m iterations. Values are not compared, so selection is one strided copy.
     """
+
+    availability: ClassVar[tuple[dict[str, str], ...]] = ({"in": "code", "where": "examples/plugin_example"},)
 
     @property
     def stride(self) -> int:

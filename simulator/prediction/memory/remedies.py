@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from simulator.architectures.describing import describe_again
+from simulator.architectures.describing import describe_again, recompute_fully
 from simulator.engine.plan.plan import Plan
 from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
@@ -42,7 +42,8 @@ def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[st
     if joined > 1:
         of = "all of these" if joined == len(texts) else f"the first {joined} of these"
         texts.append(f"{of} together: {_describe_need(needed, capacity)}")
-    others = [text for text in (_recomputation(memory), _larger_gpu(memory)) if text]
+    stated = recompute_fully(scenario.workload) is scenario.workload
+    others = [text for text in (_recomputation(memory) if stated else "", _larger_gpu(memory)) if text]
     sentences = (("what would help", texts), ("what else would", others))
     return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), SHARDING]
 
@@ -71,6 +72,8 @@ def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[s
     passes = _fewest_passes(scenario, memory, plan)
     if passes is not None:
         yield f"`workload.micro_batches: {passes}`", lambda made: with_value(made, "workload.micro_batches", passes)
+    if recompute_fully(workload) is not workload:
+        yield "`workload.recompute: full`", lambda made: with_value(made, "workload", recompute_fully(made.workload))
     if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
         yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:

@@ -76,6 +76,7 @@ def _matters(seconds: float, document: dict[str, Any]) -> bool:
 
 def _terms(terms: Sequence[dict[str, Any]], time: float) -> Table:
     table = plain_table(("term",), ("time", "share"))
+    table.columns[0].no_wrap = True
     table.add_column("")
     table.add_column("consists of", overflow="fold")
     for row in terms:

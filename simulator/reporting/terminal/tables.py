@@ -31,6 +31,8 @@ from simulator.units import count_of, show_bytes, show_time
 
 _HEADING = 23
 """Characters of a line of a heading."""
+_BAR, _BESIDE_BARS = 28, 52
+"""Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
@@ -39,7 +41,7 @@ def print_run(document: dict[str, Any], console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
     print_title(document["scenario"], console)
     print_facts(_facts(document), console)
-    print_lines(_breakdown(document), console)
+    print_lines(_breakdown(document, console.width), console)
     if document.get("memory", {}).get("fits") is False:
         print_memory(document["memory"], console)
     print_warnings(document["warnings"], console, most=_WARNINGS)
@@ -88,8 +90,11 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
 
 
-def _breakdown(document: dict[str, Any]) -> Table:
+def _breakdown(document: dict[str, Any], width: int) -> Table:
     comparison, total = document.get("comparison"), document["iteration_time_s"]
+    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    largest = max(terms.values()) / total if total else 0.0
+    longest = min(_BAR, int((width - _BESIDE_BARS - (_HEADING if comparison else 0)) / (largest or 1.0)))
     table = plain_table(("where the time goes",), ("time", "share"))
     table.add_column("")
     others: dict[str, float] = {}
@@ -97,12 +102,12 @@ def _breakdown(document: dict[str, Any]) -> Table:
         # Its name may be long: it has several lines, so that terms and bars have room.
         table.add_column(escape("\n".join(wrap(comparison["baseline"], _HEADING))), justify="right")
         others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-    for term, seconds in split_idle(document["breakdown_s"], document["idle_s"]).items():
+    for term, seconds in terms.items():
         if term == "data_loading" and not seconds:
             continue
         share = seconds / total if total else 0.0
         other = [show_time(others[term])] if comparison else []
-        table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share), *other)
+        table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share, longest), *other)
     if comparison:
         table.add_row("sum", show_time(total), "", "", show_time(comparison["baseline_iteration_time_s"]), style="bold")
     return table

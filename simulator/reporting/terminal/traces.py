@@ -39,18 +39,19 @@ def _histogram(shares: list[float]) -> str:
 
 
 def print_build_up(document: dict[str, Any], console: Console) -> None:
-    """Mean over the settled iterations per method and worker count."""
+    """A table for each method: mean over the settled iterations per worker count."""
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
-    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
+    groups: dict[str, dict[int, list[dict[str, Any]]]] = {}
     for row in document["rows"]:
         if row["priced"]:
-            groups.setdefault((row["method"], row["workers"]), []).append(row)
-    rows = (
-        (method, workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
-        for (method, workers), same in groups.items()
-    )
-    names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
-    print_lines(add_rows(plain_table(("method",), ("workers", "mean from iteration", *names)), rows), console)
+            groups.setdefault(row["method"], {}).setdefault(row["workers"], []).append(row)
+    for method, counts in groups.items():
+        rows = (
+            (workers, same[0]["iteration"], *(f"{sum(row[key] for row in same) / len(same):.3g}" for key in keys))
+            for workers, same in counts.items()
+        )
+        print_lines(add_rows(plain_table((), ("workers", "from iteration", *names), title=method), rows), console)
 
 
 def print_overlap(document: dict[str, Any], console: Console) -> None:

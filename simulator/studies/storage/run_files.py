@@ -80,4 +80,4 @@ def as_yaml(data: Any) -> str:
     """A resolved scenario as YAML that `run` reads again: quantities carry their SI unit."""
     import yaml
 
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=75)
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)

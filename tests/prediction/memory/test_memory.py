@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 
 from examples import mapping
 from simulator.cli import main
@@ -268,3 +269,10 @@ def test_a_sweep_has_columns_of_memory_and_fails_where_it_does_not_fit(tmp_path)
         assert fits.iloc[-1]
         if failed:
             assert table["error"].iloc[0].startswith("scenario 'big': expected at most 4 GiB of memory")
+
+
+def test_the_page_on_memory_names_every_part():
+    page = (ROOT / "docs" / "background" / "memory.md").read_text(encoding="utf-8")
+    assert [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:] == list(
+        PART_LABELS.values()
+    )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, validation
+from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, swept, to_quality, validation
 from page_parsing import Parsed
 from plotly import graph_objects
 
@@ -68,6 +68,7 @@ def sources():
         "validation": validation(),
         "build_up": replayed(),
         "gpu": open_source("gpus/v100"),
+        "quality": to_quality(),
     }
 
 
@@ -142,7 +143,7 @@ def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():
         assert float(f"{mean:.6g}") in held
 
 
-@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu"])
+@pytest.mark.parametrize("kind", ["run", "sweep", "validation", "build_up", "gpu", "quality"])
 def test_a_page_is_whole_and_loads_nothing(pages, kind):
     page = Parsed(pages[kind])
     assert page.wrong == []
@@ -212,6 +213,15 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
 
 
+def test_the_page_of_times_to_quality_says_what_the_terminal_says(pages, sources):
+    document = sources["quality"].document
+    page = Parsed(pages["quality"])
+    text = " ".join(" ".join(page.text("body")).split())
+    assert " ".join(document["answer"].split()) in text
+    for row in document["methods"]:
+        assert show_time(row["time_to_target_s"]) in page.text("td")
+
+
 def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
     text = " ".join(" ".join(Parsed(pages["validation"]).text("body")).split())
     (topk,) = (item for item in sources["validation"].document["signs"] if "Top-k" in item["scenario"])
@@ -252,6 +262,19 @@ def test_what_a_figure_does_not_show_on_an_axis_is_chosen():
     (view,) = [view for view in charts["density_sweep"].views if view.chosen == ("4", "10 Gbit/s")]
     shown = numbers([trace["y"] for trace in view.plot["data"] if "yaxis" not in trace])
     assert shown == {float(f"{value:.6g}") for value in only["iteration_time_s"]}
+
+
+def test_a_sweep_in_which_nothing_changes_says_so():
+    table = swept("workers", "bandwidth").table.assign(iteration_time_s=0.25)
+    assert page_of(of_table(table, "same")).answer == "Every iteration takes 250 ms."
+
+
+def test_a_sweep_with_verdicts_says_where_each_method_pays():
+    table = swept("workers", "bandwidth").table
+    verdicts = table["sparsifier"].map(lambda name: None if name == "dense" else "yes").where(table["workers"] > 1)
+    judged = table.assign(verdict=verdicts.mask(table["workers"] == 8, "undecided"))
+    answer = page_of(of_table(judged, "judged")).answer
+    assert "gtopk 1 % in 8 of 12 points, not decided in 4" in answer
 
 
 def test_keys_that_go_along_with_an_axis_are_no_choice():

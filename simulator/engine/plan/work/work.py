@@ -142,7 +142,7 @@ def _expected_selections(
 
 def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload, last = setup.workload.stretched(update).passes()
+    workload, later = setup.workload.stretched(update).passes()
     if workers > 1:
         update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
     methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
@@ -150,8 +150,8 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     precision, style = workload.precision, setup.topology.style
     pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
-    backward = _backward_times(last, buckets)
-    passes, additions = price_passes(workload, last, buckets, pricing)
+    backward = _backward_times(later, buckets)
+    passes, additions = price_passes(workload, later, buckets, pricing)
     backward += additions
     if setup.runtime.fills_buckets:
         buckets = tuple(replace(bucket, filled=True) for bucket in buckets)

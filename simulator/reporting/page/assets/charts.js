@@ -8,10 +8,11 @@ sparsim.NARROW = 600;
 sparsim.fitted = (place, plot) => {
   const layout = sparsim.themed(plot.layout);
   layout.width = place.clientWidth;
+  layout.margin = { ...layout.margin, r: 40 }; // half of the last tick's words
   if (place.clientWidth >= sparsim.NARROW) return layout;
   const { stacks } = plot.layout.meta;
   const number = (panel) => (panel ? String(panel + 1) : "");
-  layout.margin = { ...layout.margin, l: 40, r: 12 };
+  layout.margin = { ...layout.margin, l: 40 };
   if (stacks.length > 1) {
     const gap = 0.16;
     const each = (1 - gap * (stacks.length - 1)) / stacks.length;

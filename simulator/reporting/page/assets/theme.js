@@ -41,7 +41,10 @@ sparsim.redraw = () => {
   });
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sparsim.redraw);
-matchMedia("print").addEventListener("change", sparsim.redraw);
+matchMedia("print").addEventListener("change", () => {
+  document.querySelectorAll(".warnings details").forEach((part) => { part.open = true; }); // paper cannot be opened
+  sparsim.redraw();
+});
 sparsim.width = innerWidth;
 addEventListener("resize", () => {
   clearTimeout(sparsim.waiting);

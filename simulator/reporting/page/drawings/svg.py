@@ -52,7 +52,7 @@ def choose_ticks(high: float, most: int = 5) -> list[float]:
         return [0.0]
     power = 10.0 ** math.floor(math.log10(high) - 1)
     step = next(item * power for item in (1, 2, 5, 10, 20, 50, 100) if high / (item * power) < most - 1e-9)
-    return [number * step for number in range(int(high / step + 1e-9) + 1)]
+    return [float(f"{number * step:.12g}") for number in range(int(high / step + 1e-9) + 1)]
 
 
 def grid_lines(ticks: Iterable[float], high: float) -> Markup:

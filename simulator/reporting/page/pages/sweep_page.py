@@ -18,6 +18,7 @@ from simulator.units import count_of, show_time
 
 _FAILED = 50
 _METHODS = 8
+_SAME = 1e-9
 
 
 def sweep_page(source: Source) -> Page:
@@ -57,6 +58,9 @@ def _answer(table: pd.DataFrame, best: str) -> str:
                 open_ = f", not decided in {counts['undecided']:,}" if "undecided" in counts else ""
                 parts.append(f"{method} in {counts.get('yes', 0):,} of {count_of(len(judged), 'point')}{open_}")
     said = f"Faster than dense: {'; '.join(parts[:_METHODS])}. " if parts else ""
+    times = table["iteration_time_s"]
+    if times.max() - times.min() <= _SAME * times.max():
+        return f"{said}Every iteration takes {show_time(times.max())}."
     return f"{said}The shortest iteration is that of {best}."
 
 
