@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
-from simulator.cli.root import main, print_document, print_json, say
+from simulator.cli.root import main, print_document, print_json
 
 LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
 """What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""

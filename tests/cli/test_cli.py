@@ -314,7 +314,8 @@ def test_readme_commands_exist():
         assert command in main.commands
     setups = re.findall(r"^python3 -m venv .*$", text, flags=re.M)
     assert len(setups) == 2
-    assert "sparsim run scenarios/quickstart.yaml" in setups[0]
+    assert "pip install -e ." in setups[0]
+    assert text.index(setups[0]) < text.index("sparsim run quickstart") < text.index(setups[1])
     assert setups[1].endswith(".venv/bin/pytest")
 
 

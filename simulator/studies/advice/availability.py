@@ -56,14 +56,22 @@ class Entry(Spec):
 
 
 class _Framework(Spec):
-    """What a framework is called, and whether its makers maintain it for users."""
+    """A framework of the table.
+
+    - `label`: what it is called.
+    - `released`: whether its makers maintain it for users.
+    """
 
     label: str
     released: bool
 
 
 class _Document(Spec):
-    """The table: frameworks, and by family and kind the places where it exists."""
+    """The table of frameworks and places.
+
+    - `frameworks`: by the word that entries use for it.
+    - `sparsifier`, `scheduler`, `topology`: by kind, the places where it exists.
+    """
 
     frameworks: dict[str, _Framework]
     sparsifier: dict[str, tuple[Entry, ...]]

@@ -21,7 +21,7 @@ def invoke(*arguments, **options):
 def test_the_list_has_every_figure_with_its_question():
     listed = json.loads(invoke("figure", "--list", "--json").output)["figures"]
     assert [item["kind"] for item in listed] == sorted(figures())
-    text = invoke("figure", "--list").output
+    text = " ".join(invoke("figure", "--list").output.split())
     assert all(f"{item['kind']}: {item['question']}" in text for item in listed)
 
 

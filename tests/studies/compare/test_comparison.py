@@ -1,155 +1,384 @@
-"""What the kernels of one iteration cost: calls, elements, seconds, and the curve or law of each."""
+"""`sparsim compare`: what changed in the input, and in the outcome, term by term."""
 
-from __future__ import annotations
+import json
+from html.parser import HTMLParser
 
-import math
-from collections.abc import Iterable
-from typing import Any
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from places import ROOT
 
-import numpy as np
+from simulator.cli import main
+from simulator.loading.documents import MAX_BYTES
+from simulator.models.terms import BREAKDOWN
+from simulator.prediction.run import run, with_responses
+from simulator.prediction.warnings.warning import texts_of
+from simulator.scenario.reading import load
+from simulator.studies.compare.differences import compare_outcomes
+from simulator.studies.sweep.sweep import run_sweep
 
-from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
-from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
-from simulator.engine.plan.work.passes import addition_kernel
-from simulator.engine.plan.work.update import update_of
-from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS
-from simulator.hardware.precision import ValueWidths, widths_of
-from simulator.hardware.runtime import Runtime
-from simulator.models.curves import Affine, Floats, NLogN
-from simulator.models.exchange import Compute
-from simulator.scenario.scenario import Scenario
-from simulator.units import show_time
-
-STAGES = ("backward", "selection", "exchange", "combine", "update")
-
-_PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape": None, "in_range": None}
-"""How the time of an update is known that was measured with the workload's profile."""
+NASTY = "<script>alert(1)</script> [red]&amp;"
 
 
-def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: additions and copies to buckets, before, in and after an exchange, and the update.
-
-    A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
-    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
-    transferred from others, or estimated; None on the host or an ideal GPU) with the `width` of what is not measured,
-    the curve's `held_out_mape` and whether the sizes were `in_range`.
-    """
-    gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
-    precision = scenario.workload.precision
-    widths = widths_of(precision, scenario.sparsifier.has_residual)
-    used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
-    workers = scenario.cluster.workers
-    for bucket, selection in zip(work.buckets, work.selections, strict=True):
-        if scenario.workload.micro_batches > 1:
-            used["backward"].append(addition_kernel(bucket, scenario.workload, widths))
-        if bucket.filled:
-            there, back = filling_kernels(bucket)
-            used["backward"].append(there)
-            used["combine"].append(back)
-        if workers == 1:
-            continue
-        method = scenario.sparsifier.at_density(bucket.density)
-        chosen, steps = steps_with_casts(
-            method, selection, bucket, workers, scenario.topology.style, precision=precision
-        )
-        used["selection"] += [item for item in chosen if not item.ahead]
-        steps = add_host_work(steps, bucket, runtime)
-        last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
-        used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
-        used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
-    rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
-    mixed = _rows(mixed_precision_kernels(scenario.workload), gpu, runtime, widths)
-    return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
+def invoke(*arguments):
+    return CliRunner().invoke(main, ["compare", *map(str, arguments)], catch_exceptions=False)
 
 
-def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
-    """The optimiser's step as one row; a run is one of its kernels."""
-    gpu, workload = scenario.cluster.gpu, scenario.workload
-    made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
-    kernel = "update" if made.by_curve else "elementwise"
-    return {
-        "kernel": "update",
-        "runs": made.calls,
-        "calls": made.calls,
-        "elements": float(workload.numel),
-        "seconds": made.optimiser_seconds,
-        "per_call_s": made.optimiser_seconds / made.calls,
-        "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
-        "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
-        **(_PROFILED if workload.update_time is not None else _rests_on(kernel, gpu, workload.numels)),
+def invoke_run(out, *arguments):
+    assert CliRunner().invoke(main, ["run", *arguments, "--out", str(out)]).exit_code == 0
+    return out
+
+
+def swept(out, density=(0.001, 0.01), bandwidth="10 Gbit/s", **more):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    base["cluster"]["network"]["bandwidth"] = bandwidth
+    vary = {"sparsifier.density": list(density), "cluster.nodes": [4, 8]} | more
+    run_sweep({"name": NASTY, "base": base, "vary": vary}, out, workers=1)
+    return out
+
+
+def test_runs_differ_by_what_was_set_and_term_by_term():
+    document = compare_outcomes("quickstart", "quickstart", (), ("sparsifier.density=0.01", "cluster.nodes=4"))
+    assert document["inputs"]["changes"] == [
+        {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
+        {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
+    ]
+    one = with_responses(run(load("quickstart"))).document
+    other = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).document
+    figures = {row["key"]: row for row in document["figures"]}
+    terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
+    assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
+    whole = figures["iteration_time_s"]
+    assert sum(row["difference"] for row in terms) == pytest.approx(whole["difference"], abs=1e-12)
+    assert whole["ratio"] == other["iteration_time_s"] / one["iteration_time_s"]
+    assert figures["density.build_up"]["b"] == other["density"]["build_up"]
+    assert figures["traffic.total_bytes"]["a"] == one["traffic"]["total_bytes"]
+    assert document["fidelity"] == {"a": one["fidelity"], "b": other["fidelity"]}
+    both = document["warnings"]
+    assert both["both"] + both["only_a"] != one["warnings"]  # sizes always differ, and would hide what is the same
+    assert sorted(both["both"] + both["only_a"]) == sorted(texts_of(one))
+    assert sorted(both["both"] + both["only_b"]) == sorted(texts_of(other))
+    used = [(item["id"], item["in"]) for item in document["calibration"]]
+    assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
+
+
+def test_a_whole_part_that_was_exchanged_is_told_as_one():
+    told = compare_outcomes("quickstart", "quickstart", (), ("workload=workloads/vgg16-v100",))["inputs"]
+    (line,) = told["told"]
+    assert (line["key"], line["keys"]) == ("workload", len(told["changes"]))
+    assert len(told["changes"]) > 50
+
+
+def test_stored_runs_compare_as_the_runs_themselves(tmp_path):
+    for place, arguments in (("a", []), ("b", ["--set", "cluster.nodes=16"])):
+        result = CliRunner().invoke(main, ["run", "ring_check", *arguments, "--out", str(tmp_path / place), "--json"])
+        (tmp_path / f"{place}.json").write_text(result.output)
+    live = compare_outcomes("ring_check", "ring_check", (), ("cluster.nodes=16",))
+    stored = compare_outcomes(str(tmp_path / "a"), str(tmp_path / "b"))
+    bare = compare_outcomes(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    for key in ("figures", "fidelity", "calibration", "warnings"):
+        assert live[key] == stored[key] == bare[key]
+    # What two predictions share cancels, which stored results do not tell.
+    assert live["verdict"] == "no"
+    assert live["answer"].startswith("B is slower than A: ")
+    assert "verdict" not in stored
+    assert stored["answer"] == bare["answer"]
+    assert stored["answer"].startswith("With B an iteration takes ")
+    assert live["inputs"] == stored["inputs"]
+    assert not bare["inputs"]["known"]
+    output = " ".join(invoke(tmp_path / "a.json", "ring_check").output.split())
+    assert "Both have the same digest" in output
+    assert "are not known" in output
+
+
+def test_sweeps_are_joined_on_what_varies(tmp_path):
+    a = swept(tmp_path / "a")
+    b = swept(tmp_path / "b", density=(0.01, 0.1), bandwidth="1 Gbit/s", **{"sparsifier.granularity": ["layer"]})
+    document = compare_outcomes(str(a), str(b))
+    assert document["keys"] == ["sparsifier.density", "cluster.nodes"]
+    assert [item["key"] for item in document["single_valued"]] == ["sparsifier.granularity"]
+    assert document["values"] == [{"key": "sparsifier.density", "only_a": [0.001], "only_b": [0.1]}]
+    assert [point["key"]["sparsifier.density"] for point in document["points"]] == [0.01, 0.01]
+    assert {item["sparsifier.density"] for item in document["only_a"]} == {0.001}
+    assert {item["sparsifier.density"] for item in document["only_b"]} == {0.1}
+    base = ("sparsifier={kind: topk, density: 0.01}",)
+    for point in document["points"]:
+        nodes = f"cluster.nodes={point['key']['cluster.nodes']}"
+        slow = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=1 Gbit/s"))).document
+        fast = run(load("ring_check", (*base, nodes, "cluster.network.bandwidth=10 Gbit/s"))).document
+        assert (point["a_s"], point["b_s"]) == (fast["iteration_time_s"], slow["iteration_time_s"])
+        assert point["largest_term"] == "communication_exposed"
+    ratios = [point["ratio"] for point in document["points"]]
+    assert ratios == sorted(ratios, reverse=True)
+    assert document["summary"]["slower"] == 2
+    same = compare_outcomes(str(a), str(a))
+    assert same["summary"]["same_inputs"] == same["summary"]["alike"] == len(same["points"]) == 4
+    output = invoke(a, b, "-o", tmp_path / "page.html").output
+    assert "2 are slower in B" in " ".join(output.split())
+    assert NASTY in output
+
+
+def test_sweeps_without_a_common_point_and_with_one_that_fails_are_told_in_words(tmp_path):
+    a, b = swept(tmp_path / "a", density=(0.001,)), swept(tmp_path / "b", density=(0.1,))
+    apart = compare_outcomes(str(a), str(b))
+    assert apart["answer"] == "The sweeps have no point in common."
+    assert apart["points"] == apart["terms"] == []
+    assert apart["summary"]["joined"] == 0
+    assert "ratio_mean" not in apart["summary"]
+    refused = {
+        "base": load("ring_check").resolved(),
+        "vary": {"sparsifier": [{"kind": "gtopk", "density": 0.1}], "cluster.nodes": [3]},
     }
+    run_sweep(refused, tmp_path / "c", workers=1)
+    failed = compare_outcomes(str(tmp_path / "c"), str(tmp_path / "c"))
+    text = " ".join(invoke(tmp_path / "c", tmp_path / "c").output.split())
+    assert failed["answer"] in text
+    assert failed["answer"] == "1 point in common; none succeeded in both sweeps."
+    (row,) = failed["failed"]
+    assert row["error_a"] == row["error_b"]
+    assert "power of two" in row["error_a"]
 
 
-def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
-    """How the seconds of the optimiser follow from its elements, in words."""
-    optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
-    if gpu.ideal:
-        return "free: the GPU is ideal"
-    if scenario.workload.update_time is not None:
-        return "measured with the workload's profile"
-    way = f"{optimiser.kind}, {optimiser.implementation.replace('_', ' ')}: {per_element:.3g} bytes per element"
-    return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
+def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
+    whole, bare = (invoke_run(tmp_path / name, "ring_check") for name in ("whole", "bare"))
+    (bare / "scenario.yaml").unlink()
+    document = compare_outcomes(str(whole), str(bare))
+    assert not document["inputs"]["known"]
+    assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
 
 
-def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[dict[str, Any]]:
-    grouped: dict[str, list[Compute]] = {}
-    for item in items:
-        if item.elements:
-            grouped.setdefault(item.kernel, []).append(item)
-    rows = [_row(kernel, group, gpu, runtime, widths) for kernel, group in grouped.items()]
-    return sorted(rows, key=lambda row: -row["seconds"])
+class _Page(HTMLParser):
+    """Tags that balance, and the text."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.seen = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in ("meta", "br", "link"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip() and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
 
 
-def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> dict[str, Any]:
-    on_gpu, on_host, share = [], [], widths.share(kernel)
-    elements = share * np.concatenate([item.elements for item in group])
-    for item in group:
-        sizes = np.array(item.elements)
-        timed = gpu.kernel_time(kernel, share * sizes)
-        on_gpu.append(0.0 if kernel in HOST_KERNELS else item.times * float(timed.sum()))
-        per_element = float(getattr(runtime, HOST_KERNELS[kernel])) if kernel in HOST_KERNELS else 0.0
-        worked = item.times * float(sizes.sum()) * per_element
-        on_host.append(worked if kernel in HOST_KERNELS else runtime.kernel_launch * item.calls)
-    waited = runtime.host_read * sum(item.reads for item in group)
-    seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
-    runs = sum(item.times * len(item.elements) for item in group)
-    return {
-        "kernel": kernel,
-        "runs": runs,
-        "calls": sum(item.calls for item in group),
-        "elements": math.fsum(item.times * math.fsum(item.elements) for item in group),
-        "seconds": seconds,
-        "per_call_s": seconds / runs,
-        "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
-        "law": _law(kernel, gpu) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
-        **_rests_on(kernel, gpu, elements),
-    }
+def test_page_is_one_file_with_all_text_escaped(tmp_path):
+    scenario = tmp_path / "nasty.yaml"
+    text = (ROOT / "scenarios" / "quickstart.yaml").read_text()
+    scenario.write_text(text.replace("name: ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE", f"name: '{NASTY}'"))
+    out = tmp_path / "page.html"
+    result = invoke(scenario, "quickstart", "--set-b", "sparsifier=dense", "-o", out)
+    assert result.exit_code == 0
+    assert "page.html: written" in result.output
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    assert any(NASTY in part for part in page.text)
+    assert not {"img", "iframe", "b"} & {tag for tag, _ in page.seen}
+    places = {attributes[name] for _, attributes in page.seen for name in ("href", "src") if name in attributes}
+    # The page has no icon, and a browser asks for none.
+    assert {place for place in places if not place.startswith("#")} == {"data:,"}
+    assert [attributes.get("id") for tag, attributes in page.seen if tag == "script"] == ["data", None]
+    (policy,) = [attributes["content"] for _, attributes in page.seen if "http-equiv" in attributes]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")  # the browser runs no other script
+    joined = " ".join(page.text)
+    for words in ("exposed communication", "sparsifier.density", "link law", "extrapolated", "build-up"):
+        assert words in joined
+    assert json.loads(invoke(scenario, "quickstart", "--json").output)["a"]["name"] == NASTY
 
 
-def _rests_on(kernel: str, gpu: Gpu, elements: Floats) -> dict[str, Any]:
-    """How the time of a kernel is known: its level and width, and its curve with the error and the range of that."""
-    curve = gpu.curve(kernel)
-    level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
-    return {
-        "level": level,
-        "width": gpu.width(kernel) if level not in (None, "measured") else None,
-        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
-        "held_out_mape": curve.held_out_mape if curve is not None else None,
-        "in_range": curve.in_range(elements) if curve is not None else None,
-    }
+def lines_of(*arguments):
+    """What the terminal says, a blank between columns."""
+    return [" ".join(line.split()) for line in invoke(*arguments).output.splitlines()]
 
 
-def _law(kernel: str, gpu: Gpu) -> str:
-    """How the seconds of a kernel follow from its elements, in words."""
-    if gpu.ideal:
-        return "free: the GPU is ideal"
-    if kernel in HOST_KERNELS:
-        return f"host seconds per {'merged element' if kernel == 'host_merge' else 'element of the gradient'}"
-    law = gpu.curve(kernel) or gpu.estimate(kernel).curve
-    if isinstance(law, Affine):
-        return f"{show_time(law.intercept)} + {show_time(law.slope)} n"
-    if isinstance(law, NLogN):
-        return f"{show_time(law.intercept)} + {show_time(law.coefficient)} n log2 n"
-    return f"{'carried over' if law.derived else 'measured'}, {len(law.points)} points"
+def page_of(out, *arguments):
+    """The text of the page that a comparison writes."""
+    assert invoke(*arguments, "-o", out).exit_code == 0
+    page = _Page()
+    page.feed(out.read_text())
+    assert page.open == []
+    return page
+
+
+@pytest.mark.long
+def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
+    arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
+    count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
+    assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
+    page = page_of(tmp_path / "page.html", *arguments)
+    assert f"500 of {count} keys" in page.text
+    terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
+    software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
+    assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
+    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
+
+
+def test_intervals_that_overlap_are_said_of_stored_runs_where_times_differ(tmp_path):
+    one = run(load("quickstart")).document
+
+    def facts(factor):
+        ends = [end * factor for end in one["iteration_time_interval_s"]]
+        other = one | {"iteration_time_s": one["iteration_time_s"] * factor, "iteration_time_interval_s": ends}
+        for name, document in (("a", one), ("b", other)):
+            (tmp_path / f"{name}.json").write_text(json.dumps(document | {"digest": name}))
+        return "Their 90 % intervals overlap." in lines_of(tmp_path / "a.json", tmp_path / "b.json")
+
+    assert facts(1.1)
+    assert not facts(30.0)  # far apart
+    assert not facts(1.005)  # within 1 %
+
+
+def test_of_two_scenarios_a_verdict_is_said_instead_of_intervals_that_overlap(tmp_path):
+    arguments = ("quickstart", "quickstart", "--set-b", "cluster.gpu=gpus/rtx2080ti-pytorch2")
+    document = compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))
+    assert document["intervals_overlap"]
+    assert document["verdict"] in ("yes", "no", "alike", "undecided")
+    low, high = document["speed_up_interval"]
+    assert low <= document["speed_up"] <= high
+    lines = lines_of(*arguments)
+    assert "Their 90 % intervals overlap." not in lines
+    title = "What decides it" if document["verdict"] == "undecided" else "What the doubt that is left rests on"
+    assert title in lines
+    assert title in page_of(tmp_path / "page.html", *arguments).text
+
+
+def test_a_scenario_compared_with_itself_makes_no_difference():
+    document = compare_outcomes("quickstart", "quickstart")
+    assert (document["verdict"], document["speed_up_interval"]) == ("alike", [1.0, 1.0])
+    assert document["answer"].startswith("It makes no difference. An iteration takes ")
+
+
+def test_versions_that_differ_are_named(tmp_path):
+    document = run(load("ring_check")).document
+    for name, versions in (("a", {"sparsim": "0.0.1", "numpy": "1.26.0"}), ("b", {"sparsim": "0.0.1", "simpy": "4"})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document | {"versions": versions}))
+    lines = lines_of(tmp_path / "a.json", tmp_path / "b.json")
+    assert {"numpy 1.26.0 in A, none in B.", "simpy none in A, 4 in B."} <= set(lines)
+    assert not [line for line in lines if line.startswith("sparsim ")]
+
+
+def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
+    """One worker without work takes no time: no throughput, and nothing is so many times slower than it."""
+    idle = ("--set-a", "cluster.nodes=1")
+    lines = lines_of("ring_check", "ring_check", *idle)
+    assert (
+        "With B an iteration takes 140.7 ms, slower than A (0 s). Compared with A, it adds 140.7 ms of exposed"
+        in " ".join(lines)
+    )
+    assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
+    assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
+    page = page_of(tmp_path / "page.html", "ring_check", "ring_check", *idle)
+    place = page.text.index("throughput (samples/s)")
+    assert page.text[place + 1] == "-"
+
+
+def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
+    for name, nodes in (("a", 4), ("b", 8)):
+        document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
+    assert "Inputs that differ" not in page.text
+    assert "Results" in page.text
+    assert [part for part in page.text if "are not known" in part]
+
+
+def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
+    lines = lines_of(places / "swept", places / "swept")
+    assert "4 points have the same digest in both: nothing that the prediction depends on differs." in lines
+    assert not [line for line in lines if "only one sweep" in line or "Change of each term" in line]
+    assert not [line for line in lines if "largest changes" in line or " only: " in line]
+    page = page_of(tmp_path / "page.html", places / "swept", places / "swept")
+    assert "Points, the largest changes first (4 of 4)" in page.text
+    assert page.text.count("=") == 4
+    assert not [part for part in page.text if part.startswith(("Values that", "Change of", "Failed", "In A only"))]
+
+
+def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, places):
+    other = swept(tmp_path / "other", density=(0.1,))
+    lines = lines_of(places / "swept", other)
+    assert "The sweeps have no point in common." in lines
+    assert "sparsifier.density 0.001, 0.01 0.1" in lines
+    joined = " ".join(line for line in lines if line)
+    assert "In A only: 4 points point sparsifier.density 0.001, cluster.nodes 4 sparsifier.density 0.001, " in joined
+    assert "In B only: 2 points point sparsifier.density 0.1, cluster.nodes 4 sparsifier.density 0.1, clu" in joined
+    page = page_of(tmp_path / "page.html", places / "swept", other)
+    assert {"In A only: 4 points", "In B only: 2 points", "Values that only one sweep has"} <= set(page.text)
+    assert not [part for part in page.text if part.startswith("Points, the largest")]
+
+
+def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_path):
+    base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
+    vary = {"topology": ["ring", "double_binary_tree"], "cluster.nodes": [4]}
+    out = tmp_path / "out"
+    assert run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1).failed == 1
+    assert "1 point failed in A or in B." in lines_of(out, out)
+    text = page_of(tmp_path / "page.html", out, out).text
+    assert "Failed: 1 point" in text
+    place = text.index("topology double_binary_tree, cluster.nodes 4")
+    assert "expected a topology with all-gather, got double_binary_tree" in text[place + 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["empty", "ring_check"], "a folder with neither result.json nor results.parquet"),
+        (["broken.json", "ring_check"], "broken.json:1:2: expected JSON as `sparsim run --json` prints it"),
+        (["other.json", "ring_check"], "expected a result of `sparsim run`, got no scenario, digest"),
+        (["stored", "ring_check", "--set-a", "seed=1"], "a stored result cannot be changed"),
+        (["ring_chek", "ring_check"], "did you mean 'ring_check'?"),
+        (["ring_check", "ring_check", "-o", "page.txt"], "expected a name that ends in .html, got 'page.txt'"),
+        (["ring_check", "swept"], "expected two runs or two sweeps, got the run ring_check and the sweep swept"),
+        (
+            ["binary.json", "ring_check"],
+            "binary.json: expected JSON as `sparsim run --json` prints it, got something else",
+        ),
+        (["deep.json", "ring_check"], "deep.json: expected JSON as `sparsim run --json` prints it, got something else"),
+        (["large.json", "ring_check"], f"large.json: expected at most {MAX_BYTES} bytes, got {MAX_BYTES + 1} bytes"),
+        (["listed", "ring_check"], "listed/scenario.yaml: expected a scenario: a mapping, got [1]"),
+        (["shards", "swept"], "these are shards: run the same sweep without --shard to join them"),
+        (["torn", "swept"], "torn: expected results of `sparsim sweep`, got "),
+        (["unmanifested", "swept"], "unmanifested: expected results of `sparsim sweep`, got "),
+        (["columns", "swept"], "columns/results.parquet: expected results of `sparsim sweep`, got columns ['a']"),
+        (
+            ["warmups", "seeds"],
+            "compare: expected sweeps that vary a common key, got warmup in warmups, and seed in seeds",
+        ),
+        (["swept", "wider"], "wider: sparsifier.granularity: expected keys that vary in both sweeps, got 2 values"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(arguments, message, places, monkeypatch):
+    monkeypatch.chdir(places)
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    made = tmp_path_factory.mktemp("places")
+    (made / "empty").mkdir()
+    (made / "broken.json").write_text("{")
+    (made / "other.json").write_text("[]")
+    (made / "binary.json").write_bytes(b"\xff\xfe{}")
+    (made / "deep.json").write_text("[" * 100_000)
+    (made / "large.json").write_bytes(b" " * (MAX_BYTES + 1))
+    invoke_run(made / "listed", "ring_check").joinpath("scenario.yaml").write_text("[1]\n")
+    (made / "stored").mkdir()
+    swept(made / "swept")
+    for name in ("shards", "torn", "unmanifested", "columns"):
+        (made / name).mkdir()
+    (made / "shards" / "results-1of2.parquet").write_bytes(b"")
+    (made / "torn" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes()[:-20])
+    (made / "unmanifested" / "results.parquet").write_bytes((made / "swept" / "results.parquet").read_bytes())
+    pd.DataFrame({"a": [1]}).to_parquet(made / "columns" / "results.parquet")
+    (made / "columns" / "manifest.json").write_text("{}")
+    for key in ("seed", "warmup"):
+        run_sweep({"base": "ring_check", "vary": {key: [1]}}, made / f"{key}s", workers=1)
+    swept(made / "wider", **{"sparsifier.granularity": ["layer", "model"]})
+    return made
