@@ -19,6 +19,8 @@ from simulator.scenario.scenario import Scenario
 
 MINUTES = 1.0
 """What `sparsim record kernels` takes for one kernel, at most."""
+SMALL_CALLS = ", calls smaller than measured"
+"""End of the name of an input for the small calls of a kernel."""
 
 
 def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
@@ -34,39 +36,53 @@ def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
         if kernel in HOST_KERNELS:
             continue
         what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
-        if gpu.level(kernel) == "measured":
-            yield _timed(gpu, kernel, what, use)
+        curve = gpu.curve(kernel)
+        if gpu.level(kernel) == "measured" and curve is not None:
+            yield _timed(gpu, curve, kernel, what, use)
+            if use.small_seconds > 0:
+                yield _small_calls(gpu, curve, kernel, what, use)
         else:
             yield _not_timed(gpu, kernel, what, use)
 
 
-def _timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
-    curve = gpu.curve(kernel)
-    width = _width_of_use(curve, use) if curve else 1.0
+def _timed(gpu: Gpu, curve: Curve, kernel: str, what: str, use: KernelUse) -> UncertainInput:
+    """The whole curve, which may be as wrong as at the largest size that it is used at."""
+    width = curve_width(curve, max(use.largest, curve.range[0] if curve.range else 0.0))
     return UncertainInput(
         what,
         f"{gpu.name}/{kernel}",
         "measured",
         width,
-        curve is not None and curve.in_range((use.smallest, use.largest)),
+        curve.in_range((use.smallest, use.largest)),
         *seconds_at_ends(use.seconds, width),
         _scaled(kernel, width),
         # A kernel that does the same as another has its curve, and its error.
         shared=f"{gpu.name}/{kernel if kernel in gpu.kernels else KERNELS[kernel].same_as}",
         source="held-out error of the curve, and more beyond the sizes that were measured",
-        measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
-        held_out_mape=curve.held_out_mape if curve else None,
+        measurement=_measurement(kernel),
+        held_out_mape=curve.held_out_mape,
     )
 
 
-def _width_of_use(curve: Curve, use: KernelUse) -> float:
-    """The width of all calls together: of the largest, which take the time, and of the share of those that are smaller
-    than what was measured, each of which takes no longer than the smallest that was."""
-    width = curve_width(curve, use.largest)
-    if curve.range is None or use.smallest >= curve.range[0] or not use.seconds:
-        return width
-    share = min(1.0, use.extrapolated * float(curve.time(curve.range[0])) / use.seconds)
-    return math.exp(math.hypot(math.log(width), share * math.log(curve_width(curve, use.smallest))))
+def _small_calls(gpu: Gpu, curve: Curve, kernel: str, what: str, use: KernelUse) -> UncertainInput:
+    """The calls that are smaller than what was measured, each of which takes no longer than the smallest that was.
+
+    Their error is that of a start-up: the rate at large sizes, from which other kernels are estimated, stays.
+    """
+    low = curve.range[0] if curve.range else 0.0
+    most = max(1.0, use.small * float(curve.time(low)) / use.small_seconds)
+    beyond, inside = curve_width(curve, use.smallest), curve_width(curve, low)
+    width = min(beyond, math.exp(math.hypot(math.log(inside), math.log(most))))
+    return UncertainInput(
+        f"{what}{SMALL_CALLS}",
+        f"{gpu.name}/{kernel}",
+        "measured",
+        width,
+        False,
+        *seconds_at_ends(use.small_seconds, width),
+        source="doublings below the sizes that were measured, and at most the time of the smallest of these",
+        measurement=_measurement(kernel),
+    )
 
 
 def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInput:
@@ -81,9 +97,13 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> UncertainInp
         _scaled(kernel, width),
         shared=f"kernels that were not timed on {gpu.name}",
         source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
-        measurement=Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel),
+        measurement=_measurement(kernel),
         held_out_mape=mape_of_width(width),
     )
+
+
+def _measurement(kernel: str) -> Measurement:
+    return Measurement(kernel, "sparsim record kernels --kernels", MINUTES, kernel)
 
 
 def _scaled(kernel: str, width: float) -> Change:

@@ -8,6 +8,7 @@ from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.kernels import SMALL_CALLS
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SMALL, SizedWarning
 from simulator.units import count_of
@@ -18,7 +19,9 @@ def warn_of_kernels(sizes: Sizes) -> Iterator[SizedWarning]:
     gpu = sizes.scenario.cluster.gpu
     if gpu.ideal:
         return
-    by_name = {item.id.rpartition("/")[2]: item for item in sizes.inputs("kernel ")}
+    inputs = sizes.inputs("kernel ")
+    by_name = {item.id.rpartition("/")[2]: item for item in inputs if not item.what.endswith(SMALL_CALLS)}
+    small = {item.id.rpartition("/")[2]: item for item in inputs if item.what.endswith(SMALL_CALLS)}
     if gpu.hardware.bandwidth is None and gpu.hardware.reached is None:
         unknown = [name for name in sizes.plan.work.kernels if gpu.curve(name) is None and name not in HOST_KERNELS]
         if unknown:
@@ -27,7 +30,7 @@ def warn_of_kernels(sizes: Sizes) -> Iterator[SizedWarning]:
         by_name = {name: item for name, item in by_name.items() if name not in unknown}
     timed = {name: item for name, item in by_name.items() if gpu.level(name) == "measured"}
     yield from _not_timed(sizes, gpu, {name: item for name, item in by_name.items() if name not in timed})
-    yield from _extrapolated(sizes, gpu, timed)
+    yield from _extrapolated(sizes, gpu, timed, small)
     yield from _scaled(sizes, gpu, timed)
 
 
@@ -48,7 +51,9 @@ def _not_timed(sizes: Sizes, gpu: Gpu, inputs: dict[str, UncertainInput]) -> Ite
     yield sizes.warning(f"not timed on {gpu.name}, {'; '.join(parts)} ({FACTORS})", inputs.values(), seconds)
 
 
-def _extrapolated(sizes: Sizes, gpu: Gpu, inputs: dict[str, UncertainInput]) -> Iterator[SizedWarning]:
+def _extrapolated(
+    sizes: Sizes, gpu: Gpu, inputs: dict[str, UncertainInput], small: dict[str, UncertainInput]
+) -> Iterator[SizedWarning]:
     """Which kernels were timed at other sizes than those of some calls."""
     used = sizes.plan.work.kernels
     beyond = {name: item for name, item in inputs.items() if used[name].extrapolated}
@@ -57,7 +62,9 @@ def _extrapolated(sizes: Sizes, gpu: Gpu, inputs: dict[str, UncertainInput]) -> 
     parts = [_describe_sizes(name, used[name], gpu) for name in _largest(sizes, beyond)]
     seconds = sum(used[name].outside for name in beyond)
     shares = {item.key: used[name].outside / (used[name].seconds or 1.0) for name, item in beyond.items()}
-    yield sizes.warning(f"timed on {gpu.name} at other sizes: {'; '.join(parts)}", beyond.values(), seconds, shares)
+    about = [*beyond.values(), *(item for name, item in small.items() if name in beyond)]
+    shares |= {item.key: 1.0 for item in small.values()}
+    yield sizes.warning(f"timed on {gpu.name} at other sizes: {'; '.join(parts)}", about, seconds, shares)
 
 
 def _describe_sizes(kernel: str, use: KernelUse, gpu: Gpu) -> str:

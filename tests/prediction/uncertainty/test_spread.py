@@ -10,6 +10,7 @@ from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.simulated import steady_time
 from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.prediction.uncertainty.kernels import SMALL_CALLS
 from simulator.prediction.uncertainty.responses import group_shared, respond_linearly
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.changes import with_value, without_randomness
@@ -161,8 +162,12 @@ def test_a_kernel_whose_curve_is_removed_has_no_smaller_width(kernel):
     gpu = scenario.cluster.gpu
     bare = gpu.model_copy(update={"kernels": {name: curve for name, curve in gpu.kernels.items() if name != kernel}})
     assert bare.width(kernel) >= gpu.width(kernel)
-    widths = [
-        max((item.width for item in run(one).inputs if item.id == f"{gpu.name}/{kernel}"), default=1.0)
+    both = [
+        [item for item in run(one).inputs if item.id == f"{gpu.name}/{kernel}"]
         for one in (scenario, with_value(scenario, "cluster.gpu", bare))
     ]
-    assert widths[1] >= widths[0]
+    # Small calls have a width of their own, which may be larger, but they are few.
+    widths = [[item.width for item in items if not item.what.endswith(SMALL_CALLS)] for items in both]
+    assert max(widths[1], default=1.0) >= max(widths[0], default=1.0)
+    known, removed = (sum(item.more for item in items) for items in both)
+    assert removed >= known

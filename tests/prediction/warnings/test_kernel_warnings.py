@@ -4,8 +4,10 @@ import math
 
 import pytest
 
+from simulator.models.curve_widths import curve_width
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
+from simulator.prediction.uncertainty.kernels import SMALL_CALLS
 from simulator.scenario.scenario import Scenario
 
 SIZES = (100, 1_000_000, 3_000_000)
@@ -42,10 +44,18 @@ def test_only_the_calls_outside_are_touched():
     )
     outside, every = (sum(float(TIMED.time(size)) for size in sizes) for sizes in ((100, 3_000_000), SIZES))
     assert row["seconds"] == pytest.approx(outside)
-    (item,) = (item for item in made.inputs if item.what == "kernel topk")
+    whole, small = (item for item in made.inputs if item.what.startswith("kernel topk"))
     time = made.spread.time
-    whole = math.log(1 + item.more / time)
-    assert math.log(1 + row["more_s"] / time) == pytest.approx(whole * outside / every, rel=1e-3)
+    of_curve, of_small = math.log(1 + whole.more / time) * outside / every, math.log(1 + small.more / time)
+    assert math.log(1 + row["more_s"] / time) == pytest.approx(math.hypot(of_curve, of_small), rel=1e-3)
+
+
+def test_a_small_call_takes_no_longer_than_the_smallest_that_was_measured():
+    (small,) = (item for item in prediction().inputs if item.what.endswith(SMALL_CALLS))
+    seconds, most = float(TIMED.time(100)), float(TIMED.time(1000))
+    inside = curve_width(TIMED, 1000)
+    assert small.more == pytest.approx(seconds * (math.exp(math.hypot(math.log(inside), math.log(most / seconds))) - 1))
+    assert seconds + small.more <= most * inside
 
 
 def test_a_kernel_that_is_carried_over_was_timed_at_no_size_here():

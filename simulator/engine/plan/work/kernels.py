@@ -36,7 +36,7 @@ class KernelUse:
     """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
     `calls`: how many there are, `extrapolated` how many of them are outside the sizes that were measured, and `outside`
-    their seconds.
+    their seconds; `small` and `small_seconds`: the same of those below these sizes.
     `on_gpu`: the seconds that follow the GPU's speed, if it is as uncertain as `Gpu.width` says; the host decides the
     others.
     """
@@ -48,15 +48,18 @@ class KernelUse:
     extrapolated: int = 0
     on_gpu: float = 0.0
     outside: float = 0.0
+    small: int = 0
+    small_seconds: float = 0.0
 
 
 def _together(uses: Sequence[KernelUse]) -> KernelUse:
     """Several uses as one; seconds are added in their order."""
-    seconds = on_gpu = outside = 0.0
+    seconds = on_gpu = outside = small = 0.0
     for use in uses:
         seconds += use.seconds
         on_gpu += use.on_gpu
         outside += use.outside
+        small += use.small_seconds
     return KernelUse(
         min(use.smallest for use in uses),
         max(use.largest for use in uses),
@@ -65,6 +68,8 @@ def _together(uses: Sequence[KernelUse]) -> KernelUse:
         sum(use.extrapolated for use in uses),
         on_gpu,
         outside,
+        sum(use.small for use in uses),
+        small,
     )
 
 
@@ -107,9 +112,19 @@ class KernelPrices:
             seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
             followed = self._followed(item.kernel, on_gpu, on_host)
         calls = item.times * len(sizes)
+        small = int((sizes < low).sum())
         share = self._share(item.kernel, sizes, beyond) if outside else 0.0
+        share_of_small = self._share(item.kernel, sizes, sizes < low) if small else 0.0
         return KernelUse(
-            float(sizes.min()), float(sizes.max()), seconds, calls, item.times * outside, followed, share * seconds
+            float(sizes.min()),
+            float(sizes.max()),
+            seconds,
+            calls,
+            item.times * outside,
+            followed,
+            share * seconds,
+            item.times * small,
+            share_of_small * seconds,
         )
 
     def _share(self, kernel: str, sizes: Floats, chosen: npt.NDArray[np.bool_]) -> float:
