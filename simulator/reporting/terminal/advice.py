@@ -21,7 +21,7 @@ from simulator.reporting.terminal.printing import (
 from simulator.units import show_time
 
 _ROWS = 10
-_LABELS = {"do": "what to do", "gain": "what it gains", "change": "what would change it"}
+_LABELS = {"do": "what to do", "gain": "what it gains", "change": "what would change it", "elsewhere": "elsewhere"}
 _LEGEND = (
     "against dense: how many times faster (90 % interval) than the best dense of the same group, elsewhere than dense "
     "at its best; pays: probability of that; +1: parts of another code, too"

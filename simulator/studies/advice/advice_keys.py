@@ -12,7 +12,9 @@ ADVICE_KEYS: dict[str, ResultKey] = {
     "density": ResultKey("1", "density at which sparsifiers are ranked"),
     "iterations_to_target": ResultKey("1", "iterations to the target by method: given, or from trainings"),
     "summary": ResultKey(
-        "", "the answer in three lines: what to do (`do`), what it gains (`gain`), what would change it (`change`)"
+        "",
+        "the answer in three lines: what to do (`do`), what it gains (`gain`), what would change it "
+        "(`change`); and what only research code or another framework has (`elsewhere`)",
     ),
     "answer": ResultKey("", "what to use and how sure that is, with the unmeasured kernels that it rests on"),
     "details": ResultKey("", "what else there is to say about it, in sentences"),

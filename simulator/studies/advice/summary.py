@@ -1,4 +1,4 @@
-"""The answer in three lines: what to do, what that gains and how surely, and what would change it."""
+"""The answer in three lines: what to do, what that gains and how surely, what would change it; and what else there is."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from simulator.units import show_probability
 
 
 class Summary(NamedTuple):
-    """The three lines."""
+    """The three lines, and what only research code or another framework has (`elsewhere`); empty where there is none."""
 
     do: str
     gain: str
     change: str
+    elsewhere: str = ""
 
 
 class Second(NamedTuple):
@@ -59,10 +60,12 @@ def summarise(
     bandwidth changes the answer, in a sentence.
     """
     key = ranking.key
-    gain = [_gain(advice, key), _against_yours(ranking, advice), _second(second, of_all)]
+    gain = _sentences([_gain(advice, key), _against_yours(ranking, advice)])
+    elsewhere = [_second(second, of_all)]
     if advice.method is None and second is not None and second.ranked is not of_all.method:
-        gain.append(_gain(of_all, key))
-    return Summary(_do(ranking, advice), _sentences(gain), _change(question_of(advice, of_all), key, border))
+        elsewhere.append(_gain(of_all, key))
+    change = _change(question_of(advice, of_all), key, border)
+    return Summary(_do(ranking, advice), gain, change, _sentences(elsewhere))
 
 
 def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendation:

@@ -155,7 +155,7 @@ def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_
     assert recommends == ("ompress" in answer["answer"])
     if recommends:
         assert "topk" in answer["answer"].partition(" that were not measured: ")[2].partition("(")[0]
-        assert "topk" in document["summary"]["gain"].partition(" that were not measured: ")[2].partition("(")[0]
+        assert "topk" in document["summary"]["elsewhere"].partition(" that were not measured: ")[2].partition("(")[0]
     topk = next(row for row in document["ranking"] if row["method"] == "topk 0.001")
     assert all(each["level"] in ("transferred", "assumed") for each in topk["rests_on"])
     assert any("topk" in each["input"] for each in topk["rests_on"])

@@ -36,7 +36,7 @@ def test_what_is_offered_comes_first_and_research_code_second():
     lines = document["summary"]
     assert lines["do"].startswith("Compress with powersgd (bucketed, nccl) (PyTorch DDP).")
     assert " times faster than dense (bucketed, nccl) and pays with probability over 0.99" in lines["gain"]
-    assert "With research code (sands-lab/grace): randomk 0.0001 (bucketed, nccl), " in lines["gain"]
+    assert "With research code (sands-lab/grace): randomk 0.0001 (bucketed, nccl), " in lines["elsewhere"]
     assert "It pays as long as training needs fewer than" in lines["change"]
     assert document["second"]["method"] == "randomk 0.0001"
     assert document["second"]["of_all"]["recommended"] == {"sparsifier": {"kind": "randomk", "density": 1e-4}}
@@ -49,7 +49,7 @@ def test_what_is_offered_comes_first_and_research_code_second():
 def test_research_code_that_gains_nothing_is_said_to_gain_nothing():
     grid = Grid((Candidate(), Candidate({"kind": "qsgd"})), (None,), (None,))
     document = advise(ddp(bandwidth=1e6, cluster={"nodes": 16}), grid=grid)
-    gain = document["summary"]["gain"]
+    gain = document["summary"]["elsewhere"]
     assert "Nothing else is expected to be faster: qsgd (bucketed, nccl) (sands-lab/grace) is " in gain
 
 
