@@ -1,4 +1,4 @@
-"""The answer in three lines: what to do, what that gains and how surely, what would change it; and what else there is."""
+"""The answer in three lines: what to do, what that gains and how surely, what would change it; and what else exists."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from simulator.units import show_probability
 
 
 class Summary(NamedTuple):
-    """The three lines, and what only research code or another framework has (`elsewhere`); empty where there is none."""
+    """The three lines, and what only research code or another framework has (`elsewhere`); empty: nothing to say."""
 
     do: str
     gain: str
