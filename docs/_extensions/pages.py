@@ -14,6 +14,7 @@ from spec_tables import keys_table, nested, section
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
+from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
@@ -192,6 +193,20 @@ def shipped() -> str:
     )
 
 
+def not_modelled() -> str:
+    """Settings of other programs that are refused by name, with what comes closest."""
+    rows = (
+        (markdown(each.what), ", ".join(code(key) for key in each.keys), markdown(each.closest))
+        for each in NOT_MODELLED
+    )
+    return page(
+        "# What is not modelled",
+        "sparsim predicts data-parallel training: every worker holds the whole model. What people ask for beyond that "
+        "is refused by name, wherever such a key stands in a scenario. The last column says what comes closest.",
+        table(("what it is", "keys", "what comes closest"), rows),
+    )
+
+
 def accuracy() -> str:
     """The accuracy table, to be included: predicted against measured, computed during the build."""
     from simulator.reporting.terminal.tables import accuracy_markdown
@@ -205,5 +220,5 @@ def pages() -> dict[str, Callable[[], str]]:
     families = {_plural(base): (lambda base=base: family(base)) for base in FAMILIES}
     return {
         "scenario": scenario, **families, "nccl": nccl, "results": results, "units": units, "errors": errors,
-        "shipped": shipped,
+        "shipped": shipped, "not-modelled": not_modelled,
     }  # fmt: skip
