@@ -11,11 +11,11 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from simulator.serving.calculators import BusyError, Calculators
-from simulator.serving.fragments import asset, render_page
+from simulator.serving.fragments import SHARED, asset, render_page
 from simulator.serving.guard import Guard
 
 ASSETS = {
-    "theme.css": "text/css",
+    **dict.fromkeys(SHARED, "text/css"),
     "serve.css": "text/css",
     "serve.js": "text/javascript",
     "sliders.js": "text/javascript",

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
+from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
@@ -19,13 +20,15 @@ from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.scenario.versions import versions
-from simulator.serving.drawings import breakdown_bars, legend_of, timeline_tracks
+from simulator.serving.drawings import draw_timeline
 from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
-_THEME = files("simulator.reporting.page") / "assets"
+_REPORTS = files("simulator.reporting.page") / "assets"
+SHARED = ("theme.css", "drawings.css")
+"""Files of reports that the page uses, too: colours and drawings."""
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
@@ -34,8 +37,8 @@ _LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("uti
 
 
 def asset(name: str) -> str:
-    """The text of one of the page's files; the colours are those of reports."""
-    return ((_THEME if name == "theme.css" else _ASSETS) / name).read_text(encoding="utf-8")
+    """The text of one of the page's files."""
+    return ((_REPORTS if name in SHARED else _ASSETS) / name).read_text(encoding="utf-8")
 
 
 def render_page(text: str, scenarios: Sequence[str]) -> str:
@@ -54,11 +57,12 @@ def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], fin
     `spans`: those of the scenario and of what it is compared with.
     """
     comparison = document.get("comparison")
-    name = "this scenario"
-    runs = [(name, document["breakdown_s"], document["iteration_time_interval_s"])]
+    own = split_idle(document["breakdown_s"], document["idle_s"])
+    bars = [Bar("this scenario", own, known_interval(document["iteration_time_interval_s"]))]
     if comparison:
-        interval = comparison["baseline_iteration_time_interval_s"]
-        runs.append((comparison["baseline"], comparison["baseline_breakdown_s"], interval))
+        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
+        interval = known_interval(comparison["baseline_iteration_time_interval_s"])
+        bars.append(Bar(comparison["baseline"], others, interval))
     return _render(
         "answer.html.j2",
         document=document,
@@ -66,9 +70,8 @@ def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], fin
         final=final,
         glance=list(_glance(document)),
         terms=_terms_table(document),
-        bars=breakdown_bars(runs),
-        legend=legend_of([terms for _, terms, _ in runs]),
-        timeline=timeline_tracks([(run[0], made) for run, made in zip(runs, spans, strict=False)]),
+        bars=draw_term_bars(bars),
+        timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
         sent=_describe_traffic(document),
         links=Table.of("Busiest links", _LINKS, document.get("links") or []),
         worth=_worth(comparison),
