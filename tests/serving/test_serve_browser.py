@@ -146,8 +146,26 @@ def test_fields_sliders_and_text_are_one_scenario(show):
     page.locator("#group-text summary").click()
     before = number(page)
     page.locator("#text").fill(TEXT.replace("density: 0.001", "density: 0.05"))
+    page.wait_for_selector(field(DENSITY))
     answered(page, at_least=before + 1)
     assert page.locator(field(DENSITY)).input_value() == "0.05"
+
+
+def test_an_older_answer_does_not_undo_what_was_typed(show):
+    page = show()
+    page.locator("#group-text summary").click()
+    page.locator(f'[data-slider="{DENSITY}"]').evaluate(
+        """(slider, text) => {
+          slider.value = 600;
+          slider.dispatchEvent(new Event("input", { bubbles: true }));
+          const typed = document.getElementById("text");
+          typed.value = text;
+          typed.dispatchEvent(new Event("input", { bubbles: true }));
+        }""",
+        TEXT.replace("density: 0.001", "density: 0.05"),
+    )
+    page.wait_for_function("place => document.querySelector(place).value === '0.05'", arg=field(DENSITY))
+    assert "density: 0.05" in page.locator("#text").input_value()
 
 
 def test_the_answer_is_refined_and_mapped(show):

@@ -5,7 +5,7 @@ const MOST_TEXT = 200_000;
 const SOON_MS = 120;
 const at = (id) => document.getElementById(id);
 const page = `${Date.now()}-${Math.random()}`;
-const state = { text: at("text").value, pinned: "", shape: "", number: 0, waits: false, pending: new Map(), asking: null };
+const state = { text: at("text").value, pinned: "", shape: "", number: 0, waits: false, unsent: false, pending: new Map(), asking: null };
 const first = state.text;
 
 // Asking: one question at a time until its first answer is there; what changes meanwhile is asked next.
@@ -21,7 +21,7 @@ function ask() {
 }
 
 async function send() {
-  state.again = false;
+  state.again = state.unsent = false;
   state.asking?.abort();
   const asking = state.asking = new AbortController();
   const number = ++state.number;
@@ -104,6 +104,8 @@ function replace(place, html) {
 }
 
 function setText(text) {
+  // What somebody has typed or chosen since then is asked next; an older answer must not undo it.
+  if (state.unsent) return;
   state.text = text;
   if (at("text").value !== text && !(document.activeElement === at("text") && state.typing)) at("text").value = text;
   keepInAddress(text);
@@ -269,7 +271,7 @@ at("form").addEventListener("keydown", (event) => {
 let typed = 0;
 at("text").addEventListener("input", () => {
   clearTimeout(typed);
-  state.typing = true;
+  state.typing = state.unsent = true;
   typed = setTimeout(() => {
     state.text = at("text").value;
     state.pending.clear();
@@ -282,6 +284,7 @@ at("start").addEventListener("change", async (event) => {
   const name = event.target.value;
   const reply = name ? await fetch(`/scenarios/${encodeURIComponent(name)}`) : null;
   state.text = at("text").value = reply ? await reply.text() : first;
+  state.unsent = true;
   state.pending.clear();
   ask();
 });
