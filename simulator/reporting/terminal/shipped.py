@@ -21,7 +21,7 @@ def _in(unit: float) -> Callable[[Any], str]:
 
 _COLUMNS: dict[str, tuple[Column, ...]] = {
     "gpus": (
-        ("memory\nGB", "memory_bytes", _in(1e9)),
+        ("memory\nGiB", "memory_bytes", _in(2.0**30)),
         ("memory\nGB/s", "memory_bandwidth_bytes_per_s", _in(1e9)),
         ("fp32\nTFLOP/s", "fp32_flop_per_s", _in(1e12)),
         ("bf16\nTFLOP/s", "bf16_flop_per_s", _in(1e12)),

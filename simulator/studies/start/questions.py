@@ -16,7 +16,7 @@ from simulator.scenario.workload_reading import read_workload
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import GOALS
 from simulator.studies.start.parsing import find_name, parse_methods, parse_network, parse_number
-from simulator.units import show_bandwidth, show_bytes, show_time
+from simulator.units import show_bandwidth, show_memory, show_time
 
 Given = Mapping[str, Any]
 """Answers so far, by question."""
@@ -81,7 +81,7 @@ def _gpus(_: Given) -> list[Choice]:
             or ", ".join(
                 [
                     item["what"],
-                    *([f"{show_bytes(item['memory_bytes'])}"] if item["memory_bytes"] else []),
+                    *([f"{show_memory(item['memory_bytes'])}"] if item["memory_bytes"] else []),
                     *(
                         [f"{item['memory_bandwidth_bytes_per_s'] / 1e9:.4g} GB/s"]
                         if item["memory_bandwidth_bytes_per_s"]
