@@ -57,13 +57,10 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
     """A scenario's prediction with its comparison, if it asks for one, stored as by `sparsim run --out`."""
     from dataclasses import replace
 
-    from simulator.prediction.run import run, with_responses
-    from simulator.scenario.reading import load
-    from simulator.studies.compare.baseline import add_comparison
+    from simulator.studies.compare.baseline import run_with_comparison
     from simulator.studies.storage.run_files import store
 
-    prediction = with_responses(run(load(place, overrides)))
-    add_comparison(prediction, place, overrides)
+    prediction = run_with_comparison(place, overrides)
     with tempfile.TemporaryDirectory() as folder:
         store(Path(folder), prediction)
         yield replace(open_source(folder), place=place)
