@@ -67,9 +67,13 @@ def _find_memory_problems(scenario: Scenario) -> tuple[str, ...]:
     return ()
 
 
+_REFUSING = ("run", "sweep", "explain", "advise")
+"""Commands that refuse a training that does not fit into memory."""
+
+
 def _ignore_memory(command: str) -> str:
     """The command for a training that does not fit, if it would refuse it."""
-    return f"{command} --ignore-memory" if command.split()[1] in ("run", "sweep") else command
+    return f"{command} --ignore-memory" if command.split()[1] in _REFUSING else command
 
 
 def write_files(draft: Draft, force: bool) -> None:
