@@ -9,10 +9,12 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from chromium import CHROMIUM, OPTIONS
 from hypothesis import HealthCheck, Phase, settings
 from places import ROOT
 
@@ -58,3 +60,13 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays; the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=[*OPTIONS])
+        yield made
+        made.close()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.base import MOST
 from simulator.architectures.blocks import BlockNames
 from simulator.architectures.building import Builder
-from simulator.architectures.transformer import AnyTransformer
-from simulator.component import expected
+from simulator.architectures.transformer import PositionedTransformer
 
 _SELF = "attention.self."
 _NAMES = BlockNames(
@@ -23,28 +22,17 @@ _NAMES = BlockNames(
 )
 
 
-class Bert(AnyTransformer, kind="bert"):
+class Bert(PositionedTransformer, kind="bert"):
     """BERT (Devlin et al. 2019); names of tensors are those of Hugging Face's BertForPreTraining.
 
     - `vocabulary`: tokens of the embedding, which is also the decoder.
-    - `positions`: learned positions.
     - `token_types`: kinds of segments.
-    - `sequence`: tokens of a sample; none: all positions.
     - `head`: `pretraining` (masked words at every token, and next sentence), or `none` with the pooler alone.
     """
 
     vocabulary: int = Field(default=30522, ge=1, le=10 * MOST)
-    positions: int = Field(default=512, ge=1, le=10 * MOST)
     token_types: int = Field(default=2, ge=1, le=MOST)
-    sequence: int | None = Field(default=None, ge=1, le=10 * MOST)
     head: Literal["pretraining", "none"] = "pretraining"
-    dropout: bool = True
-
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> Self:
-        if self.sequence is not None and self.sequence > self.positions:
-            raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
-        return self
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, pooler, heads, loss."""

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from simulator.architectures.base import MOST
 from simulator.architectures.blocks import BlockNames
 from simulator.architectures.building import Builder
-from simulator.architectures.transformer import AnyTransformer
-from simulator.component import expected
+from simulator.architectures.transformer import PositionedTransformer
 
 _NAMES = BlockNames("ln_1", ("attn.c_attn",), "attn.c_proj", "ln_2", ("mlp.c_fc",), "mlp.c_proj")
 
 
-class Gpt2(AnyTransformer, kind="gpt2"):
+class Gpt2(PositionedTransformer, kind="gpt2"):
     """GPT-2 (Radford et al. 2019); names of tensors are those of Hugging Face's GPT2LMHeadModel.
 
     - `vocabulary`: tokens of the embedding, which is also the decoder.
-    - `positions`: learned positions.
-    - `sequence`: tokens of a sample; none: all positions.
     """
 
     vocabulary: int = Field(default=50257, ge=1, le=10 * MOST)
     positions: int = Field(default=1024, ge=1, le=10 * MOST)
-    sequence: int | None = Field(default=None, ge=1, le=10 * MOST)
-    dropout: bool = True
-
-    @model_validator(mode="after")
-    def _positions_suffice(self) -> Self:
-        if self.sequence is not None and self.sequence > self.positions:
-            raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
-        return self
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, last norm, decoder, loss."""

@@ -91,6 +91,24 @@ class AnyTransformer(Architecture):
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
 
+class PositionedTransformer(AnyTransformer):
+    """A transformer with learned positions.
+
+    - `positions`: learned positions.
+    - `sequence`: tokens of a sample; none: all positions.
+    """
+
+    positions: int = Field(default=512, ge=1, le=10 * MOST)
+    sequence: int | None = Field(default=None, ge=1, le=10 * MOST)
+    dropout: bool = True
+
+    @model_validator(mode="after")
+    def _positions_suffice(self) -> Self:
+        if self.sequence is not None and self.sequence > self.positions:
+            raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
+        return self
+
+
 class Transformer(AnyTransformer, kind="transformer"):
     """A decoder with norms before its layers and rotary or learned positions, as Llama, Mistral and Qwen2 have it.
 

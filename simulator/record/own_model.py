@@ -70,12 +70,14 @@ def load_module(path: Path) -> ModuleType:
         raise InputError(Problem(str(path), "a Python file", "no such file"))
     name = f"own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "the name ends with .py"  # noqa: S101
+    if spec is None or spec.loader is None:
+        raise InputError(Problem(str(path), "a Python file, whose name ends with .py", path.name))
+    loader = spec.loader
     module = importlib.util.module_from_spec(spec)
     _add_to_path(path.resolve().parent)
     sys.modules[name] = module  # where pickle and dataclasses look for classes of this module
     try:
-        _run(str(path), lambda: spec.loader.exec_module(module))  # type: ignore[union-attr]
+        _run(str(path), lambda: loader.exec_module(module))
     except ModuleNotFoundError as error:
         raise _missing(str(path), error) from None
     return module

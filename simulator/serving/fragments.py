@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
+from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
@@ -225,12 +226,4 @@ def _render(name: str, **values: Any) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"cell": _format_cell, "words": mark_code}
-    return environment
+    return make_environment(asset, cell=_format_cell, words=mark_code)

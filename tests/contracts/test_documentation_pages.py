@@ -1,22 +1,17 @@
 """The pages of the documentation in headless Chromium: on a wide screen and on a phone, light and dark."""
 
-import os
-import shutil
 import subprocess
 import sys
 
 import pytest
+from chromium import NEEDS_CHROMIUM
 from places import ROOT
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 WIDTHS = (1400, 390)
 DARKEST, LIGHTEST = 60, 200
 """Mean of red, green and blue: a background that is dark is below, one that is light above."""
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +21,6 @@ def folder(tmp_path_factory):
     command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-d", made / "cache", ROOT / "docs", made / "html"]
     subprocess.run(command, check=True)
     return made / "html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=["--no-sandbox", "--disable-gpu"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(params=["light", "dark"])

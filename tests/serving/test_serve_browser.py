@@ -3,31 +3,16 @@ nobody but its own address."""
 
 import itertools
 import os
-import shutil
 import statistics
 
 import pytest
+from chromium import NEEDS_CHROMIUM
 from served_pages import TEXT, served
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-           "--disable-sync", "--no-first-run"]  # fmt: skip
 FIRST_S, MOVE_S, MOVES = 1.0, 0.1, 200
 DENSITY, BANDWIDTH, NODES = "sparsifier.density", "cluster.network.bandwidth", "cluster.nodes"
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=OPTIONS)
-        yield made
-        made.close()
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.reporting.page.parts import Chart, Page
+from simulator.reporting.page.templates import make_environment
 from simulator.reporting.page.theme import ASSETS
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
@@ -136,19 +137,9 @@ def _policy(scripts: list[str]) -> str:
 
 
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return make_environment(
+        _asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor
     )
-    environment.filters |= {
-        "cell": lambda value, kind: format_value(kind, value),
-        "sort_key": sort_key,
-        "anchor": anchor,
-    }
-    return environment
 
 
 def anchor(title: str) -> str:

@@ -3,10 +3,10 @@ answers to the pointer, the selects and the headings."""
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
+from chromium import NEEDS_CHROMIUM
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 
 from simulator.models.terms import split_idle
@@ -16,31 +16,10 @@ from simulator.reporting.page.opening import open_results
 from simulator.reporting.wording.values import format_value
 from simulator.studies.sweep.sweep import run_sweep
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 EVIL = "</script><img src=x onerror=alert(1)>\"' <b>$x$</b> <!--"
 LIMIT_S, LIMIT_BYTES = 2.0, 10_000_000
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=OPTIONS)
-        yield made
-        made.close()
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,9 @@
 """Every kind of page in Chromium, wide and narrow, light and dark: nothing overlaps, is cut or is hard to read."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
+from chromium import NEEDS_CHROMIUM
 from figure_results import replayed, run_folder, swept, to_quality, validation
 
 from simulator.reporting.figures.data.sources import open_source
@@ -13,15 +12,10 @@ from simulator.reporting.page.opening import open_results
 from simulator.reporting.page.pages.comparison_page import comparison_page
 from simulator.studies.compare.differences import compare_outcomes
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 CHECK = (Path(__file__).parent / "page_layout.js").read_text()
 WIDE, NARROW = 1400, 390
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt-get install chromium)"),
-]
+pytestmark = NEEDS_CHROMIUM
 
 
 def opened(place, *overrides):
@@ -43,15 +37,6 @@ PAGES = {
     "runs compared": lambda: comparison_page(compare_outcomes("quickstart", "quickstart", (), ("sparsifier=dense",))),
     "quality": lambda: page_of(to_quality()),
 }
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=OPTIONS)
-        yield made
-        made.close()
 
 
 def settle(page):
