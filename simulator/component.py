@@ -7,7 +7,7 @@ import importlib
 import pkgutil
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache, cached_property
-from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import (
@@ -24,20 +24,21 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.errors import format_value, suggest_nearest
 from simulator.not_modelled import describe_not_modelled, own_word
+from simulator.plugins import BrokenPlugin, load_plugins
 
-ENTRY_POINT_GROUP = "simulator.plugins"
 AnyComponent = TypeVar("AnyComponent", bound="Component")
 
 
 class Spec(BaseModel):
     """Base of everything that a user writes, in YAML or in Python: immutable, finite numbers, no unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some fields replaced, without values that were computed from the old fields."""
         copy = super().model_copy(update=update, deep=deep)
-        for name in [name for name in copy.__dict__ if name not in type(self).model_fields]:
+        fields = type(self).model_fields
+        for name in [name for name in copy.__dict__ if name not in fields]:
             del copy.__dict__[name]
         return copy
 
@@ -81,6 +82,7 @@ class Component(Spec):
     kind: ClassVar[str] = ""
     availability: ClassVar[tuple[Mapping[str, Any], ...]] = ()
     registry: ClassVar[dict[str, type[Component]]] = {}
+    home: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__()
@@ -89,13 +91,21 @@ class Component(Spec):
     def __pydantic_init_subclass__(cls, *, kind: str = "", family: str = "", **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         if family:
-            cls.family, cls.registry = family, {}
+            cls.family, cls.registry, cls.home = family, {}, cls.__module__.rpartition(".")[0]
         if kind:
             known = cls.registry.get(kind)
-            if known is not None and known.__module__ != cls.__module__:
-                raise TypeError(f"{cls.family} kind '{kind}' is defined in {known.__module__} and {cls.__module__}")
+            other = known.__module__ if known is not None else cls._own_module(kind)
+            if other and other != cls.__module__:
+                raise TypeError(f"{cls.family} kind '{kind}' is defined in {other} and {cls.__module__}")
             cls.kind = kind
             cls.registry[kind] = cls
+
+    @classmethod
+    def _own_module(cls, kind: str) -> str:
+        """The file of the family's folder that defines a kind, imported or not; empty if there is none."""
+        if not cls.home or cls.__module__.startswith(f"{cls.home}.") or not kind.isidentifier():
+            return ""
+        return f"{cls.home}.{kind}" if find_spec(f"{cls.home}.{kind}") is not None else ""
 
     @classmethod
     def summary(cls) -> str:
@@ -109,7 +119,7 @@ class Component(Spec):
 
 def discover(base: type[Component]) -> dict[str, type[Component]]:
     """All members of a family by kind, sorted; imports the modules of its folder and installed plug-ins first."""
-    _import_members(base.__module__.rpartition(".")[0])
+    _import_members(base.home)
     return dict(sorted(base.registry.items()))
 
 
@@ -118,8 +128,22 @@ def _import_members(package_name: str) -> None:
     package = importlib.import_module(package_name)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package_name}.{module.name}")
-    for point in entry_points(group=ENTRY_POINT_GROUP):
-        point.load()
+    broken_plugins()
+
+
+@cache
+def broken_plugins() -> tuple[BrokenPlugin, ...]:
+    """The installed plug-ins that could not be loaded; loads all of them the first time."""
+    return load_plugins(lambda: [family.registry for family in Component.__subclasses__()])
+
+
+def find_member(base: type[Component], kind: str) -> type[Component] | None:
+    """The member of this kind, None if there is none; imports no other, since a kind is the name of its file."""
+    if kind not in base.registry and kind.isidentifier():
+        name = f"{base.home}.{kind}"
+        if find_spec(name) is not None:
+            importlib.import_module(name)
+    return base.registry.get(kind) or discover(base).get(kind)
 
 
 def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyComponent:
@@ -136,13 +160,14 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
         kind, rest = value["kind"], {key: item for key, item in value.items() if key != "kind"}
     else:
         raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, suggest_nearest("", discover(base)))
-    members = discover(base)
-    refused = describe_not_modelled(kind) if kind not in members else None
-    if refused is not None:
-        raise expected("", *refused)
-    if kind not in members:
-        raise expected(f"a kind of {base.family}", kind, suggest_nearest(kind, members))
-    return cast(AnyComponent, members[kind].model_validate(rest, context=context))
+    member = find_member(base, kind)
+    if member is None:
+        refused = describe_not_modelled(kind)
+        if refused is not None:
+            raise expected("", *refused)
+        hints = [suggest_nearest(kind, discover(base)), *map(str, broken_plugins())]
+        raise expected(f"a kind of {base.family}", kind, "; ".join(hints))
+    return cast(AnyComponent, member.model_validate(rest, context=context))
 
 
 def expected(what: str, got: Any, hint: str = "") -> PydanticCustomError:

@@ -58,6 +58,10 @@ class InputError(SparsimError):
         left = len(self.problems) - len(lines)
         super().__init__("\n".join([*lines, f"and {left} more problems"] if left else lines))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[Problem, ...]]]:
+        """How it comes from another process."""
+        return type(self), (self.problems,)
+
     def _render_traceback_(self) -> list[str]:
         """What IPython prints instead of a traceback: the problems, as the command line does."""
         return [f"{type(self).__name__}: {self}"]

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
-from pydantic_core import PydanticCustomError
+
+from simulator.bounds import BOUNDS, expected_quantity
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
 _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -90,35 +92,43 @@ class SiInt(int):
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity
 
 
-def _quantity(dimension: str, minimum: float, maximum: float, positive: bool) -> BeforeValidator:
-    def validate(value: Any, info: ValidationInfo) -> float:
-        strict = bool(info.context and info.context.get("units_required"))
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """How a field of a dimension is read: text with a unit, or a number in SI, within the bounds of its `kind`.
+
+    With `zero` 0 is allowed as well.
+    """
+
+    dimension: str
+    kind: str
+    zero: bool
+
+    def read(self, value: Any, info: ValidationInfo) -> float:
+        """The value in SI. Raises a validation error that says what would be right."""
+        dimension, strict = self.dimension, bool(info.context and info.context.get("units_required"))
         if isinstance(value, str):
             try:
                 number = parse(value, dimension)
             except ValueError as error:
-                raise _expected(str(error)) from None
+                raise expected_quantity(str(error)) from None
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            raise _expected(f"a {dimension} such as {EXAMPLES[dimension]}")
+            raise expected_quantity(f"a {dimension} such as {EXAMPLES[dimension]}")
         elif strict and dimension != "fraction" and value != 0 and not isinstance(value, SiFloat | SiInt):
-            raise _expected(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
+            raise expected_quantity(f"a {dimension} with its unit, such as {EXAMPLES[dimension]}")
         else:
             number = float(value) if abs(value) < _HUGE else math.inf
         if not math.isfinite(number):
-            raise _expected("a finite number")
-        if positive and number <= 0:
-            raise _expected(f"a {dimension} above 0")
-        if number < minimum:
-            raise _expected(f"at least {minimum:g}")
-        if number > maximum:
-            raise _expected(f"at most {maximum:g}")
+            raise expected_quantity("a finite number")
+        if number <= 0 and not self.zero:
+            raise expected_quantity(f"a {dimension} above 0")
+        problem = BOUNDS[self.kind].problem(number, self.zero, SI[dimension])
+        if problem:
+            raise expected_quantity(problem)
         return number
 
-    return BeforeValidator(validate)
 
-
-def _expected(text: str) -> PydanticCustomError:
-    return PydanticCustomError("quantity", "expected {text}", {"text": text})
+def _quantity(dimension: str, kind: str, zero: bool) -> BeforeValidator:
+    return BeforeValidator(Quantity(dimension, kind, zero).read)
 
 
 def _schema(dimension: str) -> WithJsonSchema:
@@ -133,23 +143,24 @@ def _with_unit(unit: str) -> PlainSerializer:
     return PlainSerializer(lambda value: f"{value!r} {unit}" if value else 0, when_used="json")
 
 
-_MOST = 1e6
-_LEAST = 1e-3  # smaller rates give times beyond the range of a float
-Seconds = Annotated[float, _quantity("time", 0.0, 1e9, False), _schema("time"), _with_unit("s")]
-PositiveSeconds = Annotated[float, _quantity("time", 0.0, 1e9, True), _schema("time"), _with_unit("s")]
-Bytes = Annotated[float, _quantity("size", 0.0, 1e18, False), _schema("size"), _with_unit("B")]
-PositiveBytes = Annotated[float, _quantity("size", 0.0, 1e18, True), _schema("size"), _with_unit("B")]
-BytesPerSecond = Annotated[float, _quantity("bandwidth", _LEAST, 1e18, True), _schema("bandwidth"), _with_unit("B/s")]
-Hertz = Annotated[float, _quantity("frequency", 1e6, 1e12, True), _schema("frequency"), _with_unit("Hz")]
+Seconds = Annotated[float, _quantity("time", "time", True), _schema("time"), _with_unit("s")]
+PositiveSeconds = Annotated[float, _quantity("time", "time", False), _schema("time"), _with_unit("s")]
+SecondsPerItem = Annotated[float, _quantity("time", "time of an element", True), _schema("time"), _with_unit("s")]
+Period = Annotated[float, _quantity("time", "period", True), _schema("time"), _with_unit("s")]
+Bytes = Annotated[float, _quantity("size", "size", True), _schema("size"), _with_unit("B")]
+PositiveBytes = Annotated[float, _quantity("size", "size", False), _schema("size"), _with_unit("B")]
+PartBytes = Annotated[float, _quantity("size", "size of a part", False), _schema("size"), _with_unit("B")]
+BytesPerSecond = Annotated[float, _quantity("bandwidth", "bandwidth", False), _schema("bandwidth"), _with_unit("B/s")]
+Hertz = Annotated[float, _quantity("frequency", "frequency", False), _schema("frequency"), _with_unit("Hz")]
 FlopsPerSecond = Annotated[
-    float, _quantity("arithmetic rate", 1e6, 1e20, True), _schema("arithmetic rate"), _with_unit("FLOP/s")
+    float, _quantity("arithmetic rate", "arithmetic rate", False), _schema("arithmetic rate"), _with_unit("FLOP/s")
 ]
 SamplesPerSecond = Annotated[
-    float, _quantity("throughput", 1e-9, 1e15, True), _schema("throughput"), _with_unit("samples/s")
+    float, _quantity("throughput", "throughput", False), _schema("throughput"), _with_unit("samples/s")
 ]
-Density = Annotated[float, _quantity("fraction", 0.0, 1.0, True), _schema("fraction")]
-Fraction = Annotated[float, _quantity("fraction", 0.0, 1.0, False), _schema("fraction")]
-Ratio = Annotated[float, _quantity("fraction", 0.0, _MOST, False), _schema("fraction")]
+Density = Annotated[float, _quantity("fraction", "density", False), _schema("fraction")]
+Fraction = Annotated[float, _quantity("fraction", "fraction", True), _schema("fraction")]
+Ratio = Annotated[float, _quantity("fraction", "ratio", True), _schema("fraction")]
 
 
 def count_of(count: int, noun: str) -> str:

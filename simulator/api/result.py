@@ -94,8 +94,10 @@ class Result(Prediction):
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
-        """A prediction as a result."""
-        return cls(**{item.name: getattr(prediction, item.name) for item in fields(Prediction)})
+        """A prediction as a result, with what was added to its document."""
+        made = cls(**{item.name: getattr(prediction, item.name) for item in fields(Prediction)})
+        made.document = prediction.document
+        return made
 
     @property
     def name(self) -> str:

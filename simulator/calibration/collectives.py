@@ -15,7 +15,7 @@ from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.osu import read_osu
-from simulator.traces.readers.streams import open_text
+from simulator.traces.readers.streams import read_start
 
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 BYTES = ("nbytes", "message_bytes", "bytes")
@@ -111,8 +111,7 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
     """
     measured = Measured()
     for path in paths:
-        with open_text(path) as file:
-            start = file.read(_START)
+        start = read_start(path, _START)
         empty, refused = 0, set[Key]()
         for item in _READERS[_detect_format(start)](path, how, measured):
             problem = _find_problem(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import sys
@@ -10,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from simulator.cli.terminals import print_look_alikes
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a program that the shell ended."""
+_COLLECT_AFTER = 200_000
+"""New objects after which the garbage collector looks for circles: they take some ten megabytes."""
 WIDTH = 100
 """Columns that all output fits into, but for lines that are to be copied."""
 
@@ -55,6 +60,14 @@ _ExampleGroup.group_class = _ExampleGroup
 
 class _Root(_ExampleGroup):
     """The command itself: prints errors of the package as one line each, and exits with code 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command. Short ones end before the garbage collector would first look through all that was imported."""
+        gc.set_threshold(_COLLECT_AFTER)
+        # Pydantic would look through all installed packages for plug-ins of its own.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        print_look_alikes()
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

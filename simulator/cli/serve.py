@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
-
 import click
 
 from simulator.cli.arguments import SCENARIO
@@ -37,6 +35,8 @@ def serve(scenario: str, port: int, opened: bool) -> None:
     def announce(address: str) -> None:
         click.echo(f"{address}   (Ctrl-C ends it)")
         if opened:
+            import webbrowser
+
             webbrowser.open(address)
 
     try:

@@ -24,6 +24,9 @@ from simulator.cli.arguments import (
 )
 from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
 
+PROCESSES = click.option(
+    "--processes", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]"
+)
 _LISTED = 20
 """Messages of failed points that are printed."""
 
@@ -52,6 +55,7 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
 @click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
+@click.option("--retry-failed", is_flag=True, help="Evaluate points again that failed before.")
 @IGNORE_MEMORY
 @click.pass_context
 def sweep(
@@ -64,6 +68,7 @@ def sweep(
     cluster: str | None,
     shard: tuple[int, int] | None,
     fail_fast: bool,
+    retry_failed: bool,
     ignore_memory: bool,
 ) -> None:
     """Predict every point of a grid of scenarios.
@@ -72,7 +77,8 @@ def sweep(
     Writes one row per point to results.parquet and results.csv. Columns: the varied keys, then the keys of
     `sparsim run --json` joined by dots, and last `error`.
     Every finished point is stored at once. After an interruption the same command continues, and points that
-    another sweep has stored in the folder are reused. Shards may share a folder; the same command without
+    another sweep has stored in the folder are reused. Points that failed keep their errors, unless
+    --retry-failed is given. Shards may share a folder; the same command without
     --shard joins them.
     Exit code 1: some points failed.
     """
@@ -91,6 +97,7 @@ def sweep(
                 cluster=cluster,
                 shard=shard,
                 fail_fast=fail_fast,
+                retry_failed=retry_failed,
                 ignore_memory=ignore_memory,
                 observe=observe,
             )
@@ -161,6 +168,7 @@ def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_j
 @TASK
 @TRAINED_WORKERS
 @TRAINED_BATCH
+@PROCESSES
 @click.option("--full", is_flag=True, help="Print everything: all methods, break-even points, reasons and limits.")
 @IGNORE_MEMORY
 @AS_JSON
@@ -173,6 +181,7 @@ def advise(
     task: str,
     workers: int | None,
     batch: int | None,
+    processes: int | None,
     full: bool,
     ignore_memory: bool,
     as_json: bool,
@@ -205,7 +214,7 @@ def advise(
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
     with watch_steps() as watch:
-        document = study(loaded, targets, watch=watch)
+        document = study(loaded, targets, watch=watch, processes=processes)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
     print_document(document, as_json, "print_full_advice" if full else "print_advice", "advice")
@@ -258,10 +267,13 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
 """
 )
 @click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
+@PROCESSES
 @AS_JSON
 @click.option("--markdown", is_flag=True, help="Print the errors of each group as a Markdown table.")
 @click.option("--model-error", is_flag=True, help="Print the model's own error as configs/model_error.yaml stores it.")
-def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error: bool) -> None:
+def validate(
+    places: tuple[str, ...], *, processes: int | None, as_json: bool, markdown: bool, model_error: bool
+) -> None:
     """Compare predictions with measurements.
 
     Runs every scenario, and every row of a table (rows.csv), that states what was measured; without arguments, those
@@ -271,7 +283,7 @@ def validate(places: tuple[str, ...], as_json: bool, markdown: bool, model_error
     from simulator.studies.validate.validation import validate as study
 
     with watch_steps("predictions") as watch:
-        document = study(places, watch=watch)
+        document = study(places, watch=watch, processes=processes)
     if watch.interrupted and (model_error or markdown):
         raise KeyboardInterrupt  # what is stored or published holds every row
     if model_error:

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.errors import InputError, Problem
-from simulator.models.exchange import Bucket, Selection
-from simulator.models.gradients import Block, Cut, Mask, State, Values
+from simulator.models.exchange import Selection
+from simulator.models.gradients import ALL, Block, Mask, Outcome, State, Values
+from simulator.models.sampling import sum_of_squares
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
-    from simulator.traces.format.trace import Trace  # brings pyarrow, which a scenario without a trace does not need
-
-_CHUNK = 2**16
-"""Elements whose squares are added up at once, few enough for the processor's cache."""
+    pass  # brings pyarrow, which a scenario without a trace does not need
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,93 +86,34 @@ class Replay:
             self._state = self.sparsifier.start(block)
             self._untouched = np.ones(block.values.shape[1], dtype=bool)
         if not self.error_feedback:
-            self._state["residual"] = np.zeros_like(block.values)
+            self._state["residual"].fill(0)
         elif residual is not None:
-            self._state["residual"] = residual.copy()
-        method = self.sparsifier.at(block.iteration)
-        self._state, selection, u, choice = method.select(self._state, block)
-        for row in choice.sent:
-            self._untouched &= row == 0
+            self._state["residual"][:] = residual
+        done = self.sparsifier.at(block.iteration).select(self._state, block)
+        for places, values in zip(done.choice.sent_places, done.sent, strict=True):
+            touched = np.flatnonzero(values)
+            self._untouched[touched if isinstance(places, slice) else places[touched]] = False
         return Step(
             iteration=block.iteration,
-            selection=selection,
-            energy=_energy(u, block),
-            lost=_energy(u, block, choice.sent),
-            residual=_energy(self._state["residual"], block) / block.workers,
-            never_sent=float(block.weight[self._untouched].sum()),
+            selection=done.selection,
+            energy=done.energy,
+            lost=done.lost,
+            residual=self._residual_energy(done, block) / block.workers,
+            never_sent=float(block.weight[self._untouched].sum() if block.sampled else self._untouched.sum()),
             numel=float(block.numel),
         )
+
+    def _residual_energy(self, done: Outcome, block: Block) -> float:
+        """||residual||^2 of all workers; where the residual is all that is left of u, it is known."""
+        kept: Values = self._state["residual"] if self._state is not None else done.left
+        if kept is done.left:
+            return done.lost
+        return math.fsum(sum_of_squares(row, block.weight_of(ALL)) for row in kept)
 
 
 def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[Step]:
     """Run `sparsifier` over the iterations of one bucket, in order."""
     return map(Replay(sparsifier, error_feedback).advance, blocks)
-
-
-def replay_trace(
-    sparsifier: Sparsifier,
-    buckets: Sequence[Bucket],
-    trace: Trace,
-    workers: int | Sequence[int],
-    error_feedback: bool = True,
-) -> Iterator[list[Step]]:
-    """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
-
-    The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
-    were recorded at the start of a run of iterations, they take the place of the method's own; where none were, its own
-    is kept. Recorded residuals are those of the method of the recorded training, and so only a guess for any other.
-
-    Raises InputError where the trace is a sample that does not resolve the method's density or parts.
-    """
-    check_resolution(sparsifier, trace, workers)
-    replays = [Replay(sparsifier.at_density(bucket.density), error_feedback) for bucket in buckets]
-    cuts: list[Cut] = []
-    for block, residual in blocks_with_residuals(trace, workers):
-        cuts = cuts or [block.cut(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
-        yield [
-            each.advance(cut.of(block), None if residual is None else cut.values(residual))
-            for each, cut in zip(replays, cuts, strict=True)
-        ]
-
-
-def blocks_with_residuals(trace: Trace, workers: int | Sequence[int]) -> Iterator[tuple[Block, Values | None]]:
-    """The iterations of a trace, each with the residuals (n, m) that were recorded before it; None where none were."""
-    starts = {first: number for number, (first, _) in enumerate(trace.spec.runs())}
-    for block in trace.blocks(workers):
-        number = starts.get(block.iteration)
-        yield block, None if number is None else trace.residuals(number, workers)
-
-
-def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int | Sequence[int]) -> None:
-    """Raise an InputError where a sampled trace does not resolve what the method selects.
-
-    A method without a density of its own is not checked. The smallest density that it has during a warm-up, or later,
-    counts.
-    """
-    density = getattr(sparsifier, "density", None)
-    if density is None:
-        return
-    granularity = getattr(sparsifier, "granularity", "model")
-    where, floor = f"{trace.folder}: sparsifier {sparsifier.kind}", trace.floor(granularity)
-    hint = "the trace is a sample of coordinates, of which `sparsim trace check` says what it resolves"
-    if min((density, *getattr(sparsifier, "warmup", ()))) < floor:
-        by = f"a density of at least {floor:g} by {'layer' if granularity == 'layer' else 'model'}"
-        raise InputError(Problem(where, by, f"{density:g}", hint))
-    parts = sparsifier.parts_used(workers if isinstance(workers, int) else len(workers))
-    if parts > 1 and parts > trace.pieces():
-        raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))
-
-
-def _energy(values: Values, block: Block, sent: Values | None = None) -> float:
-    """Weighted sum of squares of `values` less `sent`, in float64; piece by piece, which needs no second array."""
-    sums = []
-    for worker, row in enumerate(values):
-        for start in range(0, len(row), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            rest = row[part] if sent is None else row[part] - sent[worker, part]
-            squares = np.square(rest, dtype=float)
-            sums.append(float((squares * block.weight[part] if block.sampled else squares).sum()))
-    return math.fsum(sums)
 
 
 def add_steps(steps: Sequence[Step]) -> Step:

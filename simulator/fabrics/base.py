@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Count
 from simulator.component import Component
 from simulator.fabrics.collectives import FittedLaw, MeasuredCollective, Protocol
 from simulator.fabrics.intra_node import IntraNode
@@ -55,7 +55,7 @@ class Fabric(Component, family="fabric"):
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
-    incast: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
+    incast: tuple[tuple[Count, Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
     collective_start_up: Seconds = 0.0
     copy_bandwidth: BytesPerSecond | None = None

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from simulator.bounds import BOUNDS, Count
 from simulator.component import Spec
 from simulator.models.curves import Piecewise, rising
 from simulator.units import BytesPerSecond, Density, Fraction, PositiveBytes, Seconds
@@ -42,10 +43,10 @@ class FittedLaw(Spec):
       mean square of the logarithm of fitted over measured.
     """
 
-    nodes: int = Field(ge=1)
-    gpus_per_node: int = Field(default=1, ge=1)
-    fewest_nodes: int | None = Field(default=None, ge=1)
-    fewest_gpus_per_node: int | None = Field(default=None, ge=1)
+    nodes: Count
+    gpus_per_node: Count = 1
+    fewest_nodes: Count | None = None
+    fewest_gpus_per_node: Count | None = None
     bandwidth: BytesPerSecond
     latency: Seconds = 0.0
     smallest: PositiveBytes | None = None
@@ -82,8 +83,8 @@ class MeasuredCollective(Spec):
 
     primitive: Literal["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
     topology: str
-    workers: int = Field(ge=2)
-    gpus_per_node: int = Field(ge=1)
+    workers: int = Field(ge=2, le=BOUNDS["count"].largest)
+    gpus_per_node: Count
     bandwidth: BytesPerSecond
     latency: Seconds
     points: tuple[tuple[PositiveBytes, Seconds], ...] = Field(min_length=2)

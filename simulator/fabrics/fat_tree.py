@@ -26,7 +26,7 @@ class FatTree(Switched, kind="fat_tree"):
     left out, the smallest tree that holds the nodes is built. More than k^3/4 nodes are an expected-error.
     """
 
-    k: int | None = Field(default=None, ge=2)
+    k: int | None = Field(default=None, ge=2, le=128)
 
     @field_validator("k")
     @classmethod

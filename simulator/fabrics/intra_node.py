@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypedDict
 import numpy as np
 from pydantic import AfterValidator
 
+from simulator.bounds import Number
 from simulator.component import Spec, expected
 from simulator.fabrics.collectives import FittedLaw
 from simulator.fabrics.ring_packing import pack_chains, pack_rings
@@ -50,7 +51,7 @@ def _check_mesh(mesh: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int,
     return mesh
 
 
-Mesh = Annotated[tuple[tuple[int, int, int], ...], AfterValidator(_check_mesh)]
+Mesh = Annotated[tuple[tuple[Number, Number, Number], ...], AfterValidator(_check_mesh)]
 
 
 class IntraNode(Spec):

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from simulator.bounds import Count, TimesAsMuch
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Layout, Placement, Route
@@ -26,7 +27,7 @@ class Switched(Fabric):
     the first.
     """
 
-    oversubscription: float = Field(default=1.0, ge=1)
+    oversubscription: TimesAsMuch = 1.0
     uplink: BytesPerSecond | None = None
     hop_latency: Seconds = 0.0
 
@@ -64,7 +65,7 @@ class LeafSpine(Switched, kind="leaf_spine"):
     - `spines`: spine switches; each has a link to every leaf.
     """
 
-    nodes_per_leaf: int = Field(ge=1)
+    nodes_per_leaf: Count
     spines: int = Field(default=1, ge=1, le=4096)
 
     def across(self, placement: Placement, nic: float) -> Links:

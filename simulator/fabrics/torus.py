@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator
 
+from simulator.bounds import Count
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
@@ -81,7 +81,7 @@ class Torus(Direct, kind="torus"):
     More nodes than the product of the dimensions are an expected-error.
     """
 
-    dimensions: tuple[Annotated[int, Field(ge=1)], ...] = Field(min_length=1, max_length=8)
+    dimensions: tuple[Count, ...] = Field(min_length=1, max_length=8)
 
     @field_validator("dimensions")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
+from simulator.bounds import Count
 from simulator.component import Spec, expected
 from simulator.hardware.runtime import TransportKind
 from simulator.models.curves import map_each
@@ -45,7 +46,7 @@ class Transport(Spec):
     cpu_bandwidth: BytesPerSecond | None = None
     staging: BytesPerSecond | None = None
     store_and_forward: bool = False
-    crowding: tuple[tuple[Annotated[int, Field(ge=1)], Density], ...] = ()
+    crowding: tuple[tuple[Count, Density], ...] = ()
     prior_width: float | None = Field(default=None, ge=1, le=100)
     source: str = ""
 

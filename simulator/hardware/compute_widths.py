@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from simulator.hardware.gpu import Gpu
@@ -44,6 +45,7 @@ class ComputeWidth(NamedTuple):
     source: str
 
 
+@lru_cache(maxsize=1024)
 def same_device(one: str, other: str) -> bool:
     """Whether two names are of one model of GPU: without brand and memory, and boards only where both name one.
 

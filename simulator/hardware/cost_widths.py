@@ -136,6 +136,7 @@ def width_between_setups(name: str, known: tuple[KnownCost, ...] = KNOWN) -> flo
     return nine_in_ten(own if len(own) >= _OWN else [value for values in factors.values() for value in values])
 
 
+@cache
 def largest_known(name: str) -> float:
     """The largest value of a cost that any set-up showed, in SI; 0 where none did. For runtimes that state none."""
     return max((item.value for item in KNOWN if item.name == name), default=0.0)

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from simulator.bounds import Count
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
 from simulator.hardware.frameworks import FrameworkName
 from simulator.hardware.slowdown import estimate_slowdown
-from simulator.units import BytesPerSecond, Fraction, Ratio, Seconds
+from simulator.units import BytesPerSecond, Fraction, Period, Ratio, Seconds, SecondsPerItem
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
 """How messages between nodes travel (`simulator.fabrics.transport`)."""
@@ -149,7 +150,7 @@ class Runtime(Spec):
     kernel_launch: Seconds = 0.0
     host_read: Seconds = 0.0
     negotiation: Seconds = 0.0
-    cycle_time: Seconds = 0.0
+    cycle_time: Period = 0.0
     collective_launch: Seconds = 0.0
     gather_overhead: Seconds = 0.0
     compute_slowdown: Annotated[
@@ -160,8 +161,8 @@ class Runtime(Spec):
     endpoint_bandwidth: BytesPerSecond | None = None
     server_bandwidth: BytesPerSecond | None = None
     message_overhead: Seconds = 0.0
-    host_element: Seconds = 0.0
-    exchange_element: Seconds = 0.0
+    host_element: SecondsPerItem = 0.0
+    exchange_element: SecondsPerItem = 0.0
     forward_hook: Seconds = 0.0
     update_launch: Seconds = 0.0
     fills_buckets: bool = False
@@ -169,7 +170,7 @@ class Runtime(Spec):
     widths: dict[Annotated[str, AfterValidator(_cost)], Annotated[float, Field(ge=1, le=1000)]] = Field(
         default_factory=dict
     )
-    fitted_rows: dict[Annotated[str, AfterValidator(_cost)], Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    fitted_rows: dict[Annotated[str, AfterValidator(_cost)], Count] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod

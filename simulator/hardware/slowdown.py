@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from statistics import median
 from typing import NamedTuple
 
@@ -94,6 +95,7 @@ MORE_MODELS = (
 """More models on GPUs of `MEASURED`, for what changes from model to model only: one group, one runtime, one network."""
 
 
+@cache
 def spread_between_models(measured: tuple[MeasuredSlowdown, ...] = MEASURED + MORE_MODELS) -> float:
     """What a slowdown measured for one model may be off by for another on the same GPU, added either way (0.78).
 

@@ -67,11 +67,11 @@ def find_beside(name: str, near: Path | None) -> Path | None:
 
 
 def _search(name: str, places: list[Path]) -> Path | None:
-    for place in places:
-        for suffix in ("", ".yaml", ".yml"):
-            for candidate in (place / (name + suffix), place / name / TRACE_FILE):
-                if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
-                    return candidate
+    for place in map(os.fspath, places):
+        here = os.path.join(place, name)
+        for candidate in (here, os.path.join(here, TRACE_FILE), f"{here}.yaml", f"{here}.yml"):
+            if os.path.isfile(candidate):  # False, not an error, for a name that no file can have
+                return Path(candidate)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
@@ -10,19 +11,38 @@ from simulator.loading.csv_tables import Row, read_rows
 from simulator.models.layers import Layer
 from simulator.models.limits import MAX_LAYERS
 from simulator.models.rows import MAX_WIDTH, Rows
+from simulator.models.small_cache import MOST, LatestResults
 
 TIMES = ("forward_s", "backward_s")
 HOST_TIMES = ("forward_host_s", "backward_host_s")
 _MAX_DIMENSIONS = 64
 
 
-def read_layers(path: Path, times_needed: bool = False) -> tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]:
+Table = tuple[tuple[Layer, ...], tuple[tuple[int, ...], ...]]
+"""The tensors in forward order, and their shapes where all are given."""
+
+
+def read_layers(path: Path, times_needed: bool = False) -> Table:
     """The tensors of a layers.csv in forward order, and their shapes where all are given.
 
     Columns: name, numel, forward_s, backward_s (0 where they may be left out and are), forward_host_s, backward_host_s
     (0 where they are left out), shape, and of embeddings whose gradient consists of rows: rows (how many a batch looks
     up) and row_width. Raises InputError with file, line and column of everything that is wrong.
+
+    The latest tables are remembered as long as their files are the same.
     """
+    try:
+        state = os.stat(path)
+    except OSError:
+        return _read_layers(path, times_needed)
+    key = os.path.abspath(path), state.st_mtime_ns, state.st_size, state.st_ino, times_needed
+    return _LATEST.get(key, lambda: _read_layers(path, times_needed))
+
+
+_LATEST: LatestResults[Table] = LatestResults(8, lambda table: len(table[0]) <= MOST)
+
+
+def _read_layers(path: Path, times_needed: bool) -> Table:
     layers: list[Layer] = []
     shapes: list[tuple[int, ...]] = []
     problems: list[Problem] = []

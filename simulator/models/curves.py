@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BeforeValidator, Field, field_validator
 
+from simulator.bounds import Elements
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
-from simulator.units import Fraction, Ratio, Seconds
+from simulator.units import Fraction, Ratio, Seconds, SecondsPerItem
 
 Floats = npt.NDArray[np.float64]
 _MOST = 709.0
@@ -36,7 +37,7 @@ class Evidence(Spec):
     - `source`: where the measurements come from.
     """
 
-    range: tuple[float, float] | None = None
+    range: tuple[Elements, Elements] | None = None
     spread: Ratio = 0.0
     held_out_mape: Fraction | None = None
     derived: bool = False
@@ -60,7 +61,7 @@ class Affine(Evidence):
 
     curve: Literal["affine"] = "affine"
     intercept: Seconds = 0.0
-    slope: Seconds = 0.0
+    slope: SecondsPerItem = 0.0
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
@@ -78,7 +79,7 @@ class NLogN(Evidence):
 
     curve: Literal["n_log_n"] = "n_log_n"
     intercept: Seconds = 0.0
-    coefficient: Seconds
+    coefficient: SecondsPerItem
 
     def time(self, sizes: npt.ArrayLike) -> Floats:
         """Seconds for each size, same shape."""
@@ -113,7 +114,7 @@ class Piecewise(Evidence):
     """
 
     curve: Literal["piecewise"] = "piecewise"
-    points: tuple[tuple[Annotated[float, Field(gt=0)], Seconds], ...] = Field(min_length=2)
+    points: tuple[tuple[Elements, Seconds], ...] = Field(min_length=2)
 
     _checked = field_validator("points")(rising)
 

@@ -13,25 +13,36 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Selection
-from simulator.models.largest import Mask, Values, largest, largest_elements, largest_indices
-from simulator.models.sampling import draw_uniformly
+from simulator.models.largest import Draw, Mask, Values, find_above, largest, largest_elements
+from simulator.models.sampling import draw_uniformly, sum_of_squares
 
 __all__ = [
+    "ALL",
     "Block",
     "Choice",
     "Cut",
+    "Draw",
     "Mask",
+    "Outcome",
+    "Places",
     "State",
     "Values",
-    "counted",
+    "count_selected",
+    "find_above",
+    "join_places",
     "largest",
     "largest_elements",
-    "largest_indices",
+    "take_sent",
     "top",
+    "top_of",
 ]
 
 State = dict[str, Any]
 """What a method keeps of one bucket from one iteration to the next; `residual` is the memory of error feedback."""
+
+Places = Ints | slice
+"""Some of the m coordinates of one worker, as increasing indices; `ALL` of them as a slice."""
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
@@ -65,18 +76,19 @@ class Block:
     @cached_property
     def sampled(self) -> bool:
         """Whether some coordinates stand for more than one element."""
-        return bool(np.any(self.weight != 1.0))
+        return len(self.weight) != self.numel and bool(np.any(self.weight != 1.0))
 
     def weight_of(self, unit: slice) -> Floats | None:
         """Elements that each coordinate of a unit stands for; None where every coordinate is one element."""
         return self.weight[unit] if self.sampled else None
 
-    def draws(self, unit: slice, seed: int = 0) -> Floats:
-        """A number from [0, 1) for each worker and coordinate of a unit, (n, size), other ones in every iteration.
+    def draws_of(self, unit: slice, workers: slice = ALL, seed: int = 0) -> Draw:
+        """Numbers from [0, 1) for some of the workers, and places in a unit; other ones in every iteration.
 
         They decide where a method takes fewer elements than a coordinate stands for.
         """
-        return draw_uniformly(seed, self.iteration, self.workers, self.coordinate[unit])
+        first, coordinate = workers.start or 0, self.coordinate[unit]
+        return lambda rows, places: draw_uniformly(seed, self.iteration, first + rows, coordinate[places])
 
     def cut(self, layers: Sequence[int], offset: int, numels: tuple[int, ...]) -> Cut:
         """Where a bucket lies among the coordinates: some tensors of the whole model in the bucket's order, or a slice.
@@ -146,23 +158,86 @@ class Cut:
 class Choice:
     """What the n workers send of u (n, m), the residuals plus the gradients.
 
-    `chosen` (n, m): coordinates that each worker selected. `sent` (n, m): the values that reach the sum, 0 elsewhere;
-    the rest stays in the residual. `aggregated` (m,): coordinates of the sum; by default all that a worker selected.
+    `chosen`: the coordinates that each worker selected. `sent`: those of each worker whose values reach the sum as they
+    are, by default the chosen ones; the rest stays in the residual. `decoded` (n, m), instead of `sent`: what other
+    workers decode of all values. `aggregated` (K,): coordinates of the sum, by default all that a worker selected.
     `scanned`: elements that the busiest worker reads per pass (default: d); `passes`: number of passes. `detail`: other
     figures of the method (threshold, moved blocks). `counts` (n,): elements that each worker selects, where the method
     fixes them, so that they need not be estimated from a sample.
     """
 
-    chosen: Mask
-    sent: Values
-    aggregated: Mask | None = None
+    chosen: Sequence[Places]
+    sent: Sequence[Places] | None = None
+    decoded: Values | None = None
+    aggregated: Ints | None = None
     scanned: float | None = None
     passes: float = 1.0
     detail: dict[str, float] = field(default_factory=dict)
     counts: Floats | None = None
 
+    @property
+    def sent_places(self) -> Sequence[Places]:
+        """The coordinates at which each worker sends something."""
+        if self.decoded is not None:
+            return [ALL] * len(self.chosen)
+        return self.chosen if self.sent is None else self.sent
 
-def counted(choice: Choice, block: Block, target: float) -> Selection:
+    def is_valid(self, shape: tuple[int, ...]) -> bool:
+        """Whether every worker has increasing coordinates of u (n, m), and finite values."""
+        n, m = shape
+        each = [*self.chosen, *self.sent_places, *([] if self.aggregated is None else [self.aggregated])]
+        fits = len(self.chosen) == len(self.sent_places) == n and all(_are_places(places, m) for places in each)
+        if self.decoded is None:
+            return fits
+        return fits and self.decoded.shape == shape and all(np.isfinite(row).all() for row in self.decoded)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One iteration of a method: the counts, the choice, and what was sent of u and what was not.
+
+    `sent`: values of each worker at the choice's `sent_places`. `left` (n, m): u less what was sent. Summed over
+    workers, and weighted where coordinates were sampled: `energy`, ||u||^2, and `lost`, ||left||^2, in float64.
+    """
+
+    selection: Selection
+    choice: Choice
+    sent: Sequence[Values]
+    left: Values
+    energy: float
+    lost: float
+
+    def mean(self) -> Values:
+        """The mean over workers of what was sent, (m,)."""
+        total = np.zeros(self.left.shape[1], dtype=np.float32)
+        for places, values in zip(self.choice.sent_places, self.sent, strict=True):
+            total[places] += values
+        total /= np.float32(len(self.left))
+        return total
+
+
+def take_sent(choice: Choice, u: Values, block: Block) -> tuple[Sequence[Values], float, float]:
+    """Take what is sent out of u (n, m), which then holds what is left: the values sent, ||u||^2 and ||left||^2."""
+    weight = block.weight_of(ALL)
+
+    def energy(rows: Sequence[Values] | Values) -> float:
+        return math.fsum(sum_of_squares(row, weight) for row in rows)
+
+    if choice.decoded is not None:
+        whole = energy(u)
+        u -= choice.decoded
+        return list(choice.decoded), whole, energy(u)
+    sent, energies = [], []
+    for row, places in zip(u, choice.sent_places, strict=True):
+        values = row[places].copy() if isinstance(places, slice) else row[places]
+        row[places] = 0
+        sent.append(values)
+        energies.append(sum_of_squares(values, None if weight is None else weight[places]))
+    lost = energy(u)
+    return sent, math.fsum((lost, *energies)), lost
+
+
+def count_selected(choice: Choice, block: Block, target: float) -> Selection:
     """The counts of a choice, scaled by the sampling weights, with their standard error.
 
     A coordinate that stands for w elements was drawn with a chance of 1/w. If draws are taken as independent, the
@@ -171,20 +246,21 @@ def counted(choice: Choice, block: Block, target: float) -> Selection:
     leaves their spread without it. Where the method fixes the counts, the sum is scaled by their ratio to the counts of
     the sample, which share most of its error (ratio estimator, Cochran 1977).
     """
-    weight, scale = block.weight, 1.0
+    m, scale, error = len(block.weight), 1.0, 0.0
+    union = join_places(choice.chosen, m) if choice.aggregated is None else choice.aggregated
     if block.sampled:
-        selected = np.array([float(weight[row].sum()) for row in choice.chosen])
+        weight, excess = block.weight, block.weight * (block.weight - 1.0)
+        selected = np.array([float(weight[places].sum()) for places in choice.chosen])
         if choice.counts is None:
-            variance = np.array([float((weight * (weight - 1.0))[row].sum()) for row in choice.chosen])
+            variance = np.array([float(excess[places].sum()) for places in choice.chosen])
             selected = without_noise(selected, float(variance.mean()))
         elif selected.any():
             scale = float(choice.counts.sum() / selected.sum())
             selected = choice.counts
+        aggregated, error = scale * float(weight[union].sum()), scale * math.sqrt(float(excess[union].sum()))
     else:
-        selected = np.count_nonzero(choice.chosen, axis=1).astype(float)
-    union = choice.chosen.any(axis=0) if choice.aggregated is None else choice.aggregated
-    aggregated = scale * float(weight[union].sum())
-    error = scale * float(np.sqrt((weight * (weight - 1.0))[union].sum()))
+        selected = np.array([_count(places, m) for places in choice.chosen], dtype=float)
+        aggregated = float(_count(union, m))
     return Selection(
         selected=selected,
         aggregated=aggregated,
@@ -195,6 +271,31 @@ def counted(choice: Choice, block: Block, target: float) -> Selection:
         aggregated_error=error,
         detail=choice.detail,
     )
+
+
+def join_places(each: Sequence[Places], m: int) -> Places:
+    """The coordinates, of m, that at least one worker has."""
+    if any(isinstance(places, slice) for places in each):
+        return ALL
+    if all(places is each[0] for places in each):
+        return each[0]
+    union = np.zeros(m, dtype=bool)
+    for places in each:
+        union[places] = True
+    return np.flatnonzero(union)
+
+
+def _count(places: Places, m: int) -> int:
+    return m if isinstance(places, slice) else len(places)
+
+
+def _are_places(places: Places, m: int) -> bool:
+    """Whether they are increasing indices below m, or all."""
+    if isinstance(places, slice):
+        return places == ALL
+    if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
+        return False
+    return not len(places) or bool(places[0] >= 0 and places[-1] < m and (places[1:] > places[:-1]).all())
 
 
 def without_noise(counts: Floats, variance: float) -> Floats:
@@ -208,21 +309,19 @@ def without_noise(counts: Floats, variance: float) -> Floats:
     return np.asarray(mean + kept * (counts - mean))
 
 
-def top(u: Values, block: Block, granularity: str, wanted: Callable[[int], int]) -> Mask:
-    """The k = wanted(n) largest magnitudes of each unit of n elements, for each worker (n, m).
+def top(u: Values, block: Block, granularity: str, wanted: Callable[[int], int]) -> list[Ints]:
+    """The coordinates of the k = wanted(n) largest magnitudes of each unit of n elements, for each worker.
 
     Of a sampled unit: coordinates that stand for k elements, on average where they do not add up to k.
     """
-    chosen = np.zeros(u.shape, dtype=bool)
-    for unit, n in block.units(granularity):
-        chosen[:, unit] = top_of(u[:, unit], block, unit, wanted(n))
-    return chosen
+    units = [(unit, top_of(u[:, unit], block, unit, wanted(n))) for unit, n in block.units(granularity)]
+    none = np.zeros(0, dtype=np.int64)
+    return [np.concatenate([none, *(unit.start + found[worker] for unit, found in units)]) for worker in range(len(u))]
 
 
-def top_of(u: Values, block: Block, unit: slice, k: int, workers: slice = slice(None)) -> Mask:
-    """The coordinates of the k elements of largest magnitude in one unit, for each of `workers`: u is (workers, m)."""
+def top_of(u: Values, block: Block, unit: slice, k: int, workers: slice = ALL) -> list[Ints]:
+    """Where in one unit the k elements of largest magnitude are, for each of `workers`: u is (workers, m)."""
     weight = block.weight_of(unit)
     if weight is None:
-        # One worker after the other, to need no second array of that size.
-        return np.stack([largest(np.abs(values)[None], k)[0] for values in u])
-    return largest_elements(np.abs(u), weight, k, block.draws(unit)[workers])
+        return [largest(row, k) for row in u]
+    return largest_elements(u, weight, k, block.draws_of(unit, workers))

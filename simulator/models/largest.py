@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,82 +14,96 @@ from simulator.models.exchange import Ints
 
 Values = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
+Draw = Callable[[Ints, Ints], Floats]
+"""The draws from [0, 1) of some rows (r,) and entries (r,)."""
 _SAMPLE, _STRIDE, _SHORT = 10_000, 16, 8192
+_SMALLEST, _LARGEST = 1.5e-45, 3e38
+"""The range of float32: a smaller threshold would be 0, and select zeros."""
+_CHUNK = 2**15
+"""Elements that are compared at once, few enough for the processor's cache."""
 
 
-def largest_indices(magnitudes: Floats | Values, k: int) -> Ints:
-    """Indices, increasing, of the k largest entries of (m,), 0 < k <= m; of equal entries the first ones.
+def largest(values: Floats | Values, k: int) -> Ints:
+    """Indices, increasing, of the k largest magnitudes of (m,), of equal ones the first; zeros are never selected.
 
-    A partition alone would take one or another of equal entries, depending on the processor.
+    A partition alone would take one or another of equal magnitudes, depending on the processor.
 
-    >>> largest_indices(np.array([1.0, 3.0, 2.0, 2.0]), 2)
-    array([1, 2])
-    """
-    smallest = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
-    above = np.flatnonzero(magnitudes > smallest)
-    equal = np.flatnonzero(magnitudes == smallest)
-    return np.sort(np.concatenate([above, equal[: k - len(above)]]))
-
-
-def largest(magnitudes: Floats | Values, k: int) -> Mask:
-    """Mask of the k largest entries of each row of (n, m), of equal ones the first; zeros are never selected.
-
-    >>> largest(np.array([[3.0, 0.0, 1.0, 2.0]]), 2)
-    array([[ True, False, False,  True]])
+    >>> largest(np.array([-3.0, 0.0, 2.0, -2.0]), 2)
+    array([0, 2])
     """
     if k < 1:
-        return np.zeros(magnitudes.shape, dtype=bool)
-    if k >= magnitudes.shape[1]:
-        return np.asarray(magnitudes > 0)
-    if magnitudes.shape[1] < _SHORT:
-        return _largest_of_short(magnitudes, k)
-    mask = np.zeros(magnitudes.shape, dtype=bool)
-    for row, out in zip(magnitudes, mask, strict=True):
-        candidates = _candidates(row, k)
-        out[candidates] = _largest_of_short(row[None, candidates], k)[0]
-    return mask
+        return np.zeros(0, dtype=np.int64)
+    if k >= len(values):
+        return np.flatnonzero(values)
+    places = _candidates(values, k) if len(values) >= _SHORT else None
+    if places is None:
+        return _largest_of_short(values, k)
+    return np.asarray(places[_largest_of_short(values[places], k)])
 
 
-def _largest_of_short(magnitudes: Floats | Values, k: int) -> Mask:
-    """As `largest`, for 0 < k <= m: all rows in one partition, which is fastest for rows of some thousand entries."""
-    place = magnitudes.shape[1] - k
-    smallest: Any = np.partition(magnitudes, place, axis=1)[:, place, None]
-    mask: Mask = magnitudes >= smallest
-    surplus = np.count_nonzero(mask, axis=1) - k
-    for row in np.flatnonzero(surplus).tolist():
-        equal = np.flatnonzero(magnitudes[row] == smallest[row])
-        mask[row, equal[len(equal) - surplus[row] :]] = False
-    return mask if smallest.all() else mask & (magnitudes > 0)
+def find_above(values: Floats | Values, threshold: float) -> Ints:
+    """Indices, increasing, of magnitudes in (m,) at or above a threshold above 0; chunk by chunk, to save memory.
+
+    >>> find_above(np.array([-3.0, 0.0, 2.0], dtype=np.float32), 2.0).tolist()
+    [0, 2]
+    """
+    found, threshold = [], min(max(threshold, _SMALLEST), _LARGEST)
+    for start in range(0, len(values), _CHUNK):
+        part = values[start : start + _CHUNK]
+        found.append(start + np.flatnonzero((part >= threshold) | (part <= -threshold)))
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
 
-def largest_elements(magnitudes: Floats | Values, weight: Floats, k: float, draws: Floats) -> Mask:
-    """Mask of the largest entries of each row of (n, m) that stand for k elements; zeros are never selected.
+def _largest_of_short(values: Floats | Values, k: int) -> Ints:
+    """As `largest`, for 0 < k <= m, by one partition of all magnitudes."""
+    magnitudes = np.abs(values)
+    smallest: Any = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
+    found = np.flatnonzero(magnitudes >= smallest if smallest else magnitudes)
+    surplus = len(found) - k
+    if surplus > 0:
+        equal = np.flatnonzero(magnitudes[found] == smallest)
+        found = np.delete(found, equal[len(equal) - surplus :])
+    return found
+
+
+def largest_elements(values: Floats | Values, weight: Floats, k: float, draw: Draw) -> list[Ints]:
+    """Indices, increasing, of the largest magnitudes of each row of (n, m) that stand for k elements; zeros never.
 
     Entry j stands for `weight[j]` elements (m,). The entry with which k is exceeded stands for more elements than are
-    still wanted; it is taken where its draw (n, m), uniform in [0, 1), is below the wanted share of them, so that the
-    expected number of elements is k. If all weights are 1, these are the k largest entries.
+    still wanted; it is taken where its draw, uniform in [0, 1), is below the wanted share of them, so that the
+    expected number of elements is k. If all weights are 1, these are the k largest entries. `draw(rows, entries)` gives
+    the draws (r,) of some entries.
 
-    >>> one = np.ones(4)
-    >>> largest_elements(np.array([[3.0, 0.0, 1.0, 2.0]]), one, 2.0, 0.5 * one[None])
-    array([[ True, False, False,  True]])
-    >>> largest_elements(np.array([[3.0, 0.0, 1.0, 2.0]]), 10 * one, 14.0, 0.5 * one[None])
-    array([[ True, False, False, False]])
+    >>> one, half = np.ones(4), lambda rows, entries: np.full(len(rows), 0.5)
+    >>> largest_elements(np.array([[-3.0, 0.0, 1.0, 2.0]]), one, 2.0, half)[0].tolist()
+    [0, 3]
+    >>> largest_elements(np.array([[-3.0, 0.0, 1.0, 2.0]]), 10 * one, 14.0, half)[0].tolist()
+    [0]
     """
-    order = np.argsort(-magnitudes, axis=1, kind="stable")
+    order = np.argsort(-np.abs(values), axis=1, kind="stable")
     stands = weight[order]
-    wanted = k - (np.cumsum(stands, axis=1) - stands)
-    taken = np.take_along_axis(np.broadcast_to(draws, order.shape), order, axis=1) * stands < wanted
-    mask = np.zeros(magnitudes.shape, dtype=bool)
-    np.put_along_axis(mask, order, taken, axis=1)
-    return np.asarray(mask & (magnitudes > 0))
+    ends = np.cumsum(stands, axis=1)
+    wanted = k - (ends - stands)
+    # All entries that k has room for, and one more in the rows in which its draw is low enough.
+    counts = np.count_nonzero(wanted >= stands, axis=1)
+    rows = np.flatnonzero(counts < values.shape[1])
+    place = rows, counts[rows]
+    counts[rows] += draw(rows, order[place]) * stands[place] < wanted[place]
+    found = (own[:count] for own, count in zip(order, counts.tolist(), strict=True))
+    return [np.sort(own[row[own] != 0]) for own, row in zip(found, values, strict=True)]
 
 
-def _candidates(row: Floats | Values, k: int) -> Ints:
-    """Indices that include the k largest entries of a row: those above a bound from a sample, or all of them.
+def _candidates(values: Floats | Values, k: int) -> Ints | None:
+    """Indices that include the k largest magnitudes: those above a bound from a sample; None where it gives no bound.
 
     A partition of a few per cent of a long row is ten times faster than a partition of the row.
     """
-    sample = np.sort(row[:: max(_STRIDE, len(row) // _SAMPLE)])
-    wanted = int(len(sample) * (1.0 - 1.5 * k / len(row))) - 3 * int(np.sqrt(len(sample)))
-    found = np.flatnonzero(row >= sample[max(0, wanted)])
-    return found if len(found) >= k else np.arange(len(row))
+    sample = np.abs(values[:: max(_STRIDE, len(values) // _SAMPLE)])
+    for margin in (4.0, 40.0):
+        above = k * len(sample) / len(values)
+        wanted = len(sample) - int(1.25 * above + margin * math.sqrt(above) + margin)
+        bound = float(np.partition(sample, wanted)[wanted]) if wanted > 0 else 0.0
+        found = find_above(values, bound) if bound else None
+        if found is None or len(found) >= k:
+            return found
+    return None

@@ -22,6 +22,8 @@ MAX_LAYERED_TURNS = 2**20
 """The same if every layer waits for its own parameters, or compute is slowed by communication: 10 to 50 us each."""
 MAX_LIVE_TURNS = 2**15
 """The same if exchanges share links: 0.6 ms each."""
+MAX_OTHER_TURNS = 2**12
+"""Exchanges of other jobs while this one iterates: up to 8 ms each."""
 MAX_LAYERED_TIMES = 2**28
 """Workers times layers times iterations, if every layer waits for its own parameters."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from simulator.bounds import BOUNDS
 from simulator.component import Spec
 
 MAX_WIDTH = 10**9
@@ -19,5 +20,5 @@ class Rows(Spec):
     - `width`: elements of a row.
     """
 
-    count: float = Field(gt=0, le=10**12)
+    count: float = Field(ge=BOUNDS["elements"].smallest, le=10**12)
     width: int = Field(ge=1, le=MAX_WIDTH)

@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.hashing import splitmix64
 from simulator.models.largest import Mask, Values
 
+Counter = npt.NDArray[np.uint64]
+_CHUNK = 2**16
+"""Elements whose squares are added up at once, few enough for the processor's cache."""
 _STEP = 0x9E3779B97F4A7C15
 """The increment of SplitMix64: counters that differ by it give independent numbers."""
 
 
-def draw_uniformly(seed: int, iteration: int, workers: int, coordinate: Ints) -> Floats:
-    """A number from [0, 1) for each worker and coordinate, (n, m), by counter: without state, the same in any order.
+def draw_uniformly(seed: int, iteration: int, worker: Ints, coordinate: Ints) -> Floats:
+    """A number from [0, 1) for each pair of a worker and a coordinate, by counter: without state, in any order.
 
     Different seeds, iterations, workers and coordinates give independent numbers (SplitMix64 of the counters).
     """
-    counter = np.zeros((1, 1), dtype=np.uint64)
-    with np.errstate(over="ignore"):
-        for part in (np.array([[seed]]), np.array([[iteration]]), np.arange(workers)[:, None], coordinate):
-            counter = splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
-    draws: Floats = (counter >> np.uint64(11)).astype(float) * 2.0**-53
+    counter = _count_on(_counter_of(seed, iteration), worker)
+    draws: Floats = (_count_on(counter, coordinate) >> np.uint64(11)).astype(float) * 2.0**-53
     return draws
+
+
+@lru_cache(maxsize=64)
+def _counter_of(seed: int, iteration: int) -> Counter:
+    return _count_on(_count_on(np.zeros(1, dtype=np.uint64), np.array([seed])), np.array([iteration]))
+
+
+def _count_on(counter: Counter, part: Ints) -> Counter:
+    with np.errstate(over="ignore"):
+        return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
 def count_elements(mask: Mask, weight: Floats | None) -> float:
     """The elements that the coordinates in the mask (m,) stand for; without weights, the coordinates."""
     return float(np.count_nonzero(mask)) if weight is None else math.fsum(weight[mask].tolist())
+
+
+def count_at(places: Ints, weight: Floats | None) -> float:
+    """As `count_elements`, for coordinates that are given by their indices."""
+    return float(len(places)) if weight is None else math.fsum(weight[places].tolist())
+
+
+def sum_of_squares(values: Values | Floats, weight: Floats | None) -> float:
+    """The sum of squares over all elements that the values (m,) stand for, in float64; chunk by chunk."""
+    sums = []
+    for start in range(0, len(values), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        squares = np.square(values[part], dtype=float)
+        sums.append(float((squares if weight is None else squares * weight[part]).sum()))
+    return math.fsum(sums)
 
 
 def mean_of(values: Values | Floats, weight: Floats | None) -> float:

@@ -57,3 +57,26 @@ def cache_small_results(make: Callable[P, S]) -> Callable[P, S]:
         return make(*args, **kwargs) if kwargs else latest.get(args, lambda: make(*args, **kwargs))
 
     return cached
+
+
+class ResultsOfObjects(Generic[T]):
+    """Up to `most` results by the very objects that they were made of, which must not change.
+
+    Points of a sweep share most of their parts, which are asked for faster by identity than by value. The objects are
+    kept as long as the result is, so that no other one takes their place. `also`: whatever else the result depends on.
+
+    >>> lengths, words = ResultsOfObjects(1), ["a", "b"]
+    >>> lengths.get((words,), lambda: 2), lengths.get((words,), lambda: 0), lengths.get((["a", "b"],), lambda: 3)
+    (2, 2, 3)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._latest: LatestResults[tuple[T, tuple[object, ...]]] = LatestResults(most)
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._latest.clear()
+
+    def get(self, objects: tuple[object, ...], make: Callable[[], T], *also: Hashable) -> T:
+        """The result that was made of these objects; `make` makes it where it is not known."""
+        return self._latest.get((*map(id, objects), *also), lambda: (make(), objects))[0]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simulator.engine.clock.iterations import simulate
 from simulator.engine.plan.plan import Plan
 from simulator.scenario.scenario import Scenario
+
+_SAME = 1e-12
+_MOST = 20
 
 
 def with_loading(plan: Plan, scenario: Scenario) -> Plan:
     """The plan with the wait for the batches that a node prepares at `cluster.loading`'s rate for its g GPUs.
 
-    wait = b g / rate, or, where batches are prefetched, max(0, b g / rate - the rest of the iteration), with a batch of
-    b per GPU. The rest is that of an iteration in which all workers keep to their mean. One GPU by itself has the whole
-    rate. Both come on top of the workload's own `input_time`.
+    wait = b g / rate, with a batch of b per GPU; or, where batches are prefetched, the least after which an iteration
+    in which all workers keep to their mean takes b g / rate. One GPU by itself has the whole rate. Both come on top of
+    the workload's own `input_time`.
 
     Raises Stalled where an exchange never ends.
     """
@@ -24,7 +26,30 @@ def with_loading(plan: Plan, scenario: Scenario) -> Plan:
     alone = scenario.workload.batch_size / loading.rate
     shared = alone * scenario.cluster.gpus_per_node
     if loading.prefetched:
-        shared = max(0.0, shared - simulate(plan).time)
+        shared = _missing_wait(plan, shared)
         alone = max(0.0, alone - plan.single_gpu_time)
-    own = plan.work.input_time
-    return replace(plan, work=replace(plan.work, input_time=own + shared, input_alone=own + alone))
+    made = _waiting(plan, shared)
+    return replace(made, work=replace(made.work, input_alone=plan.work.input_time + alone))
+
+
+def _missing_wait(plan: Plan, seconds: float) -> float:
+    """The wait after which an iteration takes `seconds`; 0 where it takes longer.
+
+    It may take less than the wait longer: under a gated schedule exchanges go on while an iteration waits, and where a
+    runtime looks for tensors in cycles, the wait decides what each cycle finds.
+    """
+    from simulator.engine.clock.iterations import simulate  # brings SimPy and the event loop
+
+    wait = max(0.0, seconds - simulate(plan).time)
+    uneven = plan.scheduler.gated or plan.runtime.cycle_time > 0
+    for _ in range(_MOST if wait and uneven else 0):
+        missing = seconds - simulate(_waiting(plan, wait)).time
+        if missing <= _SAME * seconds:
+            break
+        wait += missing
+    return wait
+
+
+def _waiting(plan: Plan, seconds: float) -> Plan:
+    """The plan with a longer wait for data."""
+    return replace(plan, work=replace(plan.work, input_time=plan.work.input_time + seconds))

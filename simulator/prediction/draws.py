@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -13,26 +12,27 @@ from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.limits import refuse_draws, refuse_turns
+from simulator.models.random_stream import Purpose, random_stream
+from simulator.models.small_cache import LatestResults
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Scenario
 
-_FEW_DRAWS = 2**18
-"""Draws of no more than so many are remembered."""
-_MANY_DRAWS, _TOGETHER = 2**21, 16
-"""Draws that are made together, at least of so many iterations."""
+_TOGETHER = 2**18
+"""Draws that are made together: memory does not grow with the number of iterations."""
 
 
 def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Iterable[Draws]:
     """One set of per-worker differences per counted iteration; a single one where it repeats itself.
 
-    Each worker and purpose has a stream of its own, so that adding a worker leaves the others' draws alone. Iterations
-    are `consecutive` where other jobs run, since the jobs shift against each other in time, and where links remember
-    what they carried; then those of the warm-up are kept.
+    All come from one counter-based stream, so that adding a worker leaves the others' draws alone. Iterations are
+    `consecutive` where other jobs run, since the jobs shift against each other in time, and where links remember what
+    they carried; then those of the warm-up are kept.
 
     Raises an expected-error for more than can be followed.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    random = stragglers.jitter > 0 or bool(plan.selection_spread.any())
+    spread = bool(plan.selection_spread.any())
+    random = stragglers.jitter > 0 or spread
     count = scenario.warmup + scenario.iterations
     if consecutive or (random and p > 1):
         _refuse(plan, p, count, random)
@@ -43,7 +43,7 @@ def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Itera
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if consecutive else 1)
-    return islice(_drawn(scenario, fixed, count), 0 if consecutive else scenario.warmup, None)
+    return islice(_drawn(scenario, fixed, count, spread), 0 if consecutive else scenario.warmup, None)
 
 
 def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
@@ -56,28 +56,28 @@ def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
         refuse_draws(workers, count)
 
 
-def _drawn(scenario: Scenario, fixed: Floats, count: int) -> Iterator[Draws]:
-    """The random differences of every iteration, warm-up first."""
+def _drawn(scenario: Scenario, fixed: Floats, count: int, spread: bool) -> Iterator[Draws]:
+    """The random differences of every iteration, warm-up first; those of the selection where its kernels `spread`."""
     p = len(fixed)
-    few = p * count <= _FEW_DRAWS
-    for normal in [_normal(scenario.seed, p, count)] if few else _normal_in_parts(scenario.seed, p, count):
-        compute = fixed[:, None] * factors(scenario.cluster.stragglers, normal[:p])
-        yield from map(Draws, compute.T, normal[p:].T)
-
-
-@lru_cache(maxsize=4)  # a sweep draws the same numbers again and again
-def _normal(seed: int, workers: int, count: int) -> Floats:
-    """Standard normal draws (2p, count), each row a stream of its own: compute of every worker, then selection."""
-    return np.concatenate(list(_normal_in_parts(seed, workers, count)), axis=1)
-
-
-def _normal_in_parts(seed: int, workers: int, count: int) -> Iterator[Floats]:
-    """The same draws (2p, n), some iterations at a time: memory does not grow with their number."""
-    seeds = np.random.SeedSequence(seed).spawn(2 * workers)
-    some = max(_TOGETHER, _MANY_DRAWS // workers)
-    streams = [np.random.default_rng(item) for item in seeds] if count > some else map(np.random.default_rng, seeds)
+    some = max(1, _TOGETHER // p)
     for first in range(0, count, some):
-        yield np.array([stream.standard_normal(min(some, count - first)) for stream in streams])
+        numbers = (first, min(count, first + some))
+        compute = fixed * factors(scenario.cluster.stragglers, _normal(scenario.seed, Purpose.COMPUTE, p, *numbers))
+        selection = _normal(scenario.seed, Purpose.SELECTION, p, *numbers) if spread else np.zeros_like(compute)
+        yield from map(Draws, compute, selection)
+
+
+def _normal(seed: int, purpose: Purpose, workers: int, first: int, end: int) -> Floats:
+    """Standard normal draws (n, p) of the iterations from `first` up to `end`; the latest are remembered."""
+
+    def draw() -> Floats:
+        return np.array([random_stream(seed, purpose, item).standard_normal(workers) for item in range(first, end)])
+
+    return _remembered.get((seed, purpose, workers, first, end), draw)
+
+
+_remembered: LatestResults[Floats] = LatestResults(8)
+"""For a sweep, whose points draw the same numbers again and again."""
 
 
 def factors(stragglers: Stragglers, normal: Floats) -> Floats:

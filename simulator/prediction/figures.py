@@ -12,6 +12,8 @@ from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 
+_NAMES = ("time", "communication_total", "communication_added_up", "waiting", *BREAKDOWN)
+
 
 class IterationFigures:
     """Times and terms of the counted iterations, and the last iteration; all of them where they are kept.
@@ -20,29 +22,31 @@ class IterationFigures:
     """
 
     def __init__(self) -> None:
-        self.of = {
-            name: array("d")
-            for name in ("time", "communication_total", "communication_added_up", "waiting", *BREAKDOWN)
-        }
+        self.rows = array("d")
         self.last: Iteration
         self.kept: list[Iteration] = []
 
-    def add(self, item: Iteration, keep: bool) -> None:
+    def add(self, item: Iteration, keep: bool = False) -> None:
         """Count one more."""
-        for name, value in self.of.items():
-            value.append(item.breakdown[name] if name in item.breakdown else getattr(item, name))
+        self.rows.extend((item.time, item.communication_total, item.communication_added_up, item.waiting))
+        self.rows.extend(item.breakdown[term] for term in BREAKDOWN)
         self.last = item
         if keep:
             self.kept.append(item)
 
+    def of(self, name: str) -> array[float]:
+        """A figure of each counted iteration."""
+        return self.rows[_NAMES.index(name) :: len(_NAMES)]
+
     def mean(self, name: str) -> float:
         """Mean over the counted iterations."""
-        return math.fsum(self.of[name]) / len(self.of[name])
+        each = self.of(name)
+        return math.fsum(each) / len(each)
 
     @cached_property
     def times(self) -> Floats:
         """Seconds of each counted iteration."""
-        return np.array(self.of["time"])
+        return np.array(self.of("time"))
 
     @cached_property
     def breakdown(self) -> dict[str, float]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.engine.replay import add_steps, mean_selection, replay_trace
+from simulator.engine.replay import add_steps, mean_selection
+from simulator.engine.replay_trace import Steps, replay_together
 from simulator.engine.settling import Settled, settle
 from simulator.models.exchange import Bucket, Selection
 from simulator.sparsifiers.base import Sparsifier
@@ -48,11 +50,15 @@ def replay_workers(
     sparsifier: Sparsifier,
     buckets: Sequence[Bucket],
     trace: Trace,
-    workers: int | Sequence[int],
+    workers: int,
     since: int | None = None,
 ) -> Seen:
-    """The replay of some workers; `since`: the iteration from which on it is priced, by default that of `settle`."""
-    steps = list(replay_trace(sparsifier, buckets, trace, workers))
+    """The replay of the first workers; `since`: the iteration from which on it is priced, by default `settle`'s."""
+    (steps,) = replay_together([(sparsifier, range(workers))], buckets, trace)
+    return _see(steps, since)
+
+
+def _see(steps: Steps, since: int | None) -> Seen:
     together = [add_steps(each) for each in steps]
     settled = settle(together, since)
     priced = steps[-settled.iterations :]
@@ -69,13 +75,12 @@ def replay_by_workers(
     All of them are priced over the same iterations, those in which all recorded workers have settled.
     """
     recorded = trace.spec.workers
-    whole = replay_workers(sparsifier, buckets, trace, recorded, since)
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
-    fewer = (
-        [replay_workers(sparsifier, buckets, trace, group, whole.settled.first) for group in _groups(count, recorded)]
-        for count in counts
-        if _can_work(sparsifier, count)
-    )
+    groups = [list(_groups(count, recorded)) for count in counts if _can_work(sparsifier, count)]
+    asked = [range(recorded), *chain.from_iterable(groups)]
+    replays = replay_together([(sparsifier, workers) for workers in asked], buckets, trace)
+    whole = _see(next(replays), since)
+    fewer = ([_see(next(replays), whole.settled.first) for _ in each] for each in groups)
     numel = sum(bucket.numel for bucket in buckets)
     return tuple(_observe(groups, numel) for groups in (*fewer, [whole])), whole.settled
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from simulator.engine.clock.compute_times import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.uncertainty.tails import SHARES
 from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -24,13 +24,15 @@ _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
 def result_document(
-    scenario: Scenario, simulated: Simulated, inputs: Sequence[UncertainInput], spread: Spread
+    simulated: Simulated, inputs: Sequence[UncertainInput], spread: Spread, lists: bool = True
 ) -> dict[str, Any]:
-    """The result document of a scenario; its keys are described in `result_keys`."""
-    plan, figures, recorded = simulated.plan, simulated.figures, simulated.recorded
+    """The result document of a scenario; its keys are described in `result_keys`.
+
+    Without `lists`, what a row of a table has no column for is left out.
+    """
+    scenario, plan, figures, recorded = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded
     workers, batch = scenario.cluster.workers, scenario.workload.batch_size
-    times, breakdown = figures.times, figures.breakdown
-    time = float(times.mean())
+    time, breakdown = spread.time, figures.breakdown
     return {
         "scenario": scenario.name,
         "digest": scenario.digest,
@@ -39,7 +41,7 @@ def result_document(
         "workers": workers,
         "precision": scenario.workload.precision.described(),
         "iteration_time_s": time,
-        **interval_keys(spread),
+        **_interval_keys(spread),
         "throughput_samples_per_s": workers * batch / time if time else None,
         "scaling_efficiency": plan.single_gpu_time / time if time else None,
         "breakdown_s": breakdown,
@@ -48,12 +50,23 @@ def result_document(
         "density": plan.work.density,
         "fidelity": _fidelity(scenario, plan),
         "calibration": [item.as_row() for item in inputs],
-        **warning_keys(scenario, simulated, spread),
+        **warning_keys(simulated, spread, sized=lists),
         "memory": simulated.memory.as_keys(),
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,
         },
+        **(_lists(simulated, time) if lists else {}),
+        **({"replay": recorded.settled.row()} if recorded.settled is not None else {}),
+        "waiting_s": figures.mean("waiting"),
+        **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
+    }
+
+
+def _lists(simulated: Simulated, time: float) -> dict[str, Any]:
+    """The keys with a list of the links, the collectives and the recorded iterations."""
+    plan = simulated.plan
+    return {
         "links": _links(plan, time),
         "collectives": [
             {
@@ -64,22 +77,14 @@ def result_document(
             }
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
         ],
-        "density_over_iterations": [dict(row) for row in recorded.rows],
-        **({"replay": recorded.settled.row()} if recorded.settled is not None else {}),
-        "waiting_s": figures.mean("waiting"),
-        **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
+        "density_over_iterations": [dict(row) for row in simulated.recorded.rows],
     }
 
 
-def interval_keys(spread: Spread) -> dict[str, Any]:
+def _interval_keys(spread: Spread) -> dict[str, Any]:
     """The keys of the result that follow from the spread of its time."""
-    intervals = intervals_of(spread)
+    intervals = spread.intervals()
     return {"iteration_time_interval_s": intervals["90"], "intervals_s": intervals}
-
-
-def intervals_of(spread: Spread) -> dict[str, list[float]]:
-    """The intervals of a time by the per cent of cases that they hold."""
-    return {f"{percent}": list(spread.interval(percent)) for percent in SHARES}
 
 
 def _streams(plan: Plan, figures: IterationFigures) -> dict[str, float]:
@@ -95,7 +100,7 @@ def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
     nbytes = float(traffic.links[busiest])
     used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
     return {
-        "sent_bytes_per_worker": float(sent.mean()),
+        "sent_bytes_per_worker": float(sent.sum()) / workers,
         "sent_bytes_per_worker_max": float(sent.max()),
         "total_bytes": float(traffic.sent.sum()),
         "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
@@ -119,6 +124,8 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
     elif plan.live:
         reason = "many exchanges at once share the links"
         reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
+        if has_too_many_pushes(plan):
+            reason += ", and workers that differ push with the slowest of them, since they are too many to be followed"
     elif scenario.fidelity == "flows":
         reason = "as asked; one exchange at a time"
     elif prices.obstacles:

@@ -3,47 +3,81 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.seating import seat_jobs
+from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.job_setup import job_setup
 from simulator.prediction.memory.memory import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
-from simulator.prediction.result import interval_keys, result_document
-from simulator.prediction.simulated import Simulated, simulate_scenario
+from simulator.prediction.result import result_document
+from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.prediction.uncertainty.collect import collect_inputs
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.own_error import shipped_tails
-from simulator.prediction.uncertainty.responses import respond, respond_linearly
+from simulator.prediction.uncertainty.responses import Asked, respond, respond_linearly
+from simulator.prediction.uncertainty.software import find_slowed
 from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 
+_TOGETHER = 8
+"""Predictions whose inputs are changed in one batch: some dozens of scenarios each, which are all in memory then."""
 
-@dataclass(slots=True)
+
+@dataclass
 class Prediction:
-    """A scenario's outcome: the result document, the last iteration and, where they were asked for, all counted ones.
-
-    Where all workers are alike, one iteration stands for all. `inputs`: the figures that it rests on; `spread`: how
-    wrong it may be, to first order unless `with_responses` was asked. `simulated`: what all of this was made of.
+    """A scenario's outcome: what was simulated, the figures that it rests on (`inputs`), and how wrong it may be
+    (`spread`), to first order unless `with_responses` was asked. Where all workers are alike, one iteration stands for
+    all.
     """
 
-    scenario: Scenario
-    document: dict[str, Any]
-    iteration: Iteration
-    plan: Plan = field(repr=False)
-    times: Floats = field(repr=False)
+    simulated: Simulated = field(repr=False)
     inputs: list[UncertainInput] = field(repr=False)
     spread: Spread = field(repr=False)
-    simulated: Simulated = field(repr=False)
-    iterations: tuple[Iteration, ...] = field(default=(), repr=False)
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was predicted."""
+        return self.simulated.scenario
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of one iteration."""
+        return self.simulated.plan
+
+    @property
+    def times(self) -> Floats:
+        """Seconds of each counted iteration."""
+        return self.simulated.figures.times
+
+    @property
+    def iteration(self) -> Iteration:
+        """The last iteration."""
+        return self.simulated.figures.last
+
+    @property
+    def iterations(self) -> tuple[Iteration, ...]:
+        """All counted iterations, where they were asked for."""
+        return tuple(self.simulated.figures.kept)
+
+    @cached_property
+    def document(self) -> dict[str, Any]:
+        """The result document, made when it is asked for."""
+        return result_document(self.simulated, self.inputs, self.spread)
+
+    @property
+    def document_without_lists(self) -> dict[str, Any]:
+        """What a row of a table says of it; much faster."""
+        return result_document(self.simulated, self.inputs, self.spread, lists=False)
 
 
 def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = True) -> Prediction:
@@ -57,22 +91,62 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
 
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
-    made = simulate_scenario(scenario, keep_iterations)
-    plan, figures = made.plan, made.figures
-    refuse_what_does_not_fit(scenario, made.memory, plan)
-    inputs = collect_inputs(scenario, plan, figures.breakdown, made.recorded) if intervals else []
-    time = float(figures.times.mean())
-    spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(figures.times), shipped_tails())
-    document = result_document(scenario, made, inputs, spread)
-    return Prediction(scenario, document, figures.last, plan, figures.times, inputs, spread, made, tuple(figures.kept))
+    (made,) = _describe([simulate_scenario(scenario, keep_iterations)], intervals)
+    if isinstance(made, InputError):
+        raise made
+    return made
+
+
+def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Prediction | InputError]:
+    """Predict scenarios that share their work, as the points of a sweep do; an error in the place of one that fails.
+
+    The same as `run` for each by itself, and faster.
+    """
+    return _describe(simulate_batch(scenarios), intervals)
+
+
+def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> list[Prediction | InputError]:
+    """The predictions that follow from simulations; an error in the place of one that does not fit into a GPU."""
+    found = [_refuse_too_large(each) for each in simulated]
+    fitting = [each for each in found if isinstance(each, Simulated)]
+    slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
+    made: list[Prediction | InputError] = []
+    for each in found:
+        if isinstance(each, InputError):
+            made.append(each)
+            continue
+        inputs, times = collect_inputs(each, next(slowed)) if intervals else [], each.figures.times
+        time = float(times.mean())
+        spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(times), shipped_tails())
+        made.append(Prediction(each, inputs, spread))
+    return made
+
+
+def _refuse_too_large(made: Simulated | InputError) -> Simulated | InputError:
+    """The simulation, or why it cannot be: it does not fit into a GPU's memory."""
+    try:
+        if isinstance(made, Simulated):
+            refuse_what_does_not_fit(made.scenario, made.memory, made.plan)
+    except InputError as error:
+        return error
+    return made
 
 
 def with_responses(prediction: Prediction) -> Prediction:
     """The prediction with what follows from simulating both ends of each uncertain input: intervals, sized warnings."""
-    responses = respond(prediction.scenario, prediction.plan, prediction.inputs, prediction.spread.time)
-    spread = replace(prediction.spread, responses=tuple(responses))
-    sized = warning_keys(prediction.scenario, prediction.simulated, spread)
-    return replace(prediction, spread=spread, document={**prediction.document, **interval_keys(spread), **sized})
+    (made,) = with_responses_of([prediction])
+    return made
+
+
+def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
+    """The same of several predictions, whose changed scenarios are simulated in batches."""
+    made = []
+    for first in range(0, len(predictions), _TOGETHER):
+        some = predictions[first : first + _TOGETHER]
+        responses = respond([Asked(item.simulated, item.inputs, item.spread.time) for item in some])
+        spreads = [replace(item.spread, responses=each) for item, each in zip(some, responses, strict=True)]
+        made += [replace(item, spread=spread) for item, spread in zip(some, spreads, strict=True)]
+    return made
 
 
 def plan_of(scenario: Scenario) -> Plan:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from simulator.engine.clock.iterations import simulate_all
-from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
+from simulator.engine.clock.draws import Draws
+from simulator.engine.clock.lanes import Lane, run_lanes
+from simulator.engine.plan.plan import OtherJobPlan, Plan, PlanDraft, draft_plans, finish_plans
 from simulator.engine.plan.seating import seat_jobs
+from simulator.errors import InputError
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.job_setup import job_setup
 from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
-from simulator.prediction.refusals import as_input_error
+from simulator.prediction.refusals import as_input_error, refuse_overfull_links
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
@@ -35,17 +37,117 @@ class Simulated:
         """The memory of a worker."""
         return memory_of(self.scenario, self.plan)
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is one iteration, by itself, in which all workers keep to their mean."""
+        scenario, plan = self.scenario, self.plan
+        return not (self.is_random or scenario.cluster.stragglers.slow or scenario.other_jobs or plan.remembers)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether workers differ from iteration to iteration."""
+        return self.scenario.cluster.stragglers.jitter > 0 or bool(self.plan.selection_spread.any())
+
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
     """Plan and simulate a scenario. Raises InputError where its parts cannot work together."""
+    (made,) = _simulate_all([scenario], keep_iterations)
+    if isinstance(made, InputError):
+        raise made
+    return made
+
+
+def simulate_batch(scenarios: Sequence[Scenario]) -> list[Simulated | InputError]:
+    """Many scenarios in one evaluation; an error in the place of each that cannot be simulated.
+
+    The same as `simulate_scenario` for each by itself. Exchanges that are sent alike are priced together, and
+    iterations of the same form run together, so that hundreds of scenarios at once are faster than a few.
+    """
+    return _simulate_all(scenarios, keep_iterations=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A scenario whose plans, its own first and then those of other jobs, have no prices yet."""
+
+    scenario: Scenario
+    plans: tuple[PlanDraft, ...]
+    starts: tuple[float, ...]
+    recorded: RecordedInputs
+
+
+_FEW_DRAWS = 2**14
+"""Iterations of a scenario times its workers that are simulated together with those of others."""
+
+
+def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[Simulated | InputError]:
+    made: dict[int, Simulated | InputError] = {}
+    drafts: dict[int, _Draft] = {}
+    for number, scenario in enumerate(scenarios):
+        try:
+            drafts[number] = _draft(scenario)
+        except InputError as error:
+            made[number] = error
+    planned: dict[int, Plan] = {}
+    together = list[tuple[int, Lane]]()
+    for (number, draft), plans in zip(drafts.items(), _finish([*drafts.values()]), strict=True):
+        try:
+            if isinstance(plans, InputError):
+                raise plans
+            with as_input_error(f"scenario '{draft.scenario.name}'"):
+                plan = with_loading(plans[0], draft.scenario)
+                others = [OtherJobPlan(*item) for item in zip(plans[1:], draft.starts, strict=True)]
+                consecutive = bool(others) or plan.remembers
+                draws = draw_differences(draft.scenario, plan, consecutive)
+                few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS
+                if (few or isinstance(draws, list)) and not (plan.live or consecutive or keep_iterations):
+                    planned[number] = plan
+                    together += [(number, (plan, each)) for each in draws]
+                    continue
+                figures = _simulate(draft.scenario, plan, others, draws, keep_iterations)
+            made[number] = _checked(draft, plan, figures)
+        except InputError as error:
+            made[number] = error
+    counted = {number: IterationFigures() for number in planned}
+    for (number, _), iteration in zip(together, run_lanes([lane for _, lane in together]), strict=True):
+        counted[number].add(iteration)
+    for number, plan in planned.items():
+        try:
+            made[number] = _checked(drafts[number], plan, counted[number])
+        except InputError as error:
+            made[number] = error
+    return [made[number] for number in range(len(scenarios))]
+
+
+def _draft(scenario: Scenario) -> _Draft:
+    """The scenario up to the prices of its exchanges."""
     with as_input_error(f"scenario '{scenario.name}'"):
         setup, other_jobs = job_setup(scenario)
         seating = seat_jobs(setup, other_jobs)
         recorded = recorded_inputs(scenario, setup, seating.network)
-        plan, other_plans = plan_jobs(recorded.applied_to(setup), seating, other_jobs)
-        plan = with_loading(plan, scenario)
-        figures = _simulate(scenario, plan, other_plans, keep_iterations)
-        return Simulated(scenario, plan, figures, recorded)
+        plans = draft_plans(recorded.applied_to(setup), seating, other_jobs)
+        return _Draft(scenario, tuple(plans), tuple(item.start for item in other_jobs), recorded)
+
+
+def _checked(draft: _Draft, plan: Plan, figures: IterationFigures) -> Simulated:
+    """What was simulated. Raises InputError where it cannot be, because an asked-for fold is not valid."""
+    refuse_overfull_links(draft.scenario, plan, float(figures.times.mean()))
+    return Simulated(draft.scenario, plan, figures, draft.recorded)
+
+
+def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
+    """The plans of each scenario; where something is refused, halves are tried until it is alone."""
+    if not drafts:
+        return []
+    try:
+        with as_input_error(f"scenario '{drafts[0].scenario.name}'"):
+            plans = iter(finish_plans([plan for draft in drafts for plan in draft.plans]))
+            return [[next(plans) for _ in draft.plans] for draft in drafts]
+    except InputError as error:
+        if len(drafts) == 1:
+            return [error]
+    half = len(drafts) // 2
+    return [*_finish(drafts[:half]), *_finish(drafts[half:])]
 
 
 def steady_time(scenario: Scenario) -> float:
@@ -54,11 +156,21 @@ def steady_time(scenario: Scenario) -> float:
 
 
 def _simulate(
-    scenario: Scenario, plan: Plan, other_plans: Sequence[OtherJobPlan], keep_iterations: bool
+    scenario: Scenario,
+    plan: Plan,
+    other_plans: Sequence[OtherJobPlan],
+    draws: Iterable[Draws],
+    keep_iterations: bool,
 ) -> IterationFigures:
     """The figures of every counted iteration."""
+    from simulator.engine.clock.iterations import simulate_all  # brings SimPy and the event loop
+
     figures, consecutive = IterationFigures(), bool(other_plans) or plan.remembers
-    iterations = simulate_all(plan, draw_differences(scenario, plan, consecutive), other_plans, keep_iterations)
+    if other_plans:
+        from simulator.prediction.run_cost import refuse_many_turns
+
+        refuse_many_turns(plan, other_plans, scenario.warmup + scenario.iterations)
+    iterations = simulate_all(plan, draws, other_plans, keep_iterations)
     for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
         figures.add(iteration, keep_iterations)
     return figures

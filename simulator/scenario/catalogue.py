@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from simulator.architectures.schema import OrDescribed
-from simulator.component import Component, MemberOf, discover
+from simulator.component import Component, MemberOf, broken_plugins, discover
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
@@ -22,14 +23,16 @@ FAMILIES: tuple[type[Component], ...] = (Sparsifier, Topology, Scheduler, Fabric
 
 
 def kinds() -> dict[str, list[dict[str, Any]]]:
-    """Every family's kinds with their first docstring line and parameters."""
-    return {
+    """Every family's kinds with their first docstring line and parameters; `broken_plugins`, if there are any."""
+    made = {
         base.family: [
             {"kind": kind, "summary": member.summary(), "parameters": _parameters(member)}
             for kind, member in discover(base).items()
         ]
         for base in FAMILIES
     }
+    broken = [asdict(item) for item in broken_plugins()]
+    return made | {"broken_plugins": broken} if broken else made
 
 
 def _parameters(member: type[Component]) -> list[dict[str, Any]]:

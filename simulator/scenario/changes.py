@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 from simulator.component import Spec
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine, Curve, NLogN
+from simulator.models.layers import Workload
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.scenario import Scenario
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
@@ -54,10 +56,19 @@ def scale_curve(curve: Curve, factor: float) -> Curve:
 def scale_compute(scenario: Scenario, factor: float) -> Scenario:
     """The scenario whose model computes `factor` times as long on one GPU, its host's launches included."""
     workload = scenario.workload
+    made = changed_workloads.get((workload,), lambda: _scale(workload, factor), factor)
+    return with_value(scenario, "workload", made)
+
+
+changed_workloads: ResultsOfObjects[Workload] = ResultsOfObjects(16)
+"""Workloads with all of their layers changed, which predictions with one model have in common."""
+
+
+def _scale(workload: Workload, factor: float) -> Workload:
     if workload.compute_time is not None:
-        return with_value(scenario, "workload.compute_time", workload.compute_time * factor)
+        return with_value(workload, "compute_time", workload.compute_time * factor)
     times = ("forward", "backward", "forward_host", "backward_host")
     layers = tuple(
         layer.model_copy(update={name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
     )
-    return with_value(scenario, "workload.layers", layers)
+    return with_value(workload, "layers", layers)

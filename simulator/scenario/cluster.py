@@ -9,6 +9,7 @@ from pydantic import (
     model_validator,
 )
 
+from simulator.bounds import Factor, Index, SamplesRate, ShareOfLink
 from simulator.component import MemberOf, Spec, expected
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
@@ -35,8 +36,8 @@ class Stragglers(Spec):
         - `worker`: counted from 0, node by node.
         """
 
-        worker: int = Field(ge=0)
-        factor: float = Field(gt=0, le=1000)
+        worker: Index
+        factor: Factor
 
     jitter: Ratio = 0.0
     distribution: Literal["normal", "lognormal", "uniform", "exponential"] = "normal"
@@ -51,7 +52,7 @@ class LinkCondition(Spec):
     """
 
     link: str = Field(min_length=1)
-    factor: float = Field(ge=0, le=1)
+    factor: ShareOfLink
     start: Seconds = 0.0
     until: Seconds | None = None
 
@@ -69,8 +70,8 @@ class BackgroundTraffic(Spec):
     - `destination`: node that receives.
     """
 
-    source: int = Field(ge=0)
-    destination: int = Field(ge=0)
+    source: Index
+    destination: Index
     bandwidth: BytesPerSecond
 
     @model_validator(mode="after")
@@ -88,9 +89,9 @@ class OtherGpus(Spec):
     - `width`: factor by which `factor` may be off either way, in nine of ten cases; none: it was measured.
     """
 
-    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    nodes: tuple[Index, ...] = Field(min_length=1)
     gpu: Annotated[Gpu, Named("gpus")]
-    factor: float = Field(gt=0, le=1000)
+    factor: Factor
     width: float | None = Field(default=None, ge=1, le=100)
 
 
@@ -102,7 +103,7 @@ class Loading(Spec):
       still missing then; otherwise it waits for the whole.
     """
 
-    rate: float = Field(gt=0, le=1e12)
+    rate: SamplesRate
     prefetched: bool = True
 
 

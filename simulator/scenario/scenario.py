@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -15,11 +16,13 @@ from pydantic import (
 
 from simulator.architectures.describing import price, written
 from simulator.architectures.schema import OrDescribed
+from simulator.bounds import ConcentrationOrNone, Index, Seed, within
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import Named, WorkloadSource, workload_of
 from simulator.scenario.versions import engine_version
@@ -97,7 +100,7 @@ class OtherJob(Spec):
     - `runtime`: its software.
     """
 
-    nodes: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    nodes: tuple[Index, ...] = Field(min_length=1)
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
     workload: Annotated[
         Workload,
@@ -118,8 +121,8 @@ class CollectiveOrder(Spec):
     - `buckets`: every bucket once.
     """
 
-    worker: int = Field(ge=0)
-    buckets: tuple[Annotated[int, Field(ge=0)], ...] = Field(min_length=1)
+    worker: Index
+    buckets: tuple[Index, ...] = Field(min_length=1)
 
 
 class Mixture(Spec):
@@ -130,7 +133,7 @@ class Mixture(Spec):
     - `silent`: exponent g of the share 1 - density^g of the coordinates that nobody selects; 0: there are none.
     """
 
-    spread: float = Field(gt=0, le=8)
+    spread: Annotated[float, within("scales")]
     core: float = Field(ge=0, le=1)
     silent: float = Field(default=0.0, ge=0, lt=1)
 
@@ -186,11 +189,11 @@ class Scenario(Spec):
     topology: Annotated[Topology, MemberOf(Topology)]
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
     scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
-    overlap_concentration: float | None = Field(default=None, ge=0)
+    overlap_concentration: ConcentrationOrNone | None = None
     overlap_mixture: Mixture | None = None
     iterations: int = Field(default=20, ge=1, le=100_000)
     warmup: int = Field(default=2, ge=0, le=100_000)
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Seed = 0
     fidelity: Literal["auto", "fold", "flows"] = "auto"
     other_jobs: tuple[OtherJob, ...] = ()
     collective_order: tuple[CollectiveOrder, ...] = ()
@@ -257,12 +260,26 @@ class Scenario(Spec):
     def _other_workloads(self) -> tuple[Workload, ...]:
         return tuple(job.workload for job in self.other_jobs)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
-        parts = {"workload": self.workload, "gpu": self.cluster.gpu, "network": self.cluster.network}
-        parts |= {"runtime": self.cluster.runtime}
-        exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": {"gpu", "network", "runtime"}}
-        inputs = self.model_dump(mode="json", exclude=exclude)
-        known = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
-        return hashlib.sha256(json.dumps({**known, **inputs}, sort_keys=True).encode()).hexdigest()
+        cluster = self.cluster
+        parts = {"workload": self.workload, **{name: getattr(cluster, name) for name in _CLUSTER_PARTS}}
+        plain = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
+        known = {name: f'"{text}"' for name, text in plain.items()}
+        fields, of_cluster = Scenario.model_fields, Cluster.model_fields
+        others = [getattr(self, name) for name in fields if name not in (*NOTES, "workload", "cluster")]
+        others += [getattr(cluster, name) for name in of_cluster if name not in _CLUSTER_PARTS]
+        inputs = sorted({**known, **_dumped.get(tuple(others), self._dump_others)}.items())
+        content = ", ".join(f'"{name}": {text}' for name, text in inputs)
+        return hashlib.sha256(f"{{{content}}}".encode()).hexdigest()
+
+    def _dump_others(self) -> dict[str, str]:
+        """All that a prediction depends on but for the parts whose fingerprints are known, as JSON texts."""
+        exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": set(_CLUSTER_PARTS)}
+        made = self.model_dump(mode="json", exclude=exclude)
+        return {name: json.dumps(value, sort_keys=True) for name, value in made.items()}
+
+
+_CLUSTER_PARTS = ("gpu", "network", "runtime")
+_dumped: ResultsOfObjects[dict[str, str]] = ResultsOfObjects(256)

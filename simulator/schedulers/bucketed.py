@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
-from simulator.units import PositiveBytes, Seconds
+from simulator.units import PartBytes, Period
 
 _MIB = 2.0**20
 
@@ -27,9 +27,9 @@ class Bucketed(Scheduler, kind="bucketed"):
     """
 
     rule: Literal["ddp", "horovod"] = "ddp"
-    bucket_size: PositiveBytes | None = None
-    first_bucket: PositiveBytes = _MIB
-    cycle_time: Seconds = Field(default=5e-3, gt=0)
+    bucket_size: PartBytes | None = None
+    first_bucket: PartBytes = _MIB
+    cycle_time: Period = Field(default=5e-3, gt=0)
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets in the order in which they fill."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
-from simulator.units import PositiveBytes
+from simulator.units import PartBytes
 
 
 class Decoupled(Scheduler, kind="decoupled"):
@@ -22,7 +22,7 @@ class Decoupled(Scheduler, kind="decoupled"):
     gated: ClassVar[bool] = True
     decoupled: ClassVar[bool] = True
 
-    bucket_size: PositiveBytes = 25 * 2.0**20
+    bucket_size: PartBytes = 25 * 2.0**20
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""

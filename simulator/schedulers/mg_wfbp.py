@@ -9,12 +9,13 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from simulator.bounds import BOUNDS
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
-from simulator.units import Seconds
+from simulator.units import Seconds, SecondsPerItem
 
 
 class MergedGradient(Scheduler, kind="mg_wfbp"):
@@ -33,9 +34,9 @@ class MergedGradient(Scheduler, kind="mg_wfbp"):
     reads_costs: ClassVar[bool] = True
 
     rule: Literal["optimal", "greedy"] = "optimal"
-    smallest: int = Field(default=8192, ge=0)
+    smallest: int = Field(default=8192, ge=0, le=BOUNDS["count"].largest)
     startup: Seconds | None = None
-    per_byte: Seconds | None = None
+    per_byte: SecondsPerItem | None = None
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
-from simulator.units import Bytes, PositiveBytes
+from simulator.units import Bytes, PartBytes
 
 
 class Priority(Scheduler, kind="priority"):
@@ -24,7 +24,7 @@ class Priority(Scheduler, kind="priority"):
     gated: ClassVar[bool] = True
     by_priority: ClassVar[bool] = True
 
-    partition: PositiveBytes = 4e6
+    partition: PartBytes = 4e6
     credit: Bytes = 0.0
 
     @property

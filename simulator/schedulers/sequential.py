@@ -8,7 +8,7 @@ from typing import ClassVar
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse, partition, partition_merged, singles
-from simulator.units import PositiveBytes
+from simulator.units import PartBytes
 
 
 class Sequential(Scheduler, kind="sequential"):
@@ -20,8 +20,8 @@ class Sequential(Scheduler, kind="sequential"):
 
     overlap: ClassVar[bool] = False
 
-    bucket_size: PositiveBytes | None = None
-    partition: PositiveBytes | None = None
+    bucket_size: PartBytes | None = None
+    partition: PartBytes | None = None
     merged: bool = False
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:

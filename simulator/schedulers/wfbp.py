@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
-from simulator.units import PositiveBytes
+from simulator.units import PartBytes
 
 
 class WaitFree(Scheduler, kind="wfbp"):
@@ -16,7 +16,7 @@ class WaitFree(Scheduler, kind="wfbp"):
     `partition` cuts large tensors into slices that travel separately (BytePS: 4,096,000 bytes).
     """
 
-    partition: PositiveBytes | None = None
+    partition: PartBytes | None = None
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor or slice, in backward order."""

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
+from simulator.bounds import Count
 from simulator.component import Component, expected
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values, counted, top
+from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, alike
+from simulator.models.gradients import Block, Choice, Outcome, State, Values, count_selected, take_sent, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
@@ -49,6 +50,8 @@ __all__ = [
 _ROUND: Mapping[str, Callable[[float], int]] = {"nearest": round, "down": math.floor, "up": math.ceil}
 _LARGEST = 1e18
 """Magnitudes that methods are given are below it, so that norms and sums over workers fit into float32."""
+_CHUNK = 2**16
+"""Elements that are added and checked at once, few enough for the processor's cache."""
 
 
 class Sparsifier(Component, family="sparsifier"):
@@ -59,9 +62,9 @@ class Sparsifier(Component, family="sparsifier"):
     `exchange` the communication with the kernels between and after it. `style` is that of the topology: sums and
     gathers among peers, or push and pull.
 
-    A member implements `choose`: given u = residual + gradient of every worker, it returns what each worker sends. Of
-    equal magnitudes it takes the first ones, so that results do not depend on the processor. `select` does the error
-    feedback and the counting, and checks what `choose` returns.
+    A member implements `choose`: given u = residual + gradient of every worker, it returns the coordinates that each
+    worker sends. Of equal magnitudes it takes the first ones, so that results do not depend on the processor. `select`
+    does the error feedback and the counting, and checks what `choose` returns.
 
     - `implementation`: which software carries the method out: `released` (the default: the code that was released with
       it, or that most people run), `good` (one fused call per kernel over all tensors of a bucket, no reads by the
@@ -119,9 +122,9 @@ class Sparsifier(Component, family="sparsifier"):
         return {"residual": np.zeros_like(block.values)}
 
     def accumulate(self, state: State, block: Block) -> Values:
-        """The values to select from: the residual plus the gradients of this iteration, (n, m)."""
-        with np.errstate(over="ignore"):  # `select` refuses what is too large
-            total: Values = state["residual"] + block.values
+        """The values to select from, (n, m): the gradients of this iteration are added to the residual, in place."""
+        total: Values = state["residual"]
+        total += block.values
         return total
 
     def at(self, iteration: int) -> Self:
@@ -144,35 +147,46 @@ class Sparsifier(Component, family="sparsifier"):
         """Elements of a bucket that each worker should select (or all workers together, if selection is exclusive)."""
         return float(bucket_numel)
 
-    def after(self, state: State, u: Values, choice: Choice) -> None:
-        """Update `residual` after the choice: what was not sent stays in it."""
-        # Overwriting the old residual avoids new memory pages, the slowest part for long vectors.
-        state["residual"] = np.subtract(u, choice.sent, out=state["residual"])
+    def after(self, state: State, left: Values, choice: Choice) -> None:
+        """Update `residual` after the choice: what is `left` of u (n, m) stays in it."""
+        state["residual"] = left
 
-    def select(self, state: State, block: Block) -> tuple[State, Selection, Values, Choice]:
-        """One iteration on replayed gradients: the next state, the counts, u, and what was sent of it.
+    def select(self, state: State, block: Block) -> Outcome:
+        """One iteration on replayed gradients; `state` is then that of the next iteration, its arrays overwritten.
 
-        The arrays of the given state may be overwritten. Raises InputError on a sample of coordinates where the method
-        needs all of them, and if gradients or residuals are too large to compute with; SparsimError if `choose` returns
-        arrays of a wrong shape or values that are not finite.
+        Raises InputError on a sample of coordinates where the method needs all of them, and if gradients or residuals
+        are too large to compute with; SparsimError if `choose` returns coordinates that do not exist or values that are
+        not finite.
         """
+        return self.send(state, self.collect(state, block), block)
+
+    def collect(self, state: State, block: Block) -> Values:
+        """The first half of `select`: u, the values to select from, (n, m), checked."""
         if self.whole_only and block.sampled:
             hint = f"{self.whole_only}; record whole gradients to replay it"
             raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
-        state = dict(state)
-        u = self.accumulate(state, block)
-        if not all(row.min(initial=0.0) > -_LARGEST and row.max(initial=0.0) < _LARGEST for row in u):
-            where, what = f"sparsifier {self.kind}, iteration {block.iteration}", f"values within {_LARGEST:g}"
-            raise InputError(
-                Problem(where, f"{what} of gradients and residuals", "larger ones", "did the training diverge?")
-            )
+        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
+            u = self.accumulate(state, block)
+        for row in u:
+            for start in range(0, len(row), _CHUNK):
+                part = row[start : start + _CHUNK]
+                if not (part.min() > -_LARGEST and part.max() < _LARGEST):
+                    where, what = f"sparsifier {self.kind}, iteration {block.iteration}", f"values within {_LARGEST:g}"
+                    got = "larger ones" if np.isfinite(part).all() else "infinite ones, or ones that are not numbers"
+                    hint = "did the training diverge?"
+                    raise InputError(Problem(where, f"{what} of gradients and residuals", got, hint))
+        return u
+
+    def send(self, state: State, u: Values, block: Block) -> Outcome:
+        """The second half of `select`: what is sent is taken out of u (n, m), in place."""
         choice = self.choose(u, block, state)
-        finite = choice.sent.shape == u.shape and all(np.isfinite(row).all() for row in choice.sent)
-        if choice.chosen.shape != u.shape or not finite:
-            raise SparsimError(f"sparsifier {self.kind}: choose must return finite arrays of shape {u.shape}")
+        if not choice.is_valid(u.shape):
+            what = f"increasing coordinates below {u.shape[1]} of {u.shape[0]} workers, and finite values"
+            raise SparsimError(f"sparsifier {self.kind}: choose must return {what}")
+        sent, energy, lost = take_sent(choice, u, block)
         self.after(state, u, choice)
-        counts = counted(choice, block, self.target(block.numel))
-        return state, replace(counts, exclusive=self.exclusive), u, choice
+        counts = count_selected(choice, block, self.target(block.numel))
+        return Outcome(replace(counts, exclusive=self.exclusive), choice, sent, u, energy, lost)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""
@@ -205,7 +219,7 @@ class Selective(Sparsifier):
 
     density: Density
     warmup: tuple[Density, ...] = ()
-    warmup_length: int = Field(default=100, ge=1)
+    warmup_length: Count = 100
 
     def at(self, iteration: int) -> Self:
         """The method with its density in this iteration of training."""
@@ -244,14 +258,16 @@ class LocalSelection(Selective):
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit."""
-        return np.array([self.wanted(n) for n in self.units(bucket)], dtype=float)
+        units = self.units(bucket)
+        wanted = {n: self.wanted(n) for n in set(units)}
+        return np.array([wanted[n] for n in units], dtype=float)
 
     def wanted(self, numel: int) -> int:
         """k of a unit of `numel` elements: density * numel, rounded by `rounding`, at least 1."""
         return max(1, _ROUND[self.rounding](self.density * numel))
 
-    def top(self, u: Values, block: Block) -> Mask:
-        """The k largest magnitudes of each unit and worker (n, m); of equal ones the first."""
+    def top(self, u: Values, block: Block) -> list[Ints]:
+        """The coordinates of the k largest magnitudes of each unit, for each worker; of equal ones the first."""
         return top(u, block, self.granularity, self.wanted)
 
     def top_counts(self, block: Block) -> Floats:
@@ -260,10 +276,10 @@ class LocalSelection(Selective):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K by the beta-binomial law unit by unit."""
-        counts = self.counts(bucket)
-        union = math.fsum(
-            n * union_density(k / n, workers, concentration) for n, k in zip(self.units(bucket), counts, strict=True)
-        )
+        counts, units = self.counts(bucket), self.units(bucket)
+        wanted = dict(zip(units, counts.tolist(), strict=True))  # units of the same size have the same K
+        unions = {n: n * union_density(k / n, workers, concentration) for n, k in wanted.items()}
+        union = math.fsum(unions[n] for n in units)
         k = float(counts.sum())
         return Selection(alike(workers, k), float(union), k, self.density * bucket.numel)
 
@@ -273,5 +289,5 @@ class LocalSelection(Selective):
         return [
             per_call("residual_add", units, 1),
             per_call("topk", units, 0),
-            per_call("residual_clear", tuple(self.counts(bucket)), 1),
+            per_call("residual_clear", tuple(self.counts(bucket).tolist()), 1),
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import BOUNDS
 from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, top_of
 from simulator.models.overlap import Overlap
@@ -23,22 +24,32 @@ class CLTK(LocalSelection, kind="cltk"):
     - `beta`: coefficient of the low-pass filter.
     """
 
-    beta: float = Field(default=1.0, gt=0, le=1)
+    beta: float = Field(default=1.0, ge=BOUNDS["share"].smallest, le=1)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The leader's Top-k, for all workers."""
         leader = block.iteration % block.workers
         own = slice(leader, leader + 1)
-        mask = np.zeros(u.shape[1], dtype=bool)
-        for unit, n in block.units(self.granularity):
-            mask[unit] = top_of(u[own, unit], block, unit, self.wanted(n), own)[0]
-        chosen = np.repeat(mask[None, :], block.workers, axis=0)
-        return Choice(chosen, np.where(mask, u, 0), counts=self.top_counts(block))
+        found = [
+            unit.start + top_of(u[own, unit], block, unit, self.wanted(n), own)[0]
+            for unit, n in block.units(self.granularity)
+        ]
+        chosen = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        return Choice([chosen] * block.workers, counts=self.top_counts(block))
 
-    def after(self, state: State, u: Values, choice: Choice) -> None:
+    def accumulate(self, state: State, block: Block) -> Values:
+        """The residual plus the gradients; the filter needs the residual afterwards."""
+        if self.beta == 1:
+            return super().accumulate(state, block)
+        total: Values = state["residual"] + block.values
+        return total
+
+    def after(self, state: State, left: Values, choice: Choice) -> None:
         """The low-pass filter: the residual moves by beta towards what was not sent."""
-        left = u - choice.sent
-        state["residual"] = left if self.beta == 1 else (1 - self.beta) * state["residual"] + self.beta * left
+        if self.beta == 1:
+            super().after(state, left, choice)
+        else:
+            state["residual"] = (1 - self.beta) * state["residual"] + self.beta * left
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k, since there is one selection."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-import numpy as np
-
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, per_call
 
@@ -37,11 +35,15 @@ class Compressor(Sparsifier):
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
-        return super().accumulate(state, block) if self.error_feedback else block.values
+        if self.error_feedback:
+            return super().accumulate(state, block)
+        u: Values = state["residual"]
+        u[:] = block.values
+        return u
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All elements, with their values after decoding."""
-        return Choice(np.ones(u.shape, dtype=bool), self.quantised(u, block))
+        return Choice([ALL] * len(u), decoded=self.quantised(u, block))
 
     def quantised(self, u: Values, block: Block) -> Values:
         """The values of u (n, m) that other workers decode, each worker's scale included."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, State, Values, top_of
+from simulator.models.gradients import Block, Choice, State, Values, top_of
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
-from simulator.sparsifiers.micro import Exclusive, at, even_bounds
+from simulator.sparsifiers.micro import Exclusive, even_bounds
 
 
 class Deft(Exclusive, kind="deft"):
@@ -40,18 +40,19 @@ class Deft(Exclusive, kind="deft"):
         k = self.wanted(d)
         shares = [share_out(k, _norms(row, block, cuts), sizes) for row in u]
         bins, costs = pack_pieces(sizes, shares[t % workers], workers)
-        chosen = np.zeros(u.shape, dtype=bool)
-        common = np.array(sizes) == shares[t % workers]
-        for piece in np.flatnonzero(common).tolist():
-            chosen[:, cuts[piece] : cuts[piece + 1]] = True
+        same = np.flatnonzero(np.array(sizes) == shares[t % workers]).tolist()
+        common = [np.arange(cuts[piece], cuts[piece + 1]) for piece in same]
+        chosen = []
         for worker in range(workers):
+            parts = [np.zeros(0, dtype=np.int64), *common]
             for piece in bins[(t + worker) % workers]:
                 held = slice(int(cuts[piece]), int(cuts[piece + 1]))
                 own = slice(worker, worker + 1)
-                chosen[own, held] = top_of(u[own, held], block, held, shares[worker][piece], own)
-        union: Mask = np.logical_or.reduce(chosen)
+                parts.append(held.start + top_of(u[own, held], block, held, shares[worker][piece], own)[0])
+            chosen.append(np.sort(np.concatenate(parts)))
+        union = np.unique(np.concatenate(chosen))
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
-        return Choice(chosen, at(union, u), union, float(scanned), detail={"cost": max(costs)})
+        return Choice(chosen, [union] * workers, aggregated=union, scanned=float(scanned), detail={"cost": max(costs)})
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The method with norms sqrt(n_l); `padding` raises the largest count of elements that are not common."""

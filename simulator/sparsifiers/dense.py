@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, sum_step
 from simulator.sparsifiers.steps import rows_gathered
@@ -38,7 +36,7 @@ class Dense(Sparsifier, kind="dense"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All elements are sent; the residual stays 0."""
-        return Choice(np.ones(u.shape, dtype=bool), u)
+        return Choice([ALL] * len(u))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """No selection."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Seed, Share, TimesAsMuch
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
@@ -17,6 +18,7 @@ from simulator.models.sampling import draw_elements
 from simulator.sparsifiers.base import Style, per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
 from simulator.sparsifiers.implementation import Implementation, Steps, grace
+from simulator.units import Density
 
 GRACE_ROUNDS = 20
 """Most rounds of the loop that corrects the threshold in GRACE's code."""
@@ -95,11 +97,11 @@ class Dgc(EstimatedThreshold, kind="dgc"):
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
     masking: bool = True
-    sample_ratio: float = Field(default=0.01, gt=0, le=1)
-    upper: float = Field(default=1.3, ge=1)
-    lower: float = Field(default=0.8, gt=0, lt=1)
+    sample_ratio: Density = 0.01
+    upper: TimesAsMuch = 1.3
+    lower: Share = 0.8
     retries: int = Field(default=10, ge=0, le=100)
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
     def sampled(self, n: int) -> int:
         """Size of the sample of a unit of n elements: max(`sample_ratio` n, 2/density), at most n."""
@@ -129,11 +131,11 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         momentum += block.values
         return super().accumulate(state, dataclasses.replace(block, values=momentum))
 
-    def after(self, state: State, u: Values, choice: Choice) -> None:
+    def after(self, state: State, left: Values, choice: Choice) -> None:
         """Clear what was sent from the velocity and, with masking, from the momentum."""
-        super().after(state, u, choice)
-        if self.masking:
-            state["momentum"][choice.chosen] = 0
+        super().after(state, left, choice)
+        for row, places in zip(state["momentum"], choice.chosen if self.masking else (), strict=self.masking):
+            row[places] = 0
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """At most k magnitudes at or above the sampled threshold."""

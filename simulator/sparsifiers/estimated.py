@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step
-from simulator.models.gradients import Block, Choice, Mask, Values, largest, largest_elements
+from simulator.models.gradients import Block, Choice, Draw, Mask, Values, largest, largest_elements
 from simulator.models.sampling import count_elements
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
@@ -19,15 +19,15 @@ from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, pe
 class Unit:
     """What one worker selects from: `values` (m,), the elements that each stands for (None: one each), and k of them.
 
-    `numel`: elements of the unit; `draws` (m,) from [0, 1), which decide where a coordinate stands for more elements
-    than are wanted; `worker` and `number` of the unit, from 0.
+    `numel`: elements of the unit; `draw`: of numbers from [0, 1), which decide where a coordinate stands for more
+    elements than are wanted; `worker` and `number` of the unit, from 0.
     """
 
     values: Values
     weight: Floats | None
     k: int
     numel: int
-    draws: Floats | None
+    draw: Draw
     worker: int
     number: int
 
@@ -37,11 +37,12 @@ class Unit:
 
     def largest(self, magnitudes: Values) -> Mask:
         """The coordinates (m,) of the k elements with the largest of these magnitudes; on average, of a sample."""
-        if self.weight is None or self.draws is None:
-            mask = largest(magnitudes[None], self.k)
+        mask = np.zeros(len(magnitudes), dtype=bool)
+        if self.weight is None:
+            mask[largest(magnitudes, self.k)] = True
         else:
-            mask = largest_elements(magnitudes[None], self.weight, self.k, self.draws[None])
-        return np.asarray(mask[0])
+            mask[largest_elements(magnitudes[None], self.weight, self.k, self.draw)[0]] = True
+        return mask
 
     def first(self, mask: Mask) -> Mask:
         """The first k elements in the mask (m,) by position; on average, of a sample."""
@@ -67,16 +68,15 @@ class EstimatedThreshold(LocalSelection):
 
         `passes` are those of the busiest worker, as multiples of the bucket's length.
         """
-        chosen, looked = np.zeros(u.shape, dtype=bool), np.zeros(len(u))
+        found, looked = [[np.zeros(0, dtype=np.int64)] for _ in u], np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
             weight = block.weight_of(unit)
-            draws = None if weight is None else block.draws(unit)
             for worker, values in enumerate(u[:, unit]):
-                own = None if draws is None else draws[worker]
-                mask, passes = search(Unit(values, weight, self.wanted(n), n, own, worker, number))
-                chosen[worker, unit] = mask & (values != 0)
+                draw = block.draws_of(unit, slice(worker, worker + 1))
+                mask, passes = search(Unit(values, weight, self.wanted(n), n, draw, worker, number))
+                found[worker].append(unit.start + np.flatnonzero(mask & (values != 0)))
                 looked[worker] += passes * n
-        return Choice(chosen, np.where(chosen, u, 0), passes=float(looked.max()) / block.numel)
+        return Choice([np.concatenate(own) for own in found], passes=float(looked.max()) / block.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""

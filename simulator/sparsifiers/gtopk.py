@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values, largest_elements, largest_indices
+from simulator.models.gradients import Block, Choice, Draw, State, Values, largest, largest_elements
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, refuse, split_evenly
@@ -43,21 +44,24 @@ class GTopK(LocalSelection, kind="gtopk"):
         """The Top-k of every worker, and which of its elements survive the merges."""
         self._check(block.workers)
         chosen = self.top(u, block)
-        final = np.zeros(u.shape[1], dtype=bool)
+        final = [np.zeros(0, dtype=np.int64)]
         for unit, n in block.units(self.granularity):
             k, weight = self.wanted(n), block.weight_of(unit)
-            weighted = None if weight is None else (weight, block.draws(unit, seed=1)[0])
+            weighted = None if weight is None else (weight, block.draws_of(unit, seed=1))
             sums: list[Sparse] = []
-            for mine, values in zip(chosen[:, unit], u[:, unit], strict=True):
-                index = np.flatnonzero(mine)
-                sums.append((index, values[index]))
+            for mine, values in zip(chosen, u, strict=True):
+                index = mine[slice(*np.searchsorted(mine, (unit.start, unit.stop)))]
+                sums.append((index - unit.start, values[index]))
             while len(sums) > 1:
                 pairs = zip(sums[::2], sums[1::2], strict=True)
                 sums = [merge_pair(low, high, k, weighted) for low, high in pairs]
-            final[unit.start + sums[0][0]] = True
-        sent = np.where(chosen & final, u, 0)
-        put_back = float(((chosen & ~final) @ block.weight).mean())
-        return Choice(chosen, sent, aggregated=final, detail={"put_back": put_back}, counts=self.top_counts(block))
+            final.append(unit.start + sums[0][0])
+        union = np.concatenate(final)
+        kept = [np.isin(own, union, assume_unique=True) for own in chosen]
+        put_back = [float(block.weight[own[~sent]].sum()) for own, sent in zip(chosen, kept, strict=True)]
+        detail = {"put_back": math.fsum(put_back) / len(u)}
+        sent = [own[sent] for own, sent in zip(chosen, kept, strict=True)]
+        return Choice(chosen, sent, aggregated=union, detail=detail, counts=self.top_counts(block))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker, and K = k for any overlap."""
@@ -89,20 +93,23 @@ class GTopK(LocalSelection, kind="gtopk"):
             raise expected("a number of workers that is a power of two", str(workers), hint)
 
 
-def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, Floats] | None = None) -> Sparse:
+def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, Draw] | None = None) -> Sparse:
     """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values).
 
-    `weighted`: of a sample, the elements that each coordinate stands for, and its draw from [0, 1).
+    `weighted`: of a sample, the elements that each coordinate stands for, and their draws from [0, 1).
     """
     index = np.union1d(low[0], high[0])
     total = np.zeros(len(index), dtype=np.float32)
     for part, values in (low, high):
         total[np.searchsorted(index, part)] += values
     if weighted is not None:
-        stands, draws = weighted[0][index], weighted[1][index]
-        kept = np.flatnonzero(largest_elements(np.abs(total)[None], stands, k, draws[None])[0])
+        weight, draw = weighted
+        (kept,) = largest_elements(total[None], weight[index], k, lambda rows, places: draw(rows, index[places]))
         return index[kept], total[kept]
     if len(index) <= k:
         return index, total
-    kept = largest_indices(np.abs(total), k)
+    kept = largest(total, k)
+    # Sums that cancel are passed on, too, where there is room.
+    cancelled = np.flatnonzero(total == 0)[: k - len(kept)]
+    kept = np.sort(np.concatenate([kept, cancelled]))
     return index[kept], total[kept]

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Magnitude
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
@@ -41,7 +42,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
     }
 
     bound_exponent: int = Field(default=10, ge=1, le=28)
-    deviation: float | None = Field(default=None, gt=0)
+    deviation: Magnitude | None = None
 
     decode_calls: ClassVar[int] = 70
 
@@ -54,7 +55,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
         classes = np.searchsorted(self.borders(), np.abs(u), side="right")
         sent = np.select([classes == 1, classes == 2, classes == 3], [_fixed(u, 6), _fixed(u, 14), u], np.float32(0))
         counts = [math.fsum(block.weight[row == i].sum() for row in classes) / block.workers for i in (1, 2, 3)]
-        return Choice(np.ones(u.shape, dtype=bool), sent, detail=_named(counts))
+        return Choice([ALL] * len(u), decoded=sent, detail=_named(counts))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements; those of each class by the Laplace law, P(|u| >= t) = exp(-sqrt(2) t / deviation)."""

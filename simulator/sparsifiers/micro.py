@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call, refuse
 
@@ -88,20 +88,23 @@ class Micro(Exclusive, kind="micro"):
         bounds = self.parts(block, state)
         threshold = self._threshold(state, k)
         cuts = np.searchsorted(block.coordinate, bounds).tolist()
-        chosen, union = np.zeros(u.shape, dtype=bool), np.zeros(u.shape[1], dtype=bool)
-        counts = [0.0] * workers
+        chosen, counts = [], [0.0] * workers
         for worker in range(workers):
             part = (t + worker) % workers
             held = slice(cuts[part], cuts[part + 1])
-            mask: Mask = np.abs(u[worker, held]) >= threshold
-            if mask.size and not mask.any():
+            found, size = find_above(u[worker, held], threshold), held.stop - held.start
+            if size and not len(found):
                 # One element, which a coordinate that stands for w elements is in one of w cases.
-                one = t % mask.size
-                mask[one] = not block.sampled or block.draws(held)[worker, one] * block.weight[held][one] < 1
-            chosen[worker, held] = union[held] = mask
-            counts[part] = float(block.weight[held][mask].sum())
+                one = np.array([t % size])
+                draw = block.draws_of(held, slice(worker, worker + 1))(np.array([0]), one)
+                taken = not block.sampled or draw[0] * block.weight[held][one[0]] < 1
+                found = one if taken else one[:0]
+            chosen.append(held.start + found)
+            counts[part] = float(block.weight[chosen[-1]].sum())
         state["threshold"], state["counts"] = threshold, counts
-        return Choice(chosen, at(union, u), union, float(np.diff(bounds).max()), detail={"threshold": threshold})
+        union, scanned = np.sort(np.concatenate(chosen)), float(np.diff(bounds).max())
+        detail = {"threshold": threshold}
+        return Choice(chosen, [union] * workers, aggregated=union, scanned=scanned, detail=detail)
 
     def _threshold(self, state: State, k: int) -> float:
         if "threshold" not in state:
@@ -128,14 +131,6 @@ class Micro(Exclusive, kind="micro"):
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Counts, padded indices, then the sum of the values at all K of them."""
         return self.gathered(selection, bucket, selection.largest, workers, style)
-
-
-def at(union: Mask, u: Values) -> Values:
-    """u (n, m) at the coordinates in `union` (m,), 0 elsewhere; fast for a small union."""
-    sent = np.zeros_like(u)
-    where = np.flatnonzero(union)
-    sent[:, where] = u[:, where]
-    return sent
 
 
 def even_bounds(numel: int, parts: int) -> Ints:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
+from simulator.bounds import Seed
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.sparsifiers.base import per_call
@@ -34,7 +34,7 @@ class Natural(Compressor, kind="natural"):
     }
 
     bits: Literal[8, 9] = 8
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
     decode_calls: ClassVar[int] = 11
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,10 +10,10 @@ from pydantic import Field
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values, largest_elements, top_of
+from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, largest_elements, top_of
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import all_to_all
-from simulator.models.sampling import count_elements
+from simulator.models.sampling import count_at, count_elements
 from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, refuse
 
 
@@ -51,24 +52,21 @@ class OkTopK(LocalSelection, kind="oktopk"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """Local selection by threshold, sums, and the global selection among them."""
         n = len(u)
-        k, whole = self.wanted(block.numel), slice(None)
-        weight = block.weight_of(whole)
-        draws = None if weight is None else block.draws(whole)
+        k, weight = self.wanted(block.numel), block.weight_of(ALL)
         exact = _is_due(self.interval, block.iteration, state)
         local: Floats = np.zeros(n) if exact else state["local"].copy()
-        sums, chosen, counts, scans = np.zeros(u.shape[1], np.float32), np.zeros(u.shape, dtype=bool), np.zeros(n), 1
+        sums, chosen, counts, scans = np.zeros(u.shape[1], np.float32), [], np.zeros(n), 1
         for worker, values in enumerate(u):
             magnitudes = np.abs(values)
             if exact:
-                own = None if draws is None else draws[worker]
-                local[worker] = kth_magnitude(magnitudes, weight, k, own)
+                local[worker] = kth_magnitude(magnitudes, weight, k, block.draws_of(ALL, slice(worker, worker + 1)))
             else:
                 local[worker], tries = raise_threshold(magnitudes, weight, local[worker], k)
                 scans = max(scans, 1 + tries)
-            chosen[worker] = magnitudes > np.float32(local[worker])
-            index = np.flatnonzero(chosen[worker])
-            counts[worker] = count_elements(chosen[worker], weight)
+            index = np.flatnonzero(magnitudes > np.float32(local[worker]))
+            counts[worker] = count_at(index, weight)
             sums[index] += values[index]
+            chosen.append(index)
         if _is_due(self.repartition, block.iteration, state):
             state["boundaries"] = region_boundaries(chosen, block.coordinate, block.numel, weight)
         state["local"] = np.where(counts < 2 * k / 3, local / self.nudge, local)
@@ -81,16 +79,17 @@ class OkTopK(LocalSelection, kind="oktopk"):
             "local_threshold": float(local.mean()),
             "region_imbalance": float(held.max() / held.mean()) if held.any() else 1.0,
         }
-        return Choice(chosen, np.where(chosen & final, u, 0), aggregated=final, passes=float(scans), detail=detail)
+        sent = [own[np.isin(own, final, assume_unique=True)] for own in chosen]
+        return Choice(chosen, sent, aggregated=final, passes=float(scans), detail=detail)
 
-    def _survivors(self, sums: Values, block: Block, k: int, exact: bool, state: State) -> Mask:
-        magnitudes = np.abs(sums)
+    def _survivors(self, sums: Values, block: Block, k: int, exact: bool, state: State) -> Ints:
+        magnitudes, weight = np.abs(sums), block.weight_of(ALL)
         if exact:
-            final: Mask = top_of(sums[None], block, slice(None), k, slice(1))[0]
-            state["global"] = float(magnitudes[final].min(initial=np.inf)) if final.any() else 0.0
+            final = top_of(sums[None], block, ALL, k, slice(1))[0]
+            state["global"] = float(magnitudes[final].min()) if len(final) else 0.0
             return final
-        final = magnitudes > np.float32(state["global"])
-        count = count_elements(final, block.weight_of(slice(None)))
+        final = np.flatnonzero(magnitudes > np.float32(state["global"]))
+        count = count_at(final, weight)
         if count < 2 * k / 3:
             state["global"] /= self.global_nudge
         elif count > 4 * k / 3:
@@ -135,13 +134,13 @@ def _is_due(interval: int, iteration: int, state: State) -> bool:
     return "iteration" not in state or iteration // interval > state["iteration"] // interval
 
 
-def kth_magnitude(magnitudes: Values, weight: Floats | None, k: int, draws: Floats | None) -> float:
+def kth_magnitude(magnitudes: Values, weight: Floats | None, k: int, draw: Draw) -> float:
     """The magnitude (m,) that k - 1 elements exceed; of a sample, the largest one that is not among the k elements."""
     m = len(magnitudes)
-    if weight is None or draws is None:
+    if weight is None:
         return float(np.partition(magnitudes, m - k)[m - k])
-    among = largest_elements(magnitudes[None], weight, k, draws[None])[0]
-    return float(magnitudes[~among].max(initial=0.0))
+    (among,) = largest_elements(magnitudes[None], weight, k, draw)
+    return float(np.delete(magnitudes, among).max(initial=0.0))
 
 
 def raise_threshold(magnitudes: Values, weight: Floats | None, threshold: float, k: int) -> tuple[float, int]:
@@ -153,19 +152,19 @@ def raise_threshold(magnitudes: Values, weight: Floats | None, threshold: float,
     return threshold, 5
 
 
-def region_boundaries(chosen: Mask, coordinate: Ints, numel: int, weight: Floats | None = None) -> Ints:
+def region_boundaries(chosen: Sequence[Ints], coordinate: Ints, numel: int, weight: Floats | None = None) -> Ints:
     """Where regions 1..n-1 begin (n-1,): the mean over workers of the positions that split their selections evenly."""
     n = len(chosen)
     own = np.empty((n, n - 1), dtype=np.int64)
-    for worker, mask in enumerate(chosen):
-        held = coordinate[mask]
+    for worker, places in enumerate(chosen):
+        held = coordinate[places]
         parts = np.arange(1, n)
         if not len(held):
             own[worker] = numel * parts // n
         elif weight is None:
             own[worker] = held[len(held) // n * parts]
         else:
-            ends = np.cumsum(weight[mask])
+            ends = np.cumsum(weight[places])
             own[worker] = held[np.minimum(np.searchsorted(ends, ends[-1] / n * parts), len(held) - 1)]
     mean: Ints = own.sum(axis=0) // n
     return mean

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import AllGather, Bucket, Compute, Messages, PushPull, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.bounds import Concentration
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, PushPull, Selection, Step, alike
+from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import INDEPENDENT, Overlap, union_density
 from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
@@ -38,16 +39,19 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     whole_only: ClassVar[str] = "it sends blocks of elements in a row"
 
     block_size: int = Field(default=256, ge=1, le=2**20)
-    clustering: float | None = Field(default=None, gt=0)
+    clustering: Concentration | None = None
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k, and the blocks that contain its elements."""
         top = self.top(u, block)
-        starts = np.arange(0, u.shape[1], self.block_size)
-        touched = np.logical_or.reduceat(top, starts, axis=1)
-        sizes = np.diff(np.append(starts, u.shape[1]))
-        detail = {"selected_elements": float((top @ block.weight).mean()), "skewness": skewness(top, block)}
-        return Choice(np.repeat(touched, sizes, axis=1), np.where(top, u, 0), detail=detail)
+        detail = {"selected_elements": float(np.mean([len(own) for own in top])), "skewness": skewness(top[0], block)}
+        return Choice([self._fill_blocks(own, u.shape[1]) for own in top], top, detail=detail)
+
+    def _fill_blocks(self, found: Ints, m: int) -> Ints:
+        """All coordinates, of m, in the blocks of those that were found."""
+        blocks = np.unique(found // self.block_size)
+        inside = (blocks[:, None] * self.block_size + np.arange(self.block_size)).ravel()
+        return inside[: np.searchsorted(inside, m)]
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Elements in the non-zero blocks of a worker and of all workers, unit by unit."""
@@ -80,8 +84,8 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         ]
 
 
-def skewness(chosen: Mask, block: Block) -> float:
-    """Selected elements of worker 0 in the fullest of n even parts of the bucket, over the mean (Zen, definition 5)."""
-    part = block.coordinate[chosen[0]] * block.workers // block.numel
-    filled = np.bincount(part, weights=block.weight[chosen[0]], minlength=block.workers)
+def skewness(chosen: Ints, block: Block) -> float:
+    """Selected elements of one worker in the fullest of n even parts, over the mean (Zen, definition 5)."""
+    part = block.coordinate[chosen] * block.workers // block.numel
+    filled = np.bincount(part, weights=block.weight[chosen], minlength=block.workers)
     return float(filled.max() / filled.mean()) if filled.any() else 1.0

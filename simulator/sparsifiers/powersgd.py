@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
+from simulator.bounds import Count, Seed
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
@@ -42,11 +42,11 @@ class PowerSGD(Compressor, kind="powersgd"):
 
     whole_only: ClassVar[str] = "it multiplies whole matrices"
 
-    rank: int = Field(default=4, ge=1)
+    rank: Count = 4
     error_feedback: bool = True
     warm_start: bool = True
-    matrices: tuple[Matrix, ...] = ()
-    seed: int = Field(default=0, ge=0)
+    matrices: tuple[tuple[Count, Count], ...] = ()
+    seed: Seed = 0
 
     def state_values(self, pieces: tuple[int, ...]) -> float:
         """The residuals of the matrices, with error feedback; the last Q of each, with a warm start."""
@@ -76,7 +76,7 @@ class PowerSGD(Compressor, kind="powersgd"):
             factors[tensor] = matrix.T @ p
             sent[:, unit] = (p @ factors[tensor].T).ravel()[at]
         state["q"] = factors
-        return Choice(np.ones(u.shape, dtype=bool), sent, detail=self._elements(shapes, block.numels))
+        return Choice([ALL] * len(u), decoded=sent, detail=self._elements(shapes, block.numels))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements, with the shapes that are known or assumed."""

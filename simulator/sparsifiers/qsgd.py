@@ -8,6 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from pydantic import Field, model_validator
 
+from simulator.bounds import Count, Seed
 from simulator.component import expected
 from simulator.models.exchange import Bucket, Compute, Ints, Selection
 from simulator.models.gradients import Block, Values
@@ -41,8 +42,8 @@ class QSGD(Compressor, kind="qsgd"):
 
     levels: int = Field(default=127, ge=1, le=_MOST_LEVELS[2])
     level_bytes: Literal[1, 2] = 1
-    bucket_size: int = Field(default=128, ge=1)
-    seed: int = Field(default=0, ge=0)
+    bucket_size: Count = 128
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _check_levels(self) -> Self:

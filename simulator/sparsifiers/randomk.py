@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
+from simulator.bounds import Seed
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
@@ -28,7 +28,7 @@ class RandomK(LocalSelection, kind="randomk"):
     }
 
     shared_seed: bool = True
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k with a shared seed, otherwise independent draws, for any gradients."""
@@ -41,15 +41,17 @@ class RandomK(LocalSelection, kind="randomk"):
 
         Of a sample, k m / n coordinates, rounded at random so that k elements are drawn on average.
         """
-        chosen = np.zeros(u.shape, dtype=bool)
+        chosen = []
         for worker in range(1 if self.shared_seed else block.workers):
             rng = np.random.default_rng([self.seed, block.iteration, worker])
+            found = [np.zeros(0, dtype=np.int64)]
             for unit, n in block.units(self.granularity):
                 m = unit.stop - unit.start
                 # Every coordinate has the same chance, k / n, whatever it stands for.
                 drawn = rng.choice(m, size=int(self.wanted(n) * m / n + (rng.random() if m < n else 0)), replace=False)
-                chosen[slice(None) if self.shared_seed else worker, unit.start + drawn] = True
-        return Choice(chosen, np.where(chosen, u, 0))
+                found.append(unit.start + np.sort(drawn))
+            chosen.append(np.concatenate(found))
+        return Choice(chosen * block.workers if self.shared_seed else chosen)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add, index generation (k of each unit), gather of the values."""

@@ -6,12 +6,12 @@ import dataclasses
 import math
 
 import numpy as np
-from pydantic import Field
 
+from simulator.bounds import Seed
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import ALL, Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
-from simulator.models.sampling import count_elements, draw_elements
+from simulator.models.sampling import count_at, draw_elements
 from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
@@ -31,7 +31,7 @@ class Sage(Threshold, kind="sage"):
     - `seed`: of the samples.
     """
 
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The counts of the hard threshold, with two scans."""
@@ -43,23 +43,22 @@ class Sage(Threshold, kind="sage"):
         initial = self.threshold or 1.0 / (2.0 * math.sqrt(max(1.0, self.target(block.numel))))
         thresholds = np.full(len(u), initial) if first else state["thresholds"].copy()
         means = np.array([self._sampled_mean(values, block, worker) for worker, values in enumerate(u)])
-        chosen = np.zeros(u.shape, dtype=bool)
+        chosen = []
         for worker, values in enumerate(u):
-            magnitudes = np.abs(values)
             if not first:
                 before = float(state["sampled_means"][worker])
                 # Without a mean there is no ratio; the threshold is then scaled with the next gradients.
                 alpha = float(means[worker]) / before if before > 0 and means[worker] > 0 else 1.0
-                seen = magnitudes >= float(thresholds[worker] * alpha)
-                exam = count_elements(seen, block.weight_of(slice(None))) / block.numel
+                seen = find_above(values, float(thresholds[worker] * alpha))
+                exam = count_at(seen, block.weight_of(ALL)) / block.numel
                 beta = 2.0 / (1.0 + math.exp(self.density - exam))
                 gamma = 0.95 if exam < 0.1 * self.density else 1.05 if exam > 10.0 * self.density else 1.0
                 thresholds[worker] *= alpha * beta * gamma
-            chosen[worker] = magnitudes >= float(thresholds[worker])
+            chosen.append(find_above(values, float(thresholds[worker])))
         state["thresholds"] = thresholds
         state["sampled_means"] = np.where(means > 0, means, 0.0 if first else state["sampled_means"])
         detail = {"threshold": float(thresholds.mean())}
-        return Choice(chosen, np.where(chosen, u, 0), passes=1.0 if first else 2.0, detail=detail)
+        return Choice(chosen, passes=1.0 if first else 2.0, detail=detail)
 
     def _sampled_mean(self, values: Values, block: Block, worker: int) -> float:
         """Mean of |u| at coordinates drawn with replacement, with chances in proportion to their weights."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Count, Share
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
@@ -45,9 +46,9 @@ class Sidco(EstimatedThreshold, kind="sidco"):
     distribution: Literal["exponential", "gamma", "pareto"] = "exponential"
     stages: int = Field(default=1, ge=1, le=30)
     adapt: bool = True
-    first_ratio: float = Field(default=0.25, gt=0, lt=1)
-    interval: int = Field(default=5, ge=1)
-    slack: float = Field(default=0.2, gt=0, lt=1)
+    first_ratio: Share = 0.25
+    interval: Count = 5
+    slack: Share = 0.2
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker; the passes of `stages` stages with exact fits."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -41,8 +42,7 @@ class Signum(SignSGD, kind="signum"):
         momentum = state["momentum"]
         momentum *= np.float32(self.momentum)
         momentum += np.float32(1 - self.momentum) * block.values
-        total: Values = state["residual"] + momentum if self.error_feedback else momentum.copy()
-        return total
+        return super().accumulate(state, replace(block, values=momentum))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """The momentum (three calls per tensor), then as `signsgd`."""

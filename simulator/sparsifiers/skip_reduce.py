@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Count, Seed
 from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
@@ -33,8 +34,8 @@ class SkipReduce(Dense, kind="skip_reduce"):
     skipped: Fraction = 0.5
     steps: int | None = Field(default=None, ge=0, le=1_000_000)
     smallest: int = Field(default=100_000, ge=0, le=10**12)
-    protected: tuple[int, ...] = ()
-    seed: int = Field(default=0, ge=0)
+    protected: tuple[Count, ...] = ()
+    seed: Seed = 0
 
     def skips(self, pieces: tuple[int, ...], workers: int) -> int:
         """Reduce-scatter steps left out for a bucket of these tensors, s."""
@@ -44,9 +45,9 @@ class SkipReduce(Dense, kind="skip_reduce"):
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients alone: there is no residual."""
-        return block.values
+        return block.values.copy()
 
-    def after(self, state: State, u: Values, choice: Choice) -> None:
+    def after(self, state: State, left: Values, choice: Choice) -> None:
         """What was skipped is lost."""
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
@@ -57,8 +58,8 @@ class SkipReduce(Dense, kind="skip_reduce"):
         shift = int(np.random.default_rng([self.seed, block.iteration, 0]).integers(n))
         worker, chunk = np.arange(n)[:, None], np.arange(n)[None, :]
         taken = (worker - (chunk - shift) - 1) % n >= s
-        chosen = taken[:, block.coordinate * n // block.numel]
-        return Choice(chosen, np.where(chosen, u, 0), detail={"shift": float(shift), "skipped_steps": float(s)})
+        chunk_of, detail = block.coordinate * n // block.numel, {"shift": float(shift), "skipped_steps": float(s)}
+        return Choice([np.flatnonzero(row[chunk_of]) for row in taken], detail=detail)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """Each worker is in the sums of n-s of n chunks; all elements are summed."""

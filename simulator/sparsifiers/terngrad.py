@@ -6,8 +6,8 @@ import math
 from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
+from simulator.bounds import Deviations, Seed
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.models.sampling import variance_of
@@ -32,8 +32,8 @@ class TernGrad(Compressor, kind="terngrad"):
     implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=22, decode=2, arrays=2)}
 
     bits: Literal[2, 8] = 8
-    clip: float | None = Field(default=2.5, gt=0)
-    seed: int = Field(default=0, ge=0)
+    clip: Deviations | None = 2.5
+    seed: Seed = 0
 
     def quantised(self, u: Values, block: Block) -> Values:
         """Worker by worker and tensor by tensor."""

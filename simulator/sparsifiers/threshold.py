@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import Magnitude
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import (
     COUNT_BYTES,
@@ -19,6 +20,7 @@ from simulator.sparsifiers.base import (
     per_call,
 )
 from simulator.sparsifiers.implementation import Implementation, grace
+from simulator.units import Density
 
 
 class Threshold(LocalSelection, kind="threshold"):
@@ -35,8 +37,8 @@ class Threshold(LocalSelection, kind="threshold"):
         "grace": grace(before=13, decode=4, own=1, sized=True, reads=2)
     }
 
-    threshold: float | None = Field(default=None, gt=0)
-    selected_density: float | None = Field(default=None, gt=0, le=1)
+    threshold: Magnitude | None = None
+    selected_density: Density | None = None
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
     def counts(self, bucket: Bucket) -> np.ndarray:
@@ -52,8 +54,7 @@ class Threshold(LocalSelection, kind="threshold"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| at or above the fixed threshold."""
         threshold = self.threshold or 1.0 / (2.0 * math.sqrt(max(1.0, self.target(block.numel))))
-        chosen = np.abs(u) >= threshold
-        return Choice(chosen, np.where(chosen, u, 0), detail={"threshold": threshold})
+        return Choice([find_above(row, threshold) for row in u], detail={"threshold": threshold})
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and clear; per unit absolute value, compare, compaction, and two gathers."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import field_validator
 
 from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
-from simulator.models.gradients import Block, Choice, State, Values
+from simulator.models.gradients import Block, Choice, State, Values, join_places
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 from simulator.sparsifiers.implementation import Implementation, grace
 
@@ -42,8 +41,8 @@ class TopK(LocalSelection, kind="topk"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """Each worker sends its own selection; with `union_all_reduce`, its values at the union of all selections."""
         chosen = self.top(u, block)
-        at = np.broadcast_to(chosen.any(axis=0), u.shape) if self.exchange_by == "union_all_reduce" else chosen
-        return Choice(chosen, np.where(at, u, 0), counts=self.top_counts(block))
+        union = [join_places(chosen, u.shape[1])] * len(u) if self.exchange_by == "union_all_reduce" else None
+        return Choice(chosen, union, counts=self.top_counts(block))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""

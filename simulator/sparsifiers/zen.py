@@ -38,18 +38,22 @@ class Zen(LocalSelection, kind="zen"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k of every worker; nothing else is lost."""
         chosen = self.top(u, block)
-        union = np.flatnonzero(chosen.any(axis=0))
-        weight, owner = block.weight[union], owners(block.coordinate[union], block.workers, self.seed)
-        held = chosen[:, union] * weight
-        loads = np.array([np.bincount(owner, weights=row, minlength=block.workers) for row in (*held, weight)])
+        union = np.unique(np.concatenate(chosen))
+        owner = owners(block.coordinate[union], block.workers, self.seed)
+        loads = np.array(
+            [
+                np.bincount(owner[np.searchsorted(union, own)], weights=block.weight[own], minlength=block.workers)
+                for own in (*chosen, union)
+            ]
+        )
         imbalance = loads.max(axis=1) / np.maximum(loads.mean(axis=1), 1e-30) if len(union) else np.ones(len(loads))
-        mean = float(held.sum(axis=1).mean()) if len(union) else 1.0
+        mean = float(loads[:-1].sum(axis=1).mean()) if len(union) else 1.0
         detail = {
-            "gamma": float(weight.sum()) / mean if len(union) else 1.0,
+            "gamma": float(loads[-1].sum()) / mean if len(union) else 1.0,
             "push_imbalance": float(imbalance[:-1].max()),
             "pull_imbalance": float(imbalance[-1]),
         }
-        return Choice(chosen, np.where(chosen, u, 0), detail=detail, counts=self.top_counts(block))
+        return Choice(chosen, detail=detail, counts=self.top_counts(block))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k with error feedback, and hashing of the selected elements."""

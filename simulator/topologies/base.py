@@ -76,6 +76,11 @@ class Topology(Component, family="topology"):
         """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
         return False
 
+    @property
+    def sums_in_nodes(self) -> bool:
+        """Whether the GPUs of a node sum their gradients before they are pushed."""
+        return False
+
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)

@@ -12,7 +12,7 @@ from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.topologies.base import Choice, Rounds, Topology
-from simulator.units import PositiveBytes
+from simulator.units import PartBytes
 
 
 class DoubleBinaryTree(Topology, kind="double_binary_tree"):
@@ -29,7 +29,7 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
     number of chunks is a power of two.
     """
 
-    chunk: PositiveBytes = 512 * 2.0**10
+    chunk: PartBytes = 512 * 2.0**10
     max_chunks: int = Field(default=64, ge=1, le=2**20)
 
     def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pydantic import Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from simulator.bounds import BOUNDS
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.finding import find_beside
@@ -50,10 +51,10 @@ class TunerRow(Spec):
     max_bytes: Bytes = MOST_BYTES
     algorithm: Algorithm
     protocol: WireProtocol
-    channels: int = Field(default=-1, ge=-1)
-    nodes: int = Field(default=-1, ge=-1)
-    ranks: int = Field(default=-1, ge=-1)
-    pipe_ops: int = Field(default=-1, ge=-1)
+    channels: int = Field(default=-1, ge=-1, le=BOUNDS["count"].largest)
+    nodes: int = Field(default=-1, ge=-1, le=BOUNDS["count"].largest)
+    ranks: int = Field(default=-1, ge=-1, le=BOUNDS["count"].largest)
+    pipe_ops: int = Field(default=-1, ge=-1, le=BOUNDS["count"].largest)
     registered: int = Field(default=-1, ge=-1, le=1)
 
     @model_validator(mode="after")
@@ -141,6 +142,8 @@ def _find_problems(cells: list[str], where: str) -> list[Problem]:
 def _row(cells: list[str]) -> TunerRow:
     """The row of cells without problems."""
     values: dict[str, Any] = dict(zip(_COLUMNS, cells, strict=False))
-    numbers = {column: int(text) for column, text in values.items() if column not in _WORDS}
-    sizes = {column: min(float(numbers[column]), MOST_BYTES) for column in ("min_bytes", "max_bytes")}
+    # No job has as many nodes or ranks as may be written.
+    most = int(BOUNDS["count"].largest)
+    numbers = {column: min(int(text), most) for column, text in values.items() if column not in _WORDS}
+    sizes = {column: min(float(values[column]), MOST_BYTES) for column in ("min_bytes", "max_bytes")}
     return TunerRow.model_validate({**values, **numbers, **sizes})

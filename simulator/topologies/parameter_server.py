@@ -12,7 +12,7 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Ints, Layout, Round
 from simulator.models.limits import refuse_messages
-from simulator.topologies.base import Rounds, Topology, ring_pass
+from simulator.topologies.base import Rounds, Topology
 
 KEYS_PER_TENSOR = 65_536
 """Keys that BytePS keeps for the slices of a tensor."""
@@ -63,6 +63,11 @@ class ParameterServer(Topology, kind="parameter_server"):
         """As `in_order` says."""
         return self.in_order
 
+    @property
+    def sums_in_nodes(self) -> bool:
+        """As `local_aggregation` says."""
+        return self.local_aggregation
+
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers, then the servers."""
         return Layout(nodes, gpus_per_node, self.servers or nodes, self.colocated)
@@ -109,5 +114,4 @@ class ParameterServer(Topology, kind="parameter_server"):
         """A ring inside every node: the reduce-scatter before the push, or the all-gather after the pull."""
         g, workers = layout.gpus_per_node, np.arange(layout.workers)
         following = workers - workers % g + (workers + 1) % g
-        (inside,) = ring_pass(np.arange(g), nbytes[:, None] / g, g - 1)
-        return [Round(workers, following, np.repeat(inside.nbytes[:, :1], len(workers), axis=1), inside.repeat)]
+        return [Round(workers, following, np.repeat(nbytes[:, None] / g, len(workers), axis=1), g - 1)]

@@ -146,7 +146,9 @@ def measured_unions(
     for block in blocks:
         iterations += 1
         u = (residual + block.values).astype(np.float32)
-        chosen = top(u, block, granularity, lambda numel: max(1, round(density * numel)))
+        chosen = np.zeros(u.shape, dtype=bool)
+        for mask, places in zip(chosen, top(u, block, granularity, lambda n: max(1, round(density * n))), strict=True):
+            mask[places] = True
         if error_feedback:
             residual = np.where(chosen, 0, u)
         ring = rng.permutation(block.workers)

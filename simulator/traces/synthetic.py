@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from simulator.bounds import BOUNDS, Seed
 from simulator.component import Spec
 from simulator.models.gradients import Block, Values
 from simulator.units import Fraction
@@ -22,7 +23,7 @@ class SyntheticLayer(Spec):
     """
 
     numel: int = Field(ge=1, le=10**10)
-    scale: float = Field(default=1e-3, gt=0, le=1e15)
+    scale: float = Field(default=1e-3, ge=BOUNDS["magnitude"].smallest, le=1e15)
     tail: Literal["gaussian", "laplace", "student_t"] = "gaussian"
     degrees_of_freedom: float = Field(default=3.0, gt=2, le=1e6)
     hot_share: Fraction = 0.0
@@ -44,7 +45,7 @@ class Synthetic(Spec):
     iterations: int = Field(ge=1, le=100_000)
     correlation: Fraction = 0.0
     drift: float = Field(default=1.0, ge=1e-6, le=1e6)
-    seed: int = Field(default=0, ge=0)
+    seed: Seed = 0
 
 
 def blocks(spec: Synthetic) -> Iterator[Block]:

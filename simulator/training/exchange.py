@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.models.gradients import Block, State, Values
+from simulator.models.sampling import sum_of_squares
 from simulator.sparsifiers.base import Sparsifier
 
 
@@ -45,17 +46,12 @@ class Exchange:
         block = replace(self._block, values=values, iteration=iteration)
         if not self.error_feedback:
             self.state["residual"].fill(0)
-        self.state, selection, u, choice = self.sparsifier.at(iteration).select(self.state, block)
-        energy, lost = _energy(u), math.fsum(_energy(row - sent) for row, sent in zip(u, choice.sent, strict=True))
+        done = self.sparsifier.at(iteration).select(self.state, block)
+        kept = math.fsum(sum_of_squares(row, None) for row in self.state["residual"])
         figures = {
-            "selected": float(selection.selected.mean()) / block.numel,
-            "aggregated": selection.aggregated / block.numel,
-            "energy_kept": 1.0 - lost / energy if energy else 1.0,
-            "residual_norm": math.sqrt(_energy(self.state["residual"]) / block.workers),
+            "selected": float(done.selection.selected.mean()) / block.numel,
+            "aggregated": done.selection.aggregated / block.numel,
+            "energy_kept": 1.0 - done.lost / done.energy if done.energy else 1.0,
+            "residual_norm": math.sqrt(kept / block.workers),
         }
-        return choice.sent.mean(axis=0), figures
-
-
-def _energy(values: Values) -> float:
-    """Sum of squares."""
-    return float(np.vdot(values, values))
+        return done.mean(), figures

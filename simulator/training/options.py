@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from simulator.bounds import LearningRate, Seed
 from simulator.component import Spec, build
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, parse_scalar
@@ -52,14 +53,14 @@ class TrainingOptions(Spec):
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     batch_size: int | None = Field(default=None, ge=1, le=MAX_BATCH)
     iterations: int = Field(default=400, ge=1, le=MAX_ITERATIONS)
-    learning_rate: float | None = Field(default=None, gt=0, le=1e6)
+    learning_rate: LearningRate | None = None
     momentum: float = Field(default=0.9, ge=0, lt=1)
     local_steps: int = Field(default=1, ge=1, le=MAX_ITERATIONS)
-    outer_learning_rate: float = Field(default=1.0, gt=0, le=1e6)
+    outer_learning_rate: LearningRate = 1.0
     outer_momentum: float = Field(default=0.0, ge=0, lt=1)
     precision: Literal["fp32", "fp16", "bf16"] = "fp32"
     evaluate_every: int = Field(default=20, ge=1, le=MAX_ITERATIONS)
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Seed = 0
 
     @field_validator("method", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field
 
+from simulator.bounds import Count, LearningRate
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import read_rows, write_rows
 from simulator.loading.documents import read_document
@@ -35,10 +36,10 @@ class TrainingSpec(TrainingOptions):
 
     format: Literal[1] = 1
     batch_size: int = Field(ge=1, le=MAX_BATCH)
-    learning_rate: float = Field(gt=0, le=1e6)
+    learning_rate: LearningRate
     metric: str
     better: Literal["higher", "lower"]
-    elements: int = Field(ge=1)
+    elements: Count
     versions: dict[str, str] = Field(default_factory=dict)
     source: str = ""
     weights: str = ""

@@ -32,9 +32,8 @@ class Strided(Selective, kind="strided"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The elements of this iteration, the same on every worker."""
-        turn = block.coordinate % self.stride == block.iteration % self.stride
-        chosen = np.broadcast_to(turn, u.shape)
-        return Choice(chosen, np.where(chosen, u, 0), scanned=self._selected(block.numel))
+        turn = np.flatnonzero(block.coordinate % self.stride == block.iteration % self.stride)
+        return Choice([turn] * block.workers, scanned=self._selected(block.numel))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """d/m for every worker and for the sum, however gradients overlap."""

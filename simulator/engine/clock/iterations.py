@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 
+from simulator.engine.clock.compute_times import goes_at_own_pace, start_colours
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
-from simulator.engine.rounds.network import Network, Stalled
-from simulator.engine.rounds.prepared_network import PreparedNetwork
+from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
+
+if TYPE_CHECKING:
+    from simulator.engine.rounds.network import Network
+    from simulator.engine.rounds.prepared_network import PreparedNetwork
 
 _SAME = 1e-9
 
@@ -33,32 +38,75 @@ def simulate_all(
     Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
     if other_jobs or plan.remembers:
-        env = simpy.Environment()
-        network = _make_network(env, plan, other_jobs)
-        yield from _run(plan, list(draws), env, network, other_jobs=other_jobs, keep=keep)
+        env, every = simpy.Environment(), list(draws)
+        plan, colours = _at_own_pace(plan, every)
+        network = _make_network(env, plan, other_jobs, colours)
+        yield from _run(plan, every, env, network, other_jobs=other_jobs, keep=keep)
         return
     made: Iteration | None = None
     prepared: PreparedNetwork | None = None
+    before: Floats | None = None
     for each in draws:
         if made is not None and not keep:
             made.forget()
         env = simpy.Environment()
-        network = _make_network(env, plan, (), prepared)
+        plan, colours = _at_own_pace(plan, [each])
+        if colours is not None and before is not None and not np.array_equal(before, colours):
+            prepared = None
+        before = colours
+        network = _make_network(env, plan, (), colours, prepared)
         prepared = network.reusable if network else None
         (made,) = _run(plan, [each], env, network)
         yield made
 
 
+def _at_own_pace(plan: Plan, draws: Sequence[Draws]) -> tuple[Plan, Floats | None]:
+    """The plan where each worker pushes when it is ready, if it does, and numbers of places that start together."""
+    if not goes_at_own_pace(plan, draws):
+        return plan, None
+    return plan if plan.own_pace else plan.at_own_pace(), start_colours(plan, draws)
+
+
+def time_alone(plan: Plan, other: OtherJobPlan) -> float:
+    """Seconds of one iteration of another job on the network of `plan`, while nothing else uses it.
+
+    Raises Stalled where its exchanges never end.
+    """
+    env = simpy.Environment()
+    network = _make_network(env, plan, [other], None)
+    process = env.process(Job(other.plan, env, network, _free_links(other.plan)).iterate(ALIKE))
+    try:
+        iteration: Any = env.run(until=process)
+    except RuntimeError:
+        raise Stalled(network.dead_links() if network else []) from None
+    return float(iteration.time)
+
+
 def _make_network(
-    env: simpy.Environment, plan: Plan, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None = None
+    env: simpy.Environment,
+    plan: Plan,
+    other_jobs: Sequence[OtherJobPlan],
+    colours: Floats | None,
+    prepared: PreparedNetwork | None = None,
 ) -> Network | None:
     """The network that exchanges of all jobs share; None where no exchange shares links with others."""
     if not plan.flowing:
         return None
+    from simulator.engine.rounds.network import Network  # the event loop: few scenarios need it
+
     plans = (plan, *(item.plan for item in other_jobs))
     structures = [] if prepared else [shape for each in plans for shape in each.structures()]
     overhead, around = plan.runtime.message_overhead, plan.disturbances
-    return Network(env, plan.wiring, structures, overhead=overhead, disturbances=around, keep=True, prepared=prepared)
+    return Network(
+        env,
+        plan.wiring,
+        structures,
+        overhead=overhead,
+        colours=colours,
+        disturbances=around,
+        keep=True,
+        prepared=prepared,
+    )
 
 
 def _run(

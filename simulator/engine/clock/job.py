@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 
+from simulator.engine.clock.compute_times import computed_times, is_linear, push_ready_times, stretch_factors
 from simulator.engine.clock.draws import Draws, foremost_workers
-from simulator.engine.clock.live_stream import LiveStream, SlowedCompute
 from simulator.engine.clock.serial_stream import goes_in_turn, run_serial, slow_down_compute
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.network import Network
 from simulator.models.curves import Floats
-from simulator.models.timeline import Iteration, covered_time
+from simulator.models.timeline import Iteration, covered_time, covered_times
+
+if TYPE_CHECKING:
+    from simulator.engine.rounds.network import Network
 
 Process = Generator[simpy.Event, Any, Any]
 
@@ -40,11 +42,6 @@ class Layer:
 EVERYONE = slice(None)
 
 
-def stretch_factors(actual: Floats, nominal: Floats) -> Floats:
-    """Actual over nominal times; 1 where nothing takes time."""
-    return np.divide(actual, nominal, out=np.ones_like(nominal), where=nominal > 0)
-
-
 class Job:
     """One iteration of one job. Times are seconds since its start; the clock follows the slowest worker.
 
@@ -60,24 +57,29 @@ class Job:
         """Compute, exchange, combine, update; the process's value is the Iteration."""
         base = self.env.now
         mean: Floats | None = None
-        if not self.plan.scheduler.gated and not self.plan.slowdown and self._is_linear(draws):
+        if not (self.plan.scheduler.gated or self.plan.slowdown or self.plan.own_pace) and is_linear(self.plan, draws):
             every, few = draws, foremost_workers(draws.compute, draws.selection)
-            mean = self._segments(Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True)))[0]
+            mean = computed_times(
+                self.plan, Draws(every.compute.mean(keepdims=True), every.selection.mean(keepdims=True))
+            )[0]
             draws, self.drawn = Draws(every.compute[few], every.selection[few]), every
-        self.segments = self._segments(draws)
+        self.segments = computed_times(self.plan, draws)
         self.factor = draws.compute * self.plan.pace[:, 0]
         self.slowdown = slowdown = self.plan.slowdown if self.plan.overlap else 0.0
-        # A collective starts when the slowest worker is ready.
+        # A collective starts when the slowest worker is ready, a push when its own is.
         ready = self.segments[:, 2::2].max(axis=0).tolist()
+        own = push_ready_times(self.plan, self.segments) if self.plan.own_pace else None
         if slowdown and goes_in_turn(self.plan):
             slowest = self.segments.max(axis=0)
             slowed = slow_down_compute(self.plan, slowest, slowdown)
             self.segments = self.segments * stretch_factors(slowed, slowest)
             self.done_at, self.busy = run_serial(self.plan, slowed[2::2].tolist())
         elif slowdown or self.plan.live:
+            from simulator.engine.clock.live_stream import LiveStream, SlowedCompute
+
             live = LiveStream(self.plan, self.env, self.network, self.links)
             compute = SlowedCompute(self.env, self.segments.max(axis=0), slowdown) if slowdown else None
-            yield from live.run(ready, compute)
+            yield from live.run(ready, compute, own)
             self.done_at, self.busy = live.done_at, live.busy
             if compute is not None:
                 self.segments = self.segments * stretch_factors(compute.stretched, compute.slowest)
@@ -92,32 +94,7 @@ class Job:
     @cached_property
     def everyone(self) -> Floats:
         """`segments` of every worker, also where only the foremost were followed."""
-        return self.segments if self.drawn is None else self._segments(self.drawn)
-
-    def _is_linear(self, draws: Draws) -> bool:
-        """Whether all times are linear in a worker's two draws, so that only the foremost can be the slowest."""
-        selection, spread = self.plan.selection, self.plan.selection_spread
-        alike = len(draws.compute) > 2 and len(self.plan.pace) == 1
-        return alike and bool((float(draws.selection.min()) * spread >= -selection / 2).all())
-
-    def _segments(self, draws: Draws) -> Floats:
-        """When each worker has computed each part: (workers, 2b + 1), forward, then per bucket backward, selection.
-
-        Of several passes all but the last backward pass belong to the first column. Without overlap all of backward
-        comes first; the first column is empty where it stands at the iteration's end. Columns are cumulated seconds.
-        """
-        work, factor = self.work, draws.compute[:, None] * self.plan.pace
-        backward = work.backward * factor[:, -len(work.backward) :]
-        selection, spread = self.plan.selection, self.plan.selection_spread
-        # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-        select = np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
-        if not self.plan.overlap:
-            backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
-        parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
-        parts[:, :1] = 0.0 if self.plan.scheduler.gated else work.input_time + work.before_last * factor[:, :1]
-        parts[:, 1::2] = backward
-        parts[:, 2::2] = select
-        return np.cumsum(parts, axis=1)
+        return self.segments if self.drawn is None else computed_times(self.plan, self.drawn)
 
     def _end_together(self) -> Iteration:
         """The end of an iteration in which all workers wait for each other.
@@ -134,9 +111,9 @@ class Job:
                 self.gaps.append((now, done))
                 now = done
             now += combine
-        inside = self._kernel_time(self.gaps)
-        before = float(mean[0]) - work.input_time
-        earlier = before * self.earlier_share
+        inside = math.fsum(covered_times(self._kernels(), self.gaps))
+        before = max(0.0, float(mean[0]) - work.input_time)
+        earlier = before * work.earlier_share
         breakdown = {
             "forward": before - earlier,
             "backward": float(parts[::2].sum()) + earlier,
@@ -159,6 +136,7 @@ class Job:
         # Until the slowest worker has computed, all wait for it and not for communication.
         computed = float(clock.max())
         gaps, inside, waited = np.zeros(len(clock)), 0.0, np.zeros(len(clock))
+        kernels = self._kernels()
         for step in self.forward_pass():
             late = np.maximum(step.needed - step.reached, 0.0)
             if late.any():
@@ -166,7 +144,7 @@ class Job:
                 waited += np.clip(min(step.needed, computed) - step.reached, 0.0, None)
                 slowest = float(step.reached.max())
                 self.gaps.append((slowest, max(slowest, step.needed)))
-                inside += self._kernel_time(self.gaps[-1:])
+                inside += covered_time(kernels, *self.gaps[-1]) if kernels else 0.0
             clock = step.end
         if work.passes.count > 1:
             clock = clock + self.later_passes()
@@ -179,7 +157,7 @@ class Job:
         inside = min(inside, exposed - alone)
         combine = float(work.per_layer(work.combine).sum())
         terms = {"backward": backward, "selection": selection, "combine": combine, "update": work.update}
-        forward = own - exposed - work.input_time - math.fsum(terms.values())
+        forward = max(0.0, own - exposed - work.input_time - math.fsum(terms.values()))  # not below by a rounding
         breakdown = {
             **terms,
             "forward": forward,
@@ -188,12 +166,6 @@ class Job:
             "idle": work.input_time + alone + time - own,
         }
         return self._iteration(time, breakdown)
-
-    @property
-    def earlier_share(self) -> float:
-        """The share of the backward passes in what comes before the last of them."""
-        whole = self.work.before_last
-        return self.work.passes.earlier_backward / whole if whole else 0.0
 
     def later_passes(self, rows: slice = EVERYONE) -> Floats:
         """Seconds (w,) of what follows a gated forward pass, up to the next iteration's: the passes after the first."""
@@ -251,10 +223,9 @@ class Job:
             made[index] = clock + left - begin
         return made
 
-    def _kernel_time(self, gaps: Sequence[tuple[float, float]]) -> float:
-        """Seconds of the gaps in which a kernel of an exchange ran."""
-        kernels = [(start, end) for start, end, _, _, collective in self.busy if not collective]
-        return math.fsum(covered_time(kernels, start, stop) for start, stop in gaps) if kernels else 0.0
+    def _kernels(self) -> list[tuple[float, float]]:
+        """When a kernel of an exchange ran, from and to."""
+        return [(start, end) for start, end, _, _, collective in self.busy if not collective]
 
     def _iteration(self, time: float, breakdown: dict[str, float]) -> Iteration:
         at, self.time = self.segments, time
@@ -263,5 +234,5 @@ class Job:
         added_up = math.fsum(end - start for start, end in busy)
         total = covered_time(busy, 0.0, time) if self.plan.streams > 1 else added_up
         ready = at[:, 2::2]
-        waiting = float((ready.max(axis=0) - self.mean[2::2]).sum())
+        waiting = 0.0 if self.plan.own_pace else float((ready.max(axis=0) - self.mean[2::2]).sum())
         return Iteration(time, breakdown, total, added_up, waiting, computed=lambda: self.everyone[:, -1])

@@ -42,7 +42,7 @@ class SlowedCompute:
         base = self.env.now
         for column, seconds in enumerate(np.diff(self.slowest, prepend=0.0).tolist()):
             remaining = seconds
-            while remaining > 1e-15 * max(1.0, self.env.now):  # the clock would not move for less
+            while remaining > 1e-15 * self.env.now:  # the clock would not move for less
                 began, pace = self.env.now, 1.0 / (1.0 + self.slowdown) if self.active else 1.0
                 yield self.env.timeout(remaining / pace) | self.change
                 remaining -= (self.env.now - began) * pace
@@ -54,7 +54,8 @@ class SlowedCompute:
 class LiveStream:
     """The communication stream where durations are not known beforehand.
 
-    Exchanges share links with others, find token buckets as earlier ones left them, or slow down the compute.
+    Exchanges share links with others, find token buckets as earlier ones left them, or slow down the compute. Where
+    workers push at their own pace, an exchange is under way from its first push on.
     """
 
     def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> None:
@@ -72,10 +73,13 @@ class LiveStream:
         self.handed, self.in_order = [0.0] * count, plan.network.topology.works_in_order
         self.turn = {index: turn for turn, index in enumerate(plan.order)}
         self.next_turn = 0
+        self.own: Floats | None = None
 
-    def run(self, ready: Sequence[float], slowed: SlowedCompute | None) -> Process:
-        """Run until all exchanges have ended."""
-        self.slowed = slowed
+    def run(self, ready: Sequence[float], slowed: SlowedCompute | None, own: Floats | None = None) -> Process:
+        """Run until all exchanges have ended; `own` (w, b): when each worker can push each bucket."""
+        self.slowed, self.own = slowed, own
+        if own is not None:
+            ready = own.min(axis=0).tolist()
         self.env.process(slowed.run(self) if slowed is not None else self._arrivals(ready))
         yield self.finished
         if self.plan.scheduler.decoupled:
@@ -131,36 +135,53 @@ class LiveStream:
     def _exchange(self, index: int, number: int) -> Process:
         stages = self.plan.exchanges[index]
         since = self.env.now - self.base if self.plan.scheduler.by_priority else self.since[index]
-        start = self.software.start_of(since) if stages and self.software.any else since
+        own: Floats | None = None
+        if self.own is not None and stages:
+            own = self.base + self.software.starts_of(self.own[:, index])
+            start = float(own.min()) - self.base
+        else:
+            start = self.software.start_of(since) if stages and self.software.any else since
         with self.streams[number].request() as turn:
             yield turn
             yield self.env.timeout(max(0.0, self.base + start - self.env.now))
-            yield from self._run_stages(index, stages, number)
+            yield from self._run_stages(index, stages, number, own)
         self.credit.give_back(self.plan.nbytes[index])
         self._hand_over()
         self.left -= 1
         if not self.left:
             self.finished.succeed()
 
-    def _run_stages(self, index: int, stages: Sequence[Stage], number: int) -> Process:
+    def _run_stages(self, index: int, stages: Sequence[Stage], number: int, own: Floats | None = None) -> Process:
+        """The stages of an exchange; `own` (w,): when each worker starts with the first of them, None: all now."""
         for stage in stages:
             if self.slowed is not None:
                 self.slowed.toggle(1)
             began = self.env.now
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
+                own = None if own is None else own + stage.seconds
             if stage.shape and self.network is not None:
-                yield self.network.start(stage.shape, turn=self.handed[index], stream=number).done
+                ready = None if own is None else self._ready(own)
+                yield self.network.start(stage.shape, ready, turn=self.handed[index], stream=number).done
             elif stage.rounds:
-                yield self.env.timeout(self._fold_stage(stage))
+                yield self.env.timeout(self._fold_stage(stage, own))
+            own = None if stage.rounds else own
             if self.slowed is not None:
                 self.slowed.toggle(-1)
             self.busy.append((began - self.base, self.env.now - self.base, stage.label, index, stage.collective))
+        if own is not None:
+            yield self.env.timeout(max(0.0, float(own.max()) - self.env.now))
         self.done_at[index] = self.env.now - self.base
 
-    def _fold_stage(self, stage: Stage) -> float:
+    def _ready(self, own: Floats) -> Floats:
+        """When each place may start, (P,): every worker of this job at its own time, and all others now."""
+        made = np.full(len(self.plan.wiring.node), self.env.now)
+        made[: len(own)] = np.maximum(own, self.env.now)
+        return made
+
+    def _fold_stage(self, stage: Stage, own: Floats | None) -> float:
         """Seconds of a stage whose exchanges use the links first in, first out."""
-        began = np.full(self.plan.wiring.layout.places, self.env.now)
+        began = np.full(self.plan.wiring.layout.places, self.env.now) if own is None else self._ready(own)
         overhead = self.plan.runtime.message_overhead
         ends = fold(stage.rounds or [], self.plan.wiring, began, links=self.links, overhead=overhead)
         return float(ends.max()) - self.env.now

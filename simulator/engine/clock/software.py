@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from simulator.engine.plan.plan import Plan
+from simulator.models.curves import Floats
 
 Busy = tuple[float, float, str, int, bool]
 """Start, end, label, bucket, and whether it was a collective (rather than a kernel inside an exchange)."""
@@ -17,7 +20,7 @@ class Software:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self.runtime, self.host = plan.runtime, 0.0
+        self.runtime, self.host, self.hosts = plan.runtime, 0.0, np.zeros(1)
         self.any = bool(self.runtime.cycle_time or self.runtime.collective_launch)
 
     def start_of(self, ready: float) -> float:
@@ -27,6 +30,15 @@ class Software:
             start = math.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
         if runtime.collective_launch:
             start = self.host = max(self.host, start) + runtime.collective_launch
+        return start
+
+    def starts_of(self, ready: Floats) -> Floats:
+        """When an exchange that is `ready` (w,) on each worker can start there, where all hosts work by themselves."""
+        start, runtime = ready, self.runtime
+        if runtime.cycle_time:
+            start = np.ceil(start / runtime.cycle_time - 1e-9) * runtime.cycle_time
+        if runtime.collective_launch:
+            start = self.hosts = np.maximum(self.hosts, start) + runtime.collective_launch
         return start
 
 

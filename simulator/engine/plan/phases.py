@@ -21,6 +21,7 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
+from simulator.models.small_cache import LatestResults
 from simulator.topologies.base import Carrier, Rounds
 from simulator.topologies.ring import Ring
 
@@ -38,6 +39,14 @@ class Phases(list[Rounds]):
     start_up: float = 0.0
 
 
+_FEW = 2**12
+_known: LatestResults[list[Rounds]] = LatestResults(
+    512, lambda phases: sum(len(item.src) for rounds in phases for item in rounds) <= _FEW
+)
+"""Phases of up to so many messages: an exchange on links that it shares is asked for once for its bytes, and once for
+its stages."""
+
+
 def phases_of(
     step: Communication,
     slot: int,
@@ -53,7 +62,8 @@ def phases_of(
     layout, counter = network.wiring.layout, Counter() if algorithms is None else algorithms
     if isinstance(step, PushPull | Messages):
         counter["push and pull" if isinstance(step, PushPull) else "messages", network.topology.kind] += 1
-        return Phases(network.topology.rounds(step, layout, slot))
+        key = network.topology.fingerprint, step, layout, slot
+        return Phases(_known.get(key, lambda: network.topology.rounds(step, layout, slot)))
     primitive = PRIMITIVE[type(step)]
     payload, total = payload_bytes([step], layout)
     choices = network.topology.choices(primitive, total, layout, network.machine)

@@ -1,37 +1,25 @@
-"""Prices: seconds and traffic of every communication step; many payloads are timed in one fold."""
+"""Prices: seconds and traffic of every communication step; many payloads, on many networks, are timed in one fold."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, time_payloads
 from simulator.engine.plan.phases import PRIMITIVE, collective_rounds, payload_bytes, phases_of
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
-from simulator.engine.rounds.flows import follow_flows
-from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.fold_validity import reason_against_fold, senders_meet
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
-from simulator.models.exchange import (
-    Communication,
-    Ints,
-    Layout,
-    Messages,
-    PushPull,
-    Round,
-    Route,
-)
+from simulator.models.exchange import Communication, Ints, Layout, Messages, PushPull, Round, Route
+from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic, Wiring
 from simulator.topologies.base import Rounds
-
-MAX_TIMES = 2**22
-"""Payloads times places that are folded together at most."""
 
 
 @dataclass(slots=True)
@@ -55,7 +43,17 @@ class Prices:
     start_up: Floats = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        self.start_up = np.zeros(len(self.seconds))
+        if len(self.start_up) != len(self.seconds):
+            self.start_up = np.zeros(len(self.seconds))
+
+
+class Lane(NamedTuple):
+    """What is priced on one network: communication steps, and `uses`, pairs (number of the bucket, index into `steps`),
+    which say how often each occurs."""
+
+    steps: Sequence[Communication]
+    uses: Sequence[tuple[int, int]]
+    network: NetworkSetup
 
 
 def price_steps(
@@ -66,36 +64,171 @@ def price_steps(
     *,
     protocol: bool = True,
 ) -> Prices:
-    """Price each of `steps`; `uses`, pairs (number of the bucket, index into `steps`), say how often each occurs.
+    """Price each of `steps`; `uses` as in `Lane`.
 
-    All payloads of one primitive are folded together, every worker being ready at time 0. `live`: exchanges share links
-    with others and are timed by the clock; only their traffic is counted here, with or without the bytes that a
-    `protocol` adds.
+    `live`: exchanges share links with others and are timed by the clock; only their traffic is counted here, with or
+    without the bytes that a `protocol` adds.
     """
-    layout = network.wiring.layout
-    prices = Prices(np.zeros(len(steps)), Traffic(np.zeros(layout.places), np.zeros(len(network.wiring.capacity))))
-    if live:
-        for slot, place in uses:
-            for phase in phases_of(steps[place], slot, network, prices.algorithms, protocol):
-                if phase:
-                    _count_traffic(prices.traffic, phase, network.wiring, np.ones(1))
-        return prices
-    times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
-    groups: dict[type, list[int]] = defaultdict(list)
-    patterns: dict[Any, list[int]] = {}
-    for place, step in enumerate(steps):
-        if isinstance(step, Messages):
-            patterns.setdefault(step.pattern, []).append(place)
-            prices.algorithms["messages", step.label] += int(times[place])
-        else:
-            groups[type(step)].append(place)
-    for pattern, places in patterns.items():
-        for alike, rounds in _stack_messages(pattern, places, steps, network):
-            prices.seconds[alike] = _time_rounds(rounds, network, prices, times[alike])
-    for places in groups.values():
-        members = [steps[place] for place in places]
-        prices.seconds[places], prices.start_up[places] = _price_group(members, times[places], network, prices)
+    if not live:
+        return price_lanes([Lane(steps, uses, network)])[0]
+    wiring = network.wiring
+    prices = Prices(np.zeros(len(steps)), _no_traffic(wiring))
+    for slot, place in uses:
+        for phase in phases_of(steps[place], slot, network, prices.algorithms, protocol):
+            if phase:
+                _count_traffic(prices.traffic, phase, wiring, np.ones(1))
     return prices
+
+
+def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
+    """Price steps that follow each other, every worker being ready at time 0; the same as `price_steps` of each.
+
+    Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
+    """
+    jobs: dict[object, _Job] = {}
+    shapes: dict[int, object] = {}
+    exchanges: dict[tuple[int, int], object] = {}
+    of_lane: list[tuple[_Job, int]] = []
+    for steps, uses, network in lanes:
+        if id(network) not in shapes:
+            shapes[id(network)] = _shape_of_network(network)
+        same = id(steps), id(uses)
+        if same not in exchanges:  # other kernels or times leave the exchanges as they are
+            exchanges[same] = (tuple(steps), tuple(uses)) if len(lanes) > 1 else same
+        key = (exchanges[same], shapes[id(network)])
+        if key not in jobs:
+            jobs[key] = _Job(steps, uses, network)
+        of_lane.append((jobs[key], jobs[key].add(network)))
+    try:
+        time_payloads([item for job in jobs.values() for item in job.payloads])
+    except UnlikeRoutesError:
+        return [made for lane in lanes for made in price_lanes([lane])]
+    return [job.prices(number) for job, number in of_lane]
+
+
+_shapes: LatestResults[object] = LatestResults(256)
+"""Shapes of fabrics, by their fingerprints."""
+
+
+def _shape_of_network(network: NetworkSetup) -> object:
+    """Equal for networks that differ only in numbers: then messages, routes and traffic are the same.
+
+    Networks are by themselves where a choice depends on their numbers.
+    """
+    if network.topology.by_machine or network.fabric.measured or network.wiring.burst is not None:
+        return id(network)
+    wiring = network.wiring
+    shape = _shapes.get(network.fabric.fingerprint, lambda: _shape_of(network.fabric))
+    parts = (network.topology.fingerprint, shape, wiring.layout, wiring.node.tobytes())
+    return (*parts, network.fidelity, network.disturbances is NO_DISTURBANCES, wiring.burst is None, wiring.names[-1:])
+
+
+def _shape_of(value: Any) -> object:
+    """A value without its floats."""
+    if isinstance(value, BaseModel):
+        return type(value), *(_shape_of(value.__dict__[name]) for name in type(value).model_fields)
+    if isinstance(value, Mapping):
+        return tuple((name, _shape_of(item)) for name, item in value.items())
+    if isinstance(value, tuple | list):
+        return tuple(_shape_of(item) for item in value)
+    return float if isinstance(value, float) else value
+
+
+class _Job:
+    """Steps with their payloads, traffic and algorithms, which are the same on all networks of one shape."""
+
+    def __init__(self, steps: Sequence[Communication], uses: Sequence[tuple[int, int]], network: NetworkSetup) -> None:
+        self.steps, self.network, self.networks = steps, network, list[NetworkSetup]()
+        self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
+        self.payloads: list[Payloads] = []
+        self.traffic, self.curves = _no_traffic(network.wiring), dict[str, tuple[MeasuredCollective, bool]]()
+        self.algorithms: Counter[tuple[str, str]] = Counter()
+        self.reasons: dict[tuple[str, str], str] = {}
+        self.by_curve: list[tuple[Ints, Floats]] = []
+        self.start_up = np.zeros(len(steps))
+        self.together: Floats | None = None
+        groups: dict[type, list[int]] = defaultdict(list)
+        patterns: dict[Any, list[int]] = {}
+        for place, step in enumerate(steps):
+            if isinstance(step, Messages):
+                patterns.setdefault(step.pattern, []).append(place)
+                self.algorithms["messages", step.label] += int(self.times[place])
+            else:
+                groups[type(step)].append(place)
+        for pattern, places in patterns.items():
+            for alike, rounds in _stack_messages(pattern, places, steps, network):
+                if rounds:
+                    self.payloads.append(self._count(np.array(alike), rounds))
+        for places in groups.values():
+            self._add_collectives(np.array(places))
+
+    def add(self, network: NetworkSetup) -> int:
+        """Price the steps on one more network; its number."""
+        if self.networks and network is self.networks[-1]:
+            return len(self.networks) - 1
+        self.networks.append(network)
+        for item in self.payloads:
+            item.networks.append(network)
+        return len(self.networks) - 1
+
+    def prices(self, number: int) -> Prices:
+        """The prices on a network, once all payloads have been timed."""
+        if self.together is None:
+            self.together = np.zeros((len(self.networks), len(self.steps)))
+            for item in self.payloads:
+                self.together[:, item.places] = item.seconds
+            for places, curve in self.by_curve:
+                self.together[:, places] = curve
+        made = Prices(
+            self.together[number],
+            self.traffic,
+            self.curves,
+            algorithms=self.algorithms,
+            reasons=self.reasons,
+            start_up=self.start_up,
+        )
+        for item in self.payloads:
+            reason, flowed = item.found[number] if item.found else ("", False)
+            made.obstacles += [reason] if reason else []
+            made.flowed += len(item.timed) * flowed
+            made.folded += len(item.timed) * (not flowed)
+        return made
+
+    def _add_collectives(self, places: Ints) -> None:
+        """Payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law."""
+        network, fabric, layout = self.network, self.network.fabric, self.network.wiring.layout
+        members = [self.steps[place] for place in places.tolist()]
+        primitive = PRIMITIVE[type(members[0])]
+        payload, total = payload_bytes(members, layout)
+        covered = np.zeros(len(members), dtype=bool)
+        measured = fabric.measured_curve(primitive, network.topology.kind, layout)
+        if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
+            covered = measured.curve.covers(total)
+            self.by_curve.append((places[covered], measured.curve.time(total[covered])))
+            self.curves[measured.id] = (measured, bool(covered.all()))
+        for choice in network.topology.choices(primitive, total, layout, network.machine):
+            some = np.flatnonzero(choice.mask)
+            if not len(some):
+                continue
+            self.algorithms[primitive, choice.label] += int(self.times[places[some]].sum())
+            if choice.reason:
+                self.reasons[primitive, choice.label] = choice.reason
+            rounds = collective_rounds(primitive, payload[some], choice.topology, fabric, layout)
+            if not rounds:
+                continue
+            made = self._count(places[some], rounds)
+            made.total, made.timed = total[some], np.flatnonzero(~covered[some])
+            if choice.efficiency is not None:
+                made.efficiency = choice.efficiency[some]
+            if choice.start_up is not None:
+                made.start_up = choice.start_up[some]
+                self.start_up[made.places] = made.start_up
+            self.payloads.append(made)
+
+    def _count(self, places: Ints, rounds: Rounds) -> Payloads:
+        """Payloads, whose traffic is counted."""
+        src, dst, route = _count_traffic(self.traffic, rounds, self.network.wiring, self.times[places])
+        return Payloads(places, rounds, src, dst, route, np.arange(len(places)))
 
 
 def _stack_messages(
@@ -120,136 +253,30 @@ def _stack_messages(
 
 
 def price_alone(step: Communication, network: NetworkSetup) -> tuple[Prices, bool]:
-    """The price of one communication step on an idle network, and whether follow_flows were needed for it."""
+    """The price of one communication step on an idle network, and whether messages were followed for it."""
     if not isinstance(step, PushPull):
         priced = price_steps([step], [(0, 0)], network)
         return priced, priced.flowed > 0
-    prices = Prices(
-        np.zeros(1), Traffic(np.zeros(network.wiring.layout.places), np.zeros(len(network.wiring.capacity)))
-    )
+    prices = Prices(np.zeros(1), _no_traffic(network.wiring))
     for phase in phases_of(step, 0, network, prices.algorithms):
-        prices.seconds += _time_rounds(phase, network, prices, np.ones(1))
+        if phase:
+            src, dst, route = _count_traffic(prices.traffic, phase, network.wiring, np.ones(1))
+            item = Payloads(np.zeros(1, dtype=np.int64), phase, src, dst, route, np.zeros(1, dtype=np.int64), [network])
+            time_payloads([item])
+            (reason, flowed), seconds = item.found[0], item.seconds[0]
+            prices.seconds += seconds
+            prices.obstacles += [reason] if reason else []
+            prices.flowed, prices.folded = prices.flowed + flowed, prices.folded + (not flowed)
     return prices, prices.flowed > 0
 
 
-def _price_group(
-    members: Sequence[Communication], times: Floats, network: NetworkSetup, prices: Prices
-) -> tuple[Floats, Floats]:
-    """Seconds of payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law.
-
-    And the seconds of start-up that are among them where a collective is pipelined.
-    """
-    fabric, topology, layout = network.fabric, network.topology, network.wiring.layout
-    primitive = PRIMITIVE[type(members[0])]
-    payload, total = payload_bytes(members, layout)
-    seconds, start_up = np.zeros(len(members)), np.zeros(len(members))
-    by_curve = np.zeros(len(members), dtype=bool)
-    measured = fabric.measured_curve(primitive, topology.kind, layout)
-    if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
-        by_curve = measured.curve.covers(total)
-        seconds[by_curve] = measured.curve.time(total[by_curve])
-        prices.curves[measured.id] = (measured, bool(by_curve.all()))
-    for choice in topology.choices(primitive, total, layout, network.machine):
-        if choice.mask.any():
-            prices.algorithms[primitive, choice.label] += int(times[choice.mask].sum())
-            if choice.reason:
-                prices.reasons[primitive, choice.label] = choice.reason
-        for some in _split_by_memory(np.flatnonzero(choice.mask), layout.places):
-            rounds = collective_rounds(primitive, payload[some], choice.topology, fabric, layout)
-            factor = fabric.protocol_factor(total[some], layout.workers)
-            if choice.efficiency is not None:
-                factor = 1 / choice.efficiency[some]
-            law = _time_rounds(
-                rounds,
-                network,
-                prices,
-                times[some],
-                factor=factor,
-                skip=by_curve[some],
-                start_up=None if choice.start_up is None else choice.start_up[some],
-            )
-            if choice.start_up is not None and rounds:
-                start_up[some] = choice.start_up[some]
-            beside = fabric.beside(total[some]) if rounds else 0.0
-            seconds[some] = np.where(by_curve[some], seconds[some], law + beside)
-    return seconds, start_up
-
-
-def _split_by_memory(payloads: Ints, places: int) -> list[Ints]:
-    """The payloads in parts that are folded together; one part, unless a large cluster would fill the memory."""
-    return np.array_split(payloads, -(-len(payloads) * places // MAX_TIMES)) if len(payloads) else []
-
-
-def _time_rounds(
-    rounds: Rounds,
-    network: NetworkSetup,
-    prices: Prices,
-    times: Floats,
-    *,
-    factor: Floats | None = None,
-    skip: npt.NDArray[np.bool_] | None = None,
-    start_up: Floats | None = None,
-) -> Floats:
-    """Seconds (b,) of payloads by fold or follow_flows.
-
-    Each payload is counted `times` (b,) over as traffic. `factor` (b,) multiplies its bytes on the links. Payloads to
-    `skip` (b,) are counted, but not timed. `start_up` (b,): of pipelined collectives, whose messages flow at once.
-    """
-    made = np.zeros(len(times))
-    if not rounds:
-        return made
-    wiring = network.wiring
-    src, dst, route = _count_traffic(prices.traffic, rounds, wiring, times)
-    rest = np.ones(len(times), dtype=bool) if skip is None else ~skip
-    if not rest.any():
-        return made
-    some = [Round(item.src, item.dst, item.nbytes[rest], item.repeat) for item in rounds]
-    factor = None if factor is None else factor[rest]
-    if start_up is not None:
-        made[rest] = start_up[rest] + _time_pipelined(some, route, network, prices, factor)
-        return made
-    ready = np.zeros(len(wiring.node))
-    why = "" if network.fidelity == "flows" else reason_against_fold(some, wiring, src, dst, route)
-    if network.disturbances is not NO_DISTURBANCES:
-        why = why or "other traffic uses the same links"
-    if why:
-        prices.obstacles.append(why)
-    if network.fidelity == "flows" or (why and network.fidelity == "auto"):
-        made[rest] = follow_flows(some, wiring, ready, factor=factor, disturbances=network.disturbances).max(axis=1)
-        prices.flowed += int(rest.sum())
-    else:
-        made[rest] = fold(some, wiring, ready, factor=factor).max(axis=1)
-        prices.folded += int(rest.sum())
-    return made
-
-
-def _time_pipelined(
-    rounds: list[Round], route: Route, network: NetworkSetup, prices: Prices, factor: Floats | None
-) -> Floats:
-    """Seconds (b,) of messages that all flow at once: those of the busiest link, where links are the job's own."""
-    wiring, alone = network.wiring, network.disturbances is NO_DISTURBANCES
-    meeting = senders_meet(wiring, np.concatenate([item.src for item in rounds]), route)
-    if network.fidelity == "flows" or not alone or meeting or wiring.burst is not None:
-        if not alone:
-            prices.obstacles.append("other traffic uses the same links")
-        prices.flowed += len(rounds[0].nbytes)
-        ready = np.zeros(len(wiring.node))
-        times = follow_flows(rounds, wiring.instant(), ready, factor=factor, disturbances=network.disturbances)
-        slowest: Floats = times.max(axis=1)
-        return slowest
-    nbytes = np.concatenate([item.repeat * item.nbytes for item in rounds], axis=1).T
-    load = np.zeros((len(wiring.capacity), nbytes.shape[1]))
-    for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
-        on = links >= 0
-        np.add.at(load, links[on], nbytes[on])
-    prices.folded += nbytes.shape[1]
-    busiest: Floats = (load / wiring.capacity[:, None]).max(axis=0)
-    return busiest if factor is None else busiest * factor
+def _no_traffic(wiring: Wiring) -> Traffic:
+    return Traffic(np.zeros(len(wiring.node)), np.zeros(len(wiring.capacity)))
 
 
 def traffic_of(rounds: Rounds, wiring: Wiring) -> Traffic:
     """The traffic of one payload's messages."""
-    traffic = Traffic(np.zeros(len(wiring.node)), np.zeros(len(wiring.capacity)))
+    traffic = _no_traffic(wiring)
     if rounds:
         _count_traffic(traffic, rounds, wiring, np.ones(1))
     return traffic

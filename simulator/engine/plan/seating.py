@@ -9,7 +9,9 @@ import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import OtherJobSetup, Setup
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.models.exchange import Ints, Layout, Placement
+from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
 
 
@@ -28,25 +30,53 @@ class Seating:
 
 def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating:
     """Lay the fabric out for all places of all jobs. Raises an expected-error for links or nodes that do not exist."""
+    if not other_jobs:
+        return Seating(_seat_one(setup), ())
     seats, placement = _place_jobs(setup.layout, other_jobs)
-    endpoint = setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
-    wiring = setup.conditions.slowed(_free_servers(setup, _lay(setup, placement, endpoint)))
+    network, endpoint = _network(setup, placement), _endpoint(setup)
+    others = []
+    for item, seat in zip(other_jobs, seats, strict=True):
+        there, layout = Placement(placement.node[seat], placement.rank[seat]), item.setup.layout
+        local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
+        # Disturbances are numbered as links and places of the whole; a neighbour's own choices do not look at them.
+        idle = replace(network, topology=item.setup.topology, wiring=local, disturbances=NO_DISTURBANCES)
+        others.append((idle, seat))
+    return Seating(network, tuple(others))
+
+
+_placed: LatestResults[Placement] = LatestResults(64, lambda placement: placement.places <= MOST)
+_seated: LatestResults[NetworkSetup] = LatestResults(256, lambda network: len(network.wiring.capacity) <= MOST)
+
+
+def _seat_one(setup: Setup) -> NetworkSetup:
+    """The network of a job that has it for itself; points of a sweep share it."""
+    parts = setup.fabric.fingerprint, setup.topology.fingerprint, setup.conditions, setup.nodes, setup.gpus_per_node
+    numbers = _endpoint(setup), setup.runtime.server_bandwidth, setup.scheduler.streams
+    key = (*parts, *numbers, setup.fidelity, _device(setup))
+    return _seated.get(key, lambda: _network(setup, _placed.get(setup.layout, setup.layout.placement)))
+
+
+def _endpoint(setup: Setup) -> float | None:
+    return setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
+
+
+def _device(setup: Setup) -> str:
+    return setup.gpu.device or setup.gpu.name
+
+
+def _network(setup: Setup, placement: Placement) -> NetworkSetup:
+    """The network for places that stand there."""
+    wiring = setup.conditions.slowed(_free_servers(setup, _lay(setup, placement, _endpoint(setup))))
     disturbances = setup.conditions.disturbances(wiring)
-    network = NetworkSetup(
+    return NetworkSetup(
         setup.topology,
         setup.fabric,
         wiring,
         setup.fidelity,
         disturbances,
         not setup.conditions.links,
-        setup.gpu.device or setup.gpu.name,
+        _device(setup),
     )
-    others = []
-    for item, seat in zip(other_jobs, seats, strict=True):
-        there, layout = Placement(placement.node[seat], placement.rank[seat]), item.setup.layout
-        local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
-        others.append((replace(network, topology=item.setup.topology, wiring=local), seat))
-    return Seating(network, tuple(others))
 
 
 def _free_servers(setup: Setup, wiring: Wiring) -> Wiring:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import payload_bytes, phases_of
 from simulator.engine.plan.work.costs import software_time
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.work import Chain
+from simulator.engine.plan.work.work import Chain, Work
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.fold_validity import reason_against_fold
@@ -39,21 +39,40 @@ class Stage:
     shape: Shape | None = None
 
 
-def fixed_stages(
-    chains: Sequence[Chain], steps: Sequence[Communication], seconds: Floats, runtime: Runtime
-) -> list[list[Stage]]:
+Both = tuple[list[list[Stage]], list[list[Stage]]]
+"""The stages of every bucket's exchange, and of the second halves of those that are split in two."""
+
+
+class Stages:
+    """The stages of all exchanges, made when they are asked for."""
+
+    def __init__(self, make: Callable[[], Both]) -> None:
+        self._make = make
+
+    @cached_property
+    def both(self) -> Both:
+        """The stages of every bucket's exchange, and the second halves."""
+        return self._make()
+
+
+def as_made(exchanges: list[list[Stage]], halves: list[list[Stage]]) -> Both:
+    """Stages that are there already."""
+    return exchanges, halves
+
+
+def fixed_stages(work: Work, seconds: Floats, runtime: Runtime) -> Both:
     """Exchanges that follow each other: every time is known, and the runtime's cost is added to each call."""
     stage_of = [
         Stage(type(step).__name__, time + software_time(step, runtime))
-        for step, time in zip(steps, seconds.tolist(), strict=True)
+        for step, time in zip(work.steps, seconds.tolist(), strict=True)
     ]
     made: dict[Chain, list[Stage]] = {}
-    for chain in chains:
+    for chain in (*work.chains, *work.halves):
         if chain not in made:
             made[chain] = [
                 Stage(s.label, s.seconds, collective=False) if isinstance(s, Kernel) else stage_of[s] for s in chain
             ]
-    return [made[chain] for chain in chains]
+    return [made[chain] for chain in work.chains], [made[chain] for chain in work.halves]
 
 
 def live_stages(
@@ -82,6 +101,17 @@ def live_stages(
     if seats is not None:
         for stage in (stage for stages in made for stage in stages if stage.rounds):
             stage.rounds = [Round(seats[i.src], seats[i.dst], i.nbytes, i.repeat) for i in stage.rounds or []]
+    return made
+
+
+def join_stages(stages: Sequence[Stage]) -> list[Stage]:
+    """The same stages, with rounds that follow each other at once in one stage: each place goes on when it can."""
+    made: list[Stage] = []
+    for stage in stages:
+        if made and made[-1].rounds and stage.rounds and not stage.seconds:
+            made[-1] = replace(made[-1], rounds=[*made[-1].rounds, *stage.rounds], shape=None)
+        else:
+            made.append(replace(stage))
     return made
 
 

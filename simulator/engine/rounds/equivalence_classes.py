@@ -4,40 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 import numpy as np
 
+from simulator.engine.rounds.programme import MessageClass, Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.hashing import Hashes, splitmix64
-
-Key = tuple[int, int]
+from simulator.models.small_cache import LatestResults
 
 _ODD = np.random.default_rng(0).integers(1, 2**63, 12, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-
-
-@dataclass(frozen=True, slots=True)
-class MessageClass:
-    """Messages of one round that are alike, with their type of flow and their latency in seconds.
-
-    `size` is relative to the largest message of the round. `out` and `into` are the classes of place and link at each
-    end: messages with the same key follow the order of their rounds. `pair` is the class of sender and receiver
-    together: messages of the same pair follow each other, as on one connection.
-    """
-
-    type: int
-    size: float
-    latency: float
-    out: Key
-    into: Key
-    pair: int
-
-
-@dataclass(frozen=True, slots=True)
-class Programme:
-    """The rounds of one exchange as classes of messages, and how often each round is repeated."""
-
-    rounds: tuple[tuple[tuple[MessageClass, ...], int], ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +22,8 @@ class Classes:
     """The classes of all places (P,) and links (L,), the programme of every structure, and the types of flow.
 
     A type of flow is a way over classes of links: entry i says that one flow of type `type_of[i]` stands for
-    `messages[i]` messages on every link of class `link_of[i]`. `one_place` is a place of each class of places.
+    `messages[i]` messages on every link of class `link_of[i]`. `one_place` is a place of each class of places, `pairs`
+    the number of classes of pairs.
     """
 
     of_place: Ints
@@ -56,6 +34,15 @@ class Classes:
     type_of: Ints
     link_of: Ints
     messages: Floats
+    pairs: int
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the classes take, with their structures."""
+        items = (part for shape in self.programmes for item in shape for part in item[:3])
+        return sum(map(len, items)) + 400 * sum(
+            len(classes) for made in self.programmes.values() for classes, _ in made.rounds
+        )
 
     def with_types(self, ways: Sequence[int]) -> Classes:
         """The classes with a new type on the way of each type in `ways`: for flows with a limit to their rate."""
@@ -72,20 +59,35 @@ class Classes:
         )
 
 
+_latest: LatestResults[Classes] = LatestResults(8, lambda made: made.nbytes <= _MOST_BYTES)
+_MOST_BYTES = 2**23
+_latest_small: LatestResults[Classes] = LatestResults(64, lambda made: made.nbytes <= _SMALL_BYTES)
+_SMALL_BYTES = 2**18
+
 Structure = tuple[tuple[bytes, bytes, bytes, int], ...]
 Shape = tuple[Structure, tuple[float, ...]]
 
 
 def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
     """The structure of an exchange (equal for exchanges with one programme), and the largest bytes of each round."""
-    shape, scales = [], []
+    return structures([replace(item, nbytes=item.nbytes[row : row + 1]) for item in rounds])[0]
+
+
+def structures(rounds: Sequence[Round]) -> list[Shape]:
+    """The structure of each payload; what is equal from one to the next is the same object."""
+    shapes, scales = list[list[tuple[bytes, bytes, bytes, int]]](), list[list[float]]()
     for item in rounds:
-        nbytes = item.nbytes[row]
-        scale = float(nbytes.max(initial=0.0))
-        relative = nbytes / scale if scale else nbytes
-        shape.append((item.src.tobytes(), item.dst.tobytes(), relative.tobytes(), item.repeat))
-        scales.append(scale)
-    return tuple(shape), tuple(scales)
+        largest = item.nbytes.max(axis=1, initial=0.0)
+        relative = item.nbytes / np.where(largest > 0, largest, 1.0)[:, None]
+        again = (relative[1:] == relative[:-1]).all(axis=1).tolist()
+        ends, parts = (item.src.tobytes(), item.dst.tobytes()), [(relative[0].tobytes())]
+        for row, same in enumerate(again, start=1):
+            parts.append(parts[-1] if same else relative[row].tobytes())
+        shapes.append([(*ends, part, item.repeat) for part in parts])
+        scales.append(largest.tolist())
+    if not rounds:
+        return [((), ())]
+    return list(zip(zip(*shapes, strict=True), zip(*scales, strict=True), strict=True))
 
 
 def classify(
@@ -97,10 +99,19 @@ def classify(
     """The largest classes such that all links of a class carry equally many messages of each class of messages.
 
     `place_colours` (P,) and `link_colours` (L,) differ where places or links are known to differ (in start times,
-    capacities). Fair shares are then equal within a class, so that one message stands for all of its class.
+    capacities). Fair shares are then equal within a class, so that one message stands for all of its class. The latest
+    classes are remembered: they are the same for other bandwidths and payloads.
     """
     made = _Messages(structures, route)
     places, links = _first_colours(place_colours), _first_colours(link_colours)
+    digest = blake2b()
+    for array in (made.ways, made.latency, places, links):
+        digest.update(array.tobytes())
+    key = (tuple(structures), made.ways.shape, len(places), digest.digest())
+    return _latest_small.get(key, lambda: _latest.get(key, lambda: _refine(structures, made, places, links)))
+
+
+def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, links: Hashes) -> Classes:
     pairs = np.zeros(made.pairs, dtype=np.uint64)
     start = splitmix64(made.initial)
     message, count = start, -1
@@ -141,10 +152,11 @@ class _Messages:
         first, last, self.latency, middle = route(self.src, self.dst)
         between = [] if middle is None else list(middle.T)
         self.ways = np.stack([first, *between, last], axis=1)
+        self.latency = np.ascontiguousarray(self.latency)
         self.initial = (
             rounds.astype(np.uint64) * _ODD[6]
             + self.size.view(np.uint64) * _ODD[7]
-            + np.ascontiguousarray(self.latency).view(np.uint64) * _ODD[8]
+            + self.latency.view(np.uint64) * _ODD[8]
         )
 
 
@@ -173,6 +185,9 @@ def _quotient(
     of_link, of_pair = (np.unique(colours, return_inverse=True)[1] for colours in others[1:])
     links_in = np.bincount(of_link)
     one, of_message, alike = np.unique(message, return_index=True, return_inverse=True, return_counts=True)[1:]
+    # In the order of the messages: that of the colours would change with the latencies.
+    order = np.argsort(one)
+    one, of_message, alike = one[order], np.argsort(order)[of_message], alike[order]
     types: dict[tuple[tuple[int, int], ...], int] = {}
     type_of_class = np.zeros(len(one), dtype=np.int64)
     for index, (example, count) in enumerate(zip(one.tolist(), alike.tolist(), strict=True)):
@@ -205,6 +220,5 @@ def _quotient(
                 )
             rounds.append((tuple(classes), item[3]))
         programmes[shape] = Programme(tuple(rounds))
-    return Classes(
-        of_place, one_place, of_link, programmes, len(types), table[:, 0], table[:, 1], table[:, 2].astype(float)
-    )
+    columns = table[:, 0], table[:, 1], table[:, 2].astype(float)
+    return Classes(of_place, one_place, of_link, programmes, len(types), *columns, int(of_pair.max(initial=-1)) + 1)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import simpy
 
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
-from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.engine.rounds.network import Network, Stalled
+from simulator.engine.rounds.equivalence_classes import Shape, Structure, structures
+from simulator.engine.rounds.network import Network
 from simulator.engine.rounds.prepared_network import PreparedNetwork
+from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.wiring import Wiring
@@ -36,16 +37,18 @@ def follow_flows(
     """
     payloads = len(rounds[0].nbytes) if rounds else 1
     start = np.asarray(ready, dtype=float)
-    alone = _Alone(wiring, start, overhead, disturbances)
-    known: dict[bytes, Floats] = {}
+    times = np.ones(payloads) if factor is None else factor
+    items = [replace(item, nbytes=times[:, None] * item.nbytes) for item in rounds]
+    alone = _Alone(wiring, start, overhead, disturbances, items)
+    # A token bucket that empties slowly changes the period late.
+    whole = step or bool(disturbances.changes) or wiring.burst is not None
+    cut = [item.repeat if whole else alone.followed_repeats(item) for item in items]
+    known: dict[Shape, Floats] = {}
     made = np.empty((payloads, len(start)))
-    for row in range(payloads):
-        times = 1.0 if factor is None else float(factor[row])
-        items = [Round(item.src, item.dst, times * item.nbytes[row : row + 1], item.repeat) for item in rounds]
-        same = b"".join(item.nbytes.tobytes() for item in items)
-        if same not in known:
-            known[same] = alone.follow(items)[0] if step else alone.follow_shortened(items)
-        made[row] = known[same]
+    for row, shape in enumerate(structures(items)):
+        if shape not in known:
+            known[shape] = alone.follow_shortened(shape, cut)
+        made[row] = known[shape]
     return made
 
 
@@ -57,29 +60,32 @@ class _Alone:
     ready: Floats
     overhead: float
     disturbances: Disturbances
+    rounds: Sequence[Round]
     known: dict[Structure, PreparedNetwork] = field(default_factory=dict)
 
-    def follow_shortened(self, rounds: list[Round]) -> Floats:
-        """Times of every place; of a long repetition only a few periods are followed, if the last ones are alike."""
-        period = max(1, self.wiring.layout.gpus_per_node)
-        # A token bucket that empties slowly changes the period late.
-        whole = bool(self.disturbances.changes) or self.wiring.burst is not None
-        cut = [item.repeat if whole else self._followed_repeats(item, period) for item in rounds]
-        short = [Round(item.src, item.dst, item.nbytes, kept) for item, kept in zip(rounds, cut, strict=True)]
-        times, ends = self.follow(short)
+    @property
+    def period(self) -> int:
+        """Repetitions after which the order on the links is that of before."""
+        return max(1, self.wiring.layout.gpus_per_node)
+
+    def follow_shortened(self, shape: Shape, cut: Sequence[int]) -> Floats:
+        """Times of every place; of a long repetition only `cut` periods are followed, if the last ones are alike."""
+        structure, scales = shape
+        short = tuple((*item[:3], kept) for item, kept in zip(structure, cut, strict=True))
+        times, ends = self.follow((short, scales))
         left_out = 0.0
-        for item, kept, end in zip(rounds, cut, ends, strict=True):
+        for item, kept, end in zip(self.rounds, cut, ends, strict=True):
             if item.repeat == kept:
                 continue
-            last = end[-2 * period :] - end[-3 * period : -period]
+            last = end[-2 * self.period :] - end[-3 * self.period : -self.period]
             if np.ptp(last) > _PERIODIC * float(np.abs(end).max()):
-                return self.follow(rounds)[0]
-            left_out += float(last.mean()) * ((item.repeat - kept) // period)
+                return self.follow(shape)[0]
+            left_out += float(last.mean()) * ((item.repeat - kept) // self.period)
         return times + left_out
 
-    def follow(self, rounds: Sequence[Round]) -> tuple[Floats, list[Floats]]:
+    def follow(self, shape: Shape) -> tuple[Floats, list[Floats]]:
         """Times of every place, and the times at which the flows of each round ended, (repeat, classes)."""
-        env, shape = simpy.Environment(), structure(rounds)
+        env = simpy.Environment()
         network = Network(
             env,
             self.wiring,
@@ -95,12 +101,10 @@ class _Alone:
         env.run(until=transfer.done if self.disturbances.steady else None)
         if transfer.left:
             raise Stalled(network.dead_links())
-        return network.times(transfer), [
-            np.array([[flow.ended for flow in flows] for flows in each]) for each in transfer.flows
-        ]
+        return network.times(transfer), transfer.round_ends()
 
-    def _followed_repeats(self, item: Round, period: int) -> int:
+    def followed_repeats(self, item: Round) -> int:
         """How often a round is followed: always to its end if a place only sends or only receives."""
-        if item.repeat <= 6 * period or any(len(np.unique(end)) < len(self.ready) for end in (item.src, item.dst)):
+        if item.repeat <= 6 * self.period or any(len(np.unique(end)) < len(self.ready) for end in (item.src, item.dst)):
             return item.repeat
-        return 4 * period + item.repeat % period
+        return 4 * self.period + item.repeat % self.period

@@ -9,16 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.engine.rounds.symmetry import reduce_to_one_node
+from simulator.engine.rounds.symmetry import Legs, reduce_to_one_node
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, Route
 from simulator.models.wiring import Wiring
 
 _SAME = 1e-13
 _FEW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Many payloads on many wirings that differ only in numbers, folded together: C columns of times.
+
+    `route` is that of all rounds, in order (M messages), `latency` (M, n) and `capacity` (L, n) are those of n wirings.
+    Column c is payload `rows[c]` of the rounds on wiring `wires[c]`; `factor` (C,) as in `fold`.
+    """
+
+    route: Route
+    latency: Floats
+    capacity: Floats
+    rows: Ints
+    wires: Ints
+    factor: Floats | None = None
 
 
 @dataclass(slots=True)
@@ -27,10 +45,13 @@ class _Routed:
 
     `shared`: whether messages share links; `meeting`: whether several messages go to one place. `early` (m, 1): the
     most seconds that the token buckets of its links save a message. With token buckets, a link has two free times:
-    when its bucket is full again, and when the message before has passed.
+    when its bucket is full again, and when the message before has passed. `overhead`: seconds of a message that pass no
+    bucket.
     """
 
-    item: Round
+    src: Ints
+    dst: Ints
+    repeat: int
     first: Ints
     last: Ints
     latency: Floats
@@ -40,6 +61,12 @@ class _Routed:
     shared: bool
     meeting: bool
     early: Floats | None = None
+    overhead: float = 0.0
+
+    def columns(self, some: npt.NDArray[np.bool_]) -> _Routed:
+        """The same round for some of the payloads."""
+        parts = {name: getattr(self, name) for name in ("latency", "out_time", "in_time", "slower")}
+        return replace(self, **{name: part[:, some] if part.shape[1] > 1 else part for name, part in parts.items()})
 
 
 def fold(
@@ -59,34 +86,62 @@ def fold(
     """
     batch = len(rounds[0].nbytes) if rounds else 1
     have = np.repeat(np.asarray(ready, dtype=float)[:, None], batch, axis=1)
+    if not rounds:
+        return have.T
     free = np.zeros((len(wiring.capacity), batch)) if links is None else links.T
-    if wiring.burst is not None:
-        free = np.concatenate([free, free - (wiring.burst / wiring.capacity)[:, None]])
-    for item in rounds:
-        routed = _route_round(item, wiring, factor, overhead)
-        if item.repeat == 1:
-            _step(routed, have, free)
-        else:
-            _repeat(routed, have, free, wiring.layout)
-    if wiring.burst is not None and links is not None:
+    burst = wiring.burst
+    if burst is not None:
+        free = np.concatenate([free, free - (burst / wiring.capacity)[:, None]])
+    src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
+    route = wiring.route(src, dst)
+    for legs in split_into_legs(rounds, route, route.latency[:, None], wiring.capacity[:, None]):
+        routed = _with_times(legs, factor, overhead)
+        if burst is not None:
+            held = np.minimum(burst[legs.first], burst[legs.last])[:, None]
+            routed.early = held / np.minimum(legs.leaving, legs.arriving)
+        _carry_out(routed, have, free, wiring.layout)
+    if burst is not None and links is not None:
         links.T[:] = free[: len(wiring.capacity)]
     return have.T
 
 
-def _route_round(item: Round, wiring: Wiring, factor: Floats | None, overhead: float) -> _Routed:
-    first, last, latency, _ = wiring.route(item.src, item.dst)
-    nbytes = item.nbytes.T if factor is None else item.nbytes.T * factor
-    leaving, arriving = wiring.capacity[first], wiring.capacity[last]
-    in_time = slower = out_time = nbytes / leaving[:, None] + overhead
-    if (leaving != arriving).any():
-        in_time = nbytes / arriving[:, None] + overhead
+def fold_lanes(rounds: Sequence[Round], lanes: Lanes, layout: Layout) -> Floats:
+    """When the last place has finished its part of `rounds`, (C,), if all links and places are free from 0 on.
+
+    Where every node does the same, one node is followed. Links have no token buckets.
+    """
+    places, count = layout.places, len(lanes.capacity)
+    legs = split_into_legs(rounds, lanes.route, lanes.latency, lanes.capacity)
+    alone = reduce_to_one_node(layout, count, legs)
+    if alone is not None:
+        legs, places, count = alone.legs, layout.gpus_per_node, alone.links
+    have, free = np.zeros((places, len(lanes.rows))), np.zeros((count, len(lanes.rows)))
+    for item in legs:
+        _carry_out(_with_times(item.columns(lanes.rows, lanes.wires), lanes.factor), have, free, layout)
+    last: Floats = have.max(axis=0)
+    return last
+
+
+def split_into_legs(rounds: Sequence[Round], route: Route, latency: Floats, capacity: Floats) -> list[Legs]:
+    """The rounds with the part of `route` that is theirs, `latency` (M, n), and `capacity` (L, n) of their links."""
+    made, bounds = [], pairwise(accumulate((len(item.src) for item in rounds), initial=0))
+    for item, (low, high) in zip(rounds, bounds, strict=True):
+        first, last = route.first[low:high], route.last[low:high]
+        rates = capacity.take(first, axis=0), capacity.take(last, axis=0)
+        made.append(Legs(item.src, item.dst, item.nbytes, item.repeat, first, last, latency[low:high], *rates))
+    return made
+
+
+def _with_times(legs: Legs, factor: Floats | None = None, overhead: float = 0.0) -> _Routed:
+    """A round with its times; the numbers of its links are one column, or one of each payload."""
+    nbytes = legs.nbytes.T if factor is None else legs.nbytes.T * factor
+    in_time = slower = out_time = nbytes / legs.leaving + overhead
+    if (legs.leaving != legs.arriving).any():
+        in_time = nbytes / legs.arriving + overhead
         slower = np.maximum(out_time, in_time)
-    shared = _any_twice(first) or _any_twice(last)
-    early = None
-    if wiring.burst is not None:
-        held = np.minimum(wiring.burst[first], wiring.burst[last]) / np.minimum(leaving, arriving)
-        early = held[:, None]
-    return _Routed(item, first, last, latency[:, None], out_time, in_time, slower, shared, _any_twice(item.dst), early)
+    shared = _any_twice(legs.first) or _any_twice(legs.last)
+    ends = legs.src, legs.dst, legs.repeat, legs.first, legs.last
+    return _Routed(*ends, legs.latency, out_time, in_time, slower, shared, _any_twice(legs.dst), overhead=overhead)
 
 
 def _any_twice(links: Ints) -> bool:
@@ -101,7 +156,7 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     if routed.early is not None and not routed.shared:
         _step_token_buckets(routed, routed.early, have, free)
         return
-    src, dst, first, last = routed.item.src, routed.item.dst, routed.first, routed.last
+    src, dst, first, last = routed.src, routed.dst, routed.first, routed.last
     start = np.maximum(have.take(src, axis=0), free.take(first, axis=0))
     if routed.shared:
         done = _step_shared(routed, start, free)
@@ -116,7 +171,7 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
 
 def _record_arrival(routed: _Routed, have: Floats, done: Floats) -> None:
     """Update `have`: a place has all data of a round once the last message to it has arrived."""
-    dst = routed.item.dst
+    dst = routed.dst
     if routed.meeting:
         np.maximum.at(have, dst, done)
     else:
@@ -130,12 +185,12 @@ def _step_token_buckets(routed: _Routed, early: Floats, have: Floats, free: Floa
     passed earlier, by at most the time in which a bucket fills (virtual scheduling algorithm, ITU-T I.371), but not
     before it could have been sent.
     """
-    src, first, last, latency = routed.item.src, routed.first, routed.last, routed.latency
+    src, first, last, latency = routed.src, routed.first, routed.last, routed.latency
     full, passed = np.split(free, 2)
     soonest = np.maximum(have.take(src, axis=0), passed.take(first, axis=0)) + latency
     np.maximum(soonest, passed.take(last, axis=0), out=soonest)
     done = np.maximum(np.maximum(full.take(first, axis=0) + latency, full.take(last, axis=0)), soonest) + routed.slower
-    arrived = np.maximum(soonest, done - early)
+    arrived = np.maximum(soonest + routed.overhead, done - early)
     full[first], full[last] = done - latency, done
     passed[first], passed[last] = arrived - latency, arrived
     _record_arrival(routed, have, arrived)
@@ -156,44 +211,25 @@ def _step_shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
     return done
 
 
-def _repeat(routed: _Routed, have: Floats, free: Floats, layout: Layout) -> None:
-    """Repeat a round: on one node if all nodes are alike, otherwise on all of them."""
-    item, ends, period = routed.item, (routed.first, routed.last), max(1, layout.gpus_per_node)
-    one = None
-    if item.repeat > period and not routed.shared and routed.early is None:
-        state = (have.take(item.src, axis=0), have.take(item.dst, axis=0), *(free.take(each, axis=0) for each in ends))
-        same = (routed.latency, routed.out_time, routed.in_time, routed.slower, *state)
-        one = reduce_to_one_node(layout, item.src, item.dst, ends, same)
-    if one is None:
-        _step_repeatedly(routed, have, free, period)
-        return
-    first = slice(one.count)
-    alone = replace(
-        routed,
-        item=Round(one.src, one.dst, item.nbytes[:, first], item.repeat),
-        first=one.first,
-        last=one.last,
-        latency=routed.latency[first],
-        out_time=routed.out_time[first],
-        in_time=routed.in_time[first],
-        slower=routed.slower[first],
-    )
-    times = one.copy_times(have, free, *ends)
-    _step_repeatedly(alone, *times, period)
-    one.write_times(times, have, free, ends)
+def _carry_out(routed: _Routed, have: Floats, free: Floats, layout: Layout) -> None:
+    """One round, as often as it is repeated."""
+    if routed.repeat == 1:
+        _step(routed, have, free)
+    else:
+        _step_repeatedly(routed, have, free, max(1, layout.gpus_per_node), routed.repeat)
 
 
-def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int) -> None:
+def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int, remaining: int) -> None:
     """Repeat a round. Once all times have moved by the same amount over a period, the remaining periods are added.
 
     Max-plus linear systems become periodic (Baccelli et al. 1992), so this is exact. `period` is a guess that holds
-    for regular clusters; if it is wrong, every round is stepped.
+    for regular clusters; if it is wrong, every round is stepped. Payloads do not wait for each other, so that the times
+    of one do not depend on which others are folded with it.
     """
-    remaining = routed.item.repeat
     used = np.flatnonzero(np.bincount(np.concatenate([routed.first, routed.last])))
     if routed.early is not None:
         used = np.concatenate([used, used + len(free) // 2])
-    places = np.flatnonzero(np.bincount(np.concatenate([routed.item.src, routed.item.dst])))
+    places = np.flatnonzero(np.bincount(np.concatenate([routed.src, routed.dst])))
     before: tuple[Floats, Floats] | None = None
     while remaining:
         for _ in range(min(period, remaining)):
@@ -205,10 +241,17 @@ def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int) -
         if before is not None:
             moved, busy = now[0] - before[0], now[1] - before[1]
             pace = moved[0]
-            scale = _SAME * np.abs(now[0]).max()
-            if np.abs(moved - pace).max() <= scale and np.abs(busy - pace).max() <= scale:
+            scale = _SAME * np.abs(now[0]).max(axis=0)
+            even = (np.abs(moved - pace).max(axis=0) <= scale) & (np.abs(busy - pace).max(axis=0) <= scale)
+            if even.all():
                 jumps = remaining // period
                 have[places] += jumps * pace
                 free[used] += jumps * pace
                 remaining -= jumps * period  # less than a period is left
+            elif even.any():
+                for some in (even, ~even):
+                    times = have[:, some], free[:, some]
+                    _step_repeatedly(routed.columns(some), *times, period, remaining)
+                    have[:, some], free[:, some] = times
+                return
         before = now

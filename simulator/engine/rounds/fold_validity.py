@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.engine.rounds.equivalence_classes import MessageClass, classify, structure
+from simulator.engine.rounds.equivalence_classes import classify, structures
+from simulator.engine.rounds.programme import MessageClass
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.wiring import Wiring
@@ -24,9 +25,7 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     """
     if senders_meet(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    once = _used_once(rounds, route.first) and _used_once(rounds, route.last)
-    own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
-    if not (own_links and once):
+    if not meet_nobody(rounds, src, dst, route):
         if wiring.burst is not None:
             return "messages share the token bucket of a link"
         if reason := _find_unlike_messages(rounds, wiring):
@@ -38,6 +37,32 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
         if any(unlike.any() for unlike in both):
             return "the links of a message differ in bandwidth or token bucket"
     return _find_narrow_link(rounds, wiring, src, route)
+
+
+def reasons_against_fold(
+    rounds: Sequence[Round], wirings: Sequence[Wiring], src: Ints, dst: Ints, routes: Sequence[Route]
+) -> list[str]:
+    """The reason on each of several wirings that differ only in numbers; `routes` as `route` on each of them.
+
+    The payloads of the rounds do not matter to it: `meet_nobody` says where that is so.
+    """
+    known: dict[tuple[object, ...], str] = {}
+    made = []
+    for wiring, route in zip(wirings, routes, strict=True):
+        one = bool((route.latency == route.latency[0]).all())
+        narrow = None if route.middle is None else (wiring.capacity / wiring.capacity[0]).tobytes()
+        burst = None if wiring.burst is None else (wiring.burst.tobytes(), wiring.capacity.tobytes())
+        key = (wiring.incast is None, burst, narrow, None if one else route.latency.tobytes())
+        if key not in known:
+            known[key] = reason_against_fold(rounds, wiring, src, dst, route)
+        made.append(known[key])
+    return made
+
+
+def meet_nobody(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> bool:
+    """Whether every link serves one place, with one message of a round."""
+    own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
+    return own_links and _used_once(rounds, route.first) and _used_once(rounds, route.last)
 
 
 def senders_meet(wiring: Wiring, src: Ints, route: Route) -> bool:
@@ -60,8 +85,7 @@ def _used_once(rounds: Sequence[Round], links: Ints) -> bool:
 
 def _find_unlike_messages(rounds: Sequence[Round], wiring: Wiring) -> str:
     """The reason that names a link which messages share that are not alike; empty if there is none."""
-    shapes = list(dict.fromkeys(structure(rounds, row)[0] for row in range(len(rounds[0].nbytes))))
-    for shape in shapes:
+    for shape in dict.fromkeys(shape for shape, _ in structures(rounds)):
         made = classify([shape], wiring.route, np.zeros(len(wiring.node)), wiring.capacity)
         for end in ("out", "into"):
             owner: dict[int, int] = {}

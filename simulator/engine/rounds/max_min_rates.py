@@ -10,7 +10,8 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 
 _SAME = 1e-12
-_REMEMBERED = 8192
+_REMEMBERED = 2**24
+"""Bytes of rates that are remembered."""
 
 
 @dataclass
@@ -44,10 +45,16 @@ class MaxMinRates:
         key = active.tobytes()
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _REMEMBERED:
+            if (len(self._known) + 1) * 2 * len(key) > _REMEMBERED:
                 self._known.clear()
             known = self._known[key] = self._fill_links(active)
         return known
+
+    def narrowest_capacities(self, types: int) -> Floats:
+        """The smallest capacity on the way of each of `types` types (T,), by which an overhead becomes bytes."""
+        narrowest = np.full(types, np.inf)
+        np.minimum.at(narrowest, self.type_of, self.capacity[self.link_of])
+        return narrowest
 
     def load(self, active: Floats, rates: Floats) -> Floats:
         """Bytes/s on each link (L,), when `active` (T,) flows run at `rates` (T,)."""

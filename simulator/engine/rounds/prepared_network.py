@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.rounds.disturbances import Disturbances, SteadyTraffic
+from simulator.engine.rounds.disturbances import Disturbances, LinkChange, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import Classes, Structure, classify
 from simulator.engine.rounds.max_min_rates import MaxMinRates
 from simulator.engine.rounds.token_buckets import TokenBuckets
@@ -15,11 +17,15 @@ from simulator.models.wiring import Wiring
 
 
 class PreparedNetwork(NamedTuple):
-    """Classes of all messages that may travel, the rates they get, and the types of flow of the steady traffic."""
+    """Classes of all messages that may travel, the rates they get, and the types of flow of the steady traffic.
+
+    `changes` are those of the links, by the numbers of their classes.
+    """
 
     classes: Classes
     rates: MaxMinRates
     steady: list[int]
+    changes: tuple[LinkChange, ...] = ()
 
     def token_buckets(self, wiring: Wiring) -> TokenBuckets | None:
         """The token buckets of the classes of links, full; None where links have none."""
@@ -63,7 +69,12 @@ def prepare_network(
         arriving[one_link],
         wiring.incast,
     )
-    return PreparedNetwork(classes, rates, steady)
+    changes = (replace(item, links=_classes_of(item.links, classes)) for item in disturbances.changes)
+    return PreparedNetwork(classes, rates, steady, tuple(changes))
+
+
+def _classes_of(links: Sequence[int], classes: Classes) -> tuple[int, ...]:
+    return tuple(np.unique(classes.of_link[list(links)]).tolist())
 
 
 def _one_message(item: SteadyTraffic) -> Structure:

@@ -3,56 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
 
-_MANY = 1024
-"""Messages of a round from which on the search for symmetry pays."""
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """A round, and what its m messages cross: their first and last links, and numbers of n wirings, (m, n).
+
+    `nbytes` (b, m), as in `Round`. `leaving` and `arriving`: bytes/s of the first and of the last link.
+    """
+
+    src: Ints
+    dst: Ints
+    nbytes: Floats
+    repeat: int
+    first: Ints
+    last: Ints
+    latency: Floats
+    leaving: Floats
+    arriving: Floats
+
+    def columns(self, rows: Ints, wires: Ints) -> Legs:
+        """The same with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
+        # What is the same for all messages stays one number.
+        nbytes = self.nbytes[:, :1] if self.nbytes.strides[1] == 0 else self.nbytes
+        numbers = (each.take(wires, axis=1) for each in (self.latency, self.leaving, self.arriving))
+        ends = self.src, self.dst, nbytes[rows], self.repeat, self.first, self.last
+        return Legs(*ends, *numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """The `count` messages of a round that the first node sends; its places and links are numbered from 0."""
+    """What the first node sends in each round; places and links are numbered from 0, and messages arrive there, too."""
 
-    layout: Layout
-    count: int
-    src: Ints
-    dst: Ints
-    first: Ints
-    last: Ints
-
-    def copy_times(self, have: Floats, free: Floats, first: Ints, last: Ints) -> tuple[Floats, Floats]:
-        """Times of the node's workers, and of the links by which its messages leave and arrive."""
-        links = np.concatenate([free[first[: self.count]], free[last[: self.count]]])
-        return have[: self.layout.gpus_per_node].copy(), links
-
-    def write_times(self, times: tuple[Floats, Floats], have: Floats, free: Floats, ends: tuple[Ints, Ints]) -> None:
-        """Write the times of this node into `have` and `free` for every node."""
-        nodes = self.layout.nodes
-        have[: self.layout.workers] = np.tile(times[0], (nodes, 1))
-        for links, part in zip(ends, np.split(times[1], 2), strict=True):
-            free[links] = np.tile(part, (nodes, 1))
+    legs: list[Legs]
+    links: int
 
 
-def reduce_to_one_node(
-    layout: Layout, src: Ints, dst: Ints, ends: tuple[Ints, Ints], same: Sequence[Floats]
-) -> OneNode | None:
+def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> OneNode | None:
     """The messages of the first node, if the messages of each node are those of the node before, moved by one node.
 
-    `ends` are first and last links (m,), `same` arrays (m, ...) that must be equal for all nodes. None if the nodes
-    differ, or if following one of them would save nothing.
+    Then the same places of all nodes have the same times, and so have links that are used in the same way. `links`: how
+    many there are. None if nodes differ, if a link carries messages of two nodes in a round, or if there is only one.
     """
-    g, count = layout.gpus_per_node, len(src) // layout.nodes
-    if g < 2 or layout.nodes < 2 or len(src) < _MANY or len(src) != count * layout.nodes:
-        return None
-    if max(int(src.max()), int(dst.max())) >= layout.workers or np.bincount(np.concatenate(ends)).max() > 1:
-        return None
-    moved = (np.array_equal(np.roll(each, -count), (each + g) % layout.workers) for each in (src, dst))
-    if not all(moved) or not all(np.array_equal(each[count:], each[:-count]) for each in same):
-        return None
-    number = np.arange(count)
-    return OneNode(layout, count, src[:count] % g, dst[:count] % g, number, number + count)
+    g, nodes, made, known = layout.gpus_per_node, layout.nodes, list[Legs](), 0
+    alike = np.full(links, -1)
+    for item in (_by_node(item, g) for item in rounds):
+        count, rest = divmod(len(item.src), nodes)
+        if nodes < 2 or rest or not count or max(int(item.src.max()), int(item.dst.max())) >= layout.workers:
+            return None
+        leads = [lead for each in (item.first, item.last) if (lead := _lead(each.reshape(nodes, count))) is not None]
+        if len(leads) < 2 or np.intersect1d(item.first, item.last).size:
+            return None
+        moved = (np.array_equal(np.roll(each, -count), (each + g) % layout.workers) for each in (item.src, item.dst))
+        numbers = (
+            item.latency,
+            item.leaving,
+            item.arriving,
+            *(() if item.nbytes.strides[1] == 0 else (item.nbytes.T,)),
+        )
+        if not all(moved) or not all(np.array_equal(each[count:], each[:-count]) for each in numbers):
+            return None
+        ends = []
+        for each, lead in zip((item.first, item.last), leads, strict=True):
+            seen = alike[each].reshape(nodes, count)
+            if (seen != seen[0]).any():
+                return None
+            ends.append(np.where(seen[0] < 0, known + lead, seen[0]))
+            alike[each], known = np.tile(ends[-1], nodes), known + count
+        few = {name: getattr(item, name)[:count] for name in ("latency", "leaving", "arriving")}
+        nbytes, (first, last) = item.nbytes[:, :count], ends
+        src, dst = item.src[:count] % g, item.dst[:count] % g
+        made.append(replace(item, src=src, dst=dst, nbytes=nbytes, first=first, last=last, **few))
+    return OneNode(made, known)
+
+
+def _lead(links: Ints) -> Ints | None:
+    """For each message of a node, the number of the first one over the same link; `links` (nodes, m).
+
+    None if nodes differ in this, or if two nodes use one link.
+    """
+    first, same = np.unique(links[0], return_index=True, return_inverse=True)[1:]
+    lead: Ints = first[same]
+    alike = (links == links[:, lead]).all() and len(np.unique(links)) == len(links) * len(first)
+    return lead if alike else None
+
+
+def _by_node(item: Legs, gpus_per_node: int) -> Legs:
+    """The same round with its messages in the order of the nodes that send them."""
+    node = item.src // gpus_per_node
+    if (node[1:] >= node[:-1]).all():
+        return item
+    order = np.argsort(node, kind="stable")
+    nbytes = item.nbytes if item.nbytes.strides[1] == 0 else item.nbytes[:, order]
+    names = ("src", "dst", "first", "last", "latency", "leaving", "arriving")
+    return replace(item, nbytes=nbytes, **{name: getattr(item, name)[order] for name in names})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from simulator.engine.rounds.max_min_rates import MaxMinRates
@@ -23,14 +25,22 @@ class TokenBuckets:
         spare = np.maximum(self.rates.capacity - self.rates.load(active, rates), 0.0)
         self.content = np.minimum(self.depth, self.content + spare * seconds)
 
-    def take(self, number: int, nbytes: float) -> float:
-        """Bytes of a message of type `number` that pass at once: what the emptiest bucket on its way holds.
+    def take(self, numbers: Sequence[int], nbytes: Sequence[float]) -> list[float]:
+        """Bytes that pass at once of messages of the types `numbers` that start together.
 
-        Nothing is stored between links, so all buckets on the way hold equally much afterwards.
+        What a bucket holds is shared evenly by those that start, and a message passes what the emptiest share on its
+        way allows. Nothing is stored between links, so afterwards all buckets on the way hold as much as that share has
+        left.
         """
-        on = self.rates.type_of == number
-        links, messages = self.rates.link_of[on], self.rates.messages[on]
-        most = float((self.content[links] / messages).min())
-        passed = min(most, nbytes)
-        self.content[links] = (most - passed) * messages
-        return passed
+        wanted, left = np.zeros_like(self.content), np.zeros_like(self.content)
+        entries = [np.flatnonzero(self.rates.type_of == number) for number in numbers]
+        for on in entries:
+            np.add.at(wanted, self.rates.link_of[on], self.rates.messages[on])
+        made = []
+        for on, most in zip(entries, nbytes, strict=True):
+            links, messages = self.rates.link_of[on], self.rates.messages[on]
+            share = float((self.content[links] / wanted[links]).min())
+            made.append(min(share, most))
+            np.add.at(left, links, (share - made[-1]) * messages)
+        self.content = np.where(wanted > 0, left, self.content)
+        return made

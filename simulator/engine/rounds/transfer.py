@@ -2,19 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import simpy
 
-from simulator.engine.rounds.equivalence_classes import Key, MessageClass, Programme
+from simulator.engine.rounds.programme import Key, MessageClass, Programme
+from simulator.models.curves import Floats
+
+
+@dataclass(slots=True, eq=False)
+class Transfer:
+    """One exchange, as whoever has started it sees it.
+
+    `left`: flows that have not ended. `done` is triggered at the end, with the times (P,) at which each place has
+    finished its part, which are `times` from then on. `ended`: when each flow ended, in the order of rounds.
+    """
+
+    programme: Programme
+    left: int
+    done: simpy.Event
+    times: Floats | None = None
+    ended: Floats | None = None
+
+    def round_ends(self) -> list[Floats]:
+        """When the flows of each round ended, (repeat, classes)."""
+        if self.ended is None:
+            raise RuntimeError("the exchange is under way")
+        ends, at = list[Floats](), 0
+        for classes, repeat in self.programme.rounds:
+            ends.append(self.ended[at : at + len(classes) * repeat].reshape(repeat, len(classes)))
+            at += len(classes) * repeat
+        return ends
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """One exchange under way in the event loop.
+
+    `turn`: on a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
+    `have`: when each class of places has received everything so far. `left`: flows that have not ended.
+    """
+
+    number: int
+    have: dict[int, float]
+    turn: float
+    left: int = 0
+    flows: list[Flow] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
 class Flow:
     """All messages of one class in one round of one exchange."""
 
-    exchange: Transfer
+    exchange: Exchange
     type: int
     nbytes: float
     latency: float
@@ -26,31 +67,13 @@ class Flow:
     ended: float = -1.0
 
 
-@dataclass(slots=True, eq=False)
-class Transfer:
-    """One exchange under way.
-
-    `turn`: on a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
-    `have`: when each class of places has received everything so far. `left`: flows that have not ended. `done` is
-    triggered at the end, with the times (P,) at which each place has finished its part.
-    """
-
-    have: dict[int, float]
-    left: int
-    done: simpy.Event
-    flows: list[list[list[Flow]]]
-    turn: float = 0.0
-
-
 def unroll_flows(
-    exchange: Transfer, programme: Programme, scales: tuple[float, ...], make: Callable[[MessageClass, float], Flow]
+    exchange: Exchange, programme: Programme, scales: Sequence[float], make: Callable[[MessageClass, float], Flow]
 ) -> list[Flow]:
     """All flows of the exchange, linked to the flows that wait for them; `make` makes the flow of a class."""
     sent: dict[Key, list[Flow]] = {}
     received: dict[int, dict[Key, list[Flow]]] = {}
-    made: list[Flow] = []
     for (classes, repeat), scale in zip(programme.rounds, scales, strict=True):
-        each: list[list[Flow]] = []
         for _ in range(repeat):
             flows = [make(item, scale) for item in classes]
             for item, flow in zip(classes, flows, strict=True):
@@ -64,14 +87,12 @@ def unroll_flows(
                 flow.waits = len(after)
                 for other, delay in after:
                     other.begins.append((flow, delay))
-            outs, intos = {item.out for item in classes}, {item.into for item in classes}
-            sent.update({key: [] for key in outs})
-            for key in intos:
-                received.setdefault(key[0], {})[key] = []
+            sent.update({item.out: [] for item in classes})
+            for item in classes:
+                received.setdefault(item.into[0], {})[item.into] = []
             for item, flow in zip(classes, flows, strict=True):
                 sent[item.out].append(flow)
                 received[item.into[0]][item.into].append(flow)
-            each.append(flows)
-            made += flows
-        exchange.flows.append(each)
-    return made
+            exchange.flows += flows
+    exchange.left = len(exchange.flows)
+    return exchange.flows

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.hardware.gpu import Gpu
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.memory.exchange_buffers import buffer_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
@@ -23,7 +25,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.units import show_memory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """The memory of one worker: its parts, in the order of `PART_LABELS`, and the GPU that has least of it.
 
@@ -35,32 +37,32 @@ class Memory:
     gpu: Gpu
     overlap: float = 0.0
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Bytes of all known parts."""
         return math.fsum(part.nbytes or 0.0 for part in self.parts)
 
-    @property
+    @cached_property
     def least(self) -> float:
         """Bytes that are needed in any case."""
         return math.fsum(part.least for part in self.parts) - self.overlap
 
-    @property
+    @cached_property
     def most(self) -> float:
         """Bytes that the known parts need at most."""
         return math.fsum(part.most for part in self.parts)
 
-    @property
+    @cached_property
     def capacity(self) -> float | None:
         """Bytes of the GPU; None where they are not stated."""
         return self.gpu.memory_size
 
-    @property
+    @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Labels of the parts that are not known."""
         return tuple(PART_LABELS[part.name] for part in self.parts if part.nbytes is None)
 
-    @property
+    @cached_property
     def fits(self) -> bool | None:
         """Whether it fits: no where even the least is too much, yes where the sum fits and all is known; else None."""
         if self.capacity is None:
@@ -90,7 +92,19 @@ class Memory:
 
 
 def memory_of(scenario: Scenario, plan: Plan) -> Memory:
-    """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`."""
+    """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`.
+
+    It is remembered, since points of a sweep that differ in their network share it.
+    """
+    cluster = scenario.cluster
+    parts = (scenario.workload, scenario.sparsifier, plan.work, plan.runtime, cluster.gpu, cluster.other_gpus)
+    return _known.get(parts, lambda: _memory_of(scenario, plan), cluster.workers)
+
+
+_known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
+
+
+def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     workload, method, workers = scenario.workload, scenario.sparsifier, scenario.cluster.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
     made = [*model_parts(workload), activation_part(workload), FRAMEWORK]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from simulator.hardware.kernel_estimates import Level as KernelLevel
 from simulator.scenario.scenario import Scenario
@@ -17,8 +16,7 @@ Change = Callable[[Scenario, float], Scenario]
 """A scenario in which an input has its upper end (1), its lower end (-1), or what it is taken to be (0)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(NamedTuple):
     """A measurement that would settle an input: what to measure, by which command, and the minutes that it takes.
 
     `argument`: the last one of the command, where several measurements can be joined in one, by commas.
@@ -38,8 +36,7 @@ def seconds_at_ends(seconds: float, width: float) -> tuple[float, float]:
     return seconds * (1 - 1 / width), seconds * (width - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class UncertainInput:
+class UncertainInput(NamedTuple):
     """One figure that a prediction rests on, and by what it may be wrong.
 
     `what` and `id`: its kind and which one it is; two predictions share an input if both are equal. `level`: how it is
@@ -72,6 +69,10 @@ class UncertainInput:
     def response_key(self) -> tuple[str, str]:
         """Equal for inputs that are wrong the same way, and so have one response together."""
         return ("shared", self.shared) if self.shared else self.key
+
+    def with_seconds(self, less: float, more: float) -> UncertainInput:
+        """The input with the seconds that it decides."""
+        return UncertainInput._make((*self[:5], less, more, *self[7:]))
 
     def as_row(self) -> dict[str, Any]:
         """The input as an entry of the result document."""

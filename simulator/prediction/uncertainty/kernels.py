@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS
-from simulator.hardware.precision import widths_of
+from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.models.curve_widths import curve_width
 from simulator.models.curves import Curve
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
 from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import scale_curve, with_value
@@ -23,16 +24,24 @@ SMALL_CALLS = ", calls smaller than measured"
 """End of the name of an input for the small calls of a kernel."""
 
 
-def kernel_inputs(scenario: Scenario, plan: Plan) -> Iterator[UncertainInput]:
+def kernel_inputs(scenario: Scenario, plan: Plan) -> tuple[UncertainInput, ...]:
     """Every kernel that the iteration uses on its GPU.
 
     Kernels that nobody timed on the GPU may all be wrong the same way: what they are estimated from is the same.
     """
-    gpu = scenario.cluster.gpu
+    gpu, used, precision = scenario.cluster.gpu, plan.work.kernels, scenario.workload.precision
+    residual, parts = scenario.sparsifier.has_residual, (gpu, used, precision)
+    return _made.get(parts, lambda: tuple(_inputs(gpu, used, widths_of(precision, residual))), residual)
+
+
+_made: ResultsOfObjects[tuple[UncertainInput, ...]] = ResultsOfObjects(64)
+
+
+def _inputs(gpu: Gpu, used: Mapping[str, KernelUse], widths: ValueWidths) -> Iterator[UncertainInput]:
+    """The inputs of a GPU's kernels with values of these widths. An ideal GPU's take no time."""
     if gpu.ideal:
         return
-    widths = widths_of(scenario.workload.precision, scenario.sparsifier.has_residual)
-    for kernel, use in sorted(plan.work.kernels.items()):
+    for kernel, use in sorted(used.items()):
         if kernel in HOST_KERNELS:
             continue
         what = f"kernel {kernel}" + ("" if widths.share(kernel) == 1 else ", scaled from fp32")
@@ -111,8 +120,15 @@ def _scaled(kernel: str, width: float) -> Change:
 
     def change(scenario: Scenario, end: float) -> Scenario:
         gpu = scenario.cluster.gpu
-        curve = gpu.curve(kernel) or gpu.estimate(kernel).curve.model_copy(update={"derived": True})
-        kernels = {**gpu.kernels, kernel: scale_curve(curve, width**end)}
-        return with_value(scenario, "cluster.gpu.kernels", kernels)
+        made = _changed.get((gpu,), lambda: _with_scaled(gpu, kernel, width**end), kernel, width**end)
+        return with_value(scenario, "cluster.gpu", made)
 
     return change
+
+
+_changed: ResultsOfObjects[Gpu] = ResultsOfObjects(64)
+
+
+def _with_scaled(gpu: Gpu, kernel: str, factor: float) -> Gpu:
+    curve = gpu.curve(kernel) or gpu.estimate(kernel).curve.model_copy(update={"derived": True})
+    return with_value(gpu, "kernels", {**gpu.kernels, kernel: scale_curve(curve, factor)})

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.fabrics.base import Fabric
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.models.curve_widths import UNSTATED_ERROR
+from simulator.models.curves import Floats
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import width_of_mape
 from simulator.prediction.uncertainty.inputs import Change, Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import AnySpec, with_value
@@ -42,37 +45,50 @@ def network_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float
     if not (plan.prices.folded or plan.prices.flowed or plan.live):
         return
     share = 0.0 if plan.prices.curves else exposed
-    for place, known in _links(scenario):
+    nodes, gpus = cluster.nodes, cluster.gpus_per_node
+    laws = _laws.get((network,), lambda: tuple(_laws_of(network, nodes, gpus)), nodes, gpus)
+    busy = plan.prices.traffic.links / plan.wiring.capacity if laws else np.zeros(0)
+    for place, is_rate, law in laws:
+        if is_rate:
+            shorter, longer = _of_rate(busy, plan, scenario, place, law.width)
+            yield law.with_seconds(share * shorter, share * longer)
+        else:
+            yield law
+
+
+_laws: ResultsOfObjects[tuple[tuple[str, bool, UncertainInput], ...]] = ResultsOfObjects(256)
+
+
+def _laws_of(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, bool, UncertainInput]]:
+    """What is uncertain of a network's link laws: the place, whether it is the rate, and the input without seconds."""
+    for place, known in _links(network, nodes, gpus_per_node):
         for part, width, change in (
             ("rate", known.rate, _scaled_rate(place, known.rate)),
             ("start-up", known.start_up, _scaled_start_up(place, known.start_up)),
         ):
             if width > 1:
-                shorter, longer = _of_rate(plan, scenario, place, width) if part == "rate" else (0.0, 0.0)
-                yield UncertainInput(
+                law = UncertainInput(
                     "link law",
                     f"{network.name}/{part} {place}",
                     known.level,
                     width,
                     known.level == "measured",
-                    share * shorter,
-                    share * longer,
-                    change,
+                    change=change,
                     source=known.source,
                     measurement=Measurement(f"the network {place}", "sparsim record collectives", MINUTES),
                 )
+                yield place, part == "rate", law
 
 
-def _of_rate(plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
+def _of_rate(busy: Floats, plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
     """By which share of itself communication is shorter and longer at the ends of a rate's width, to first order.
 
     Links of a place count as far as they are the busiest, and NICs as far as the software of an endpoint does not
-    limit its messages already.
+    limit its messages already. `busy` (L,): seconds of each link.
     """
-    busy = plan.prices.traffic.links / plan.wiring.capacity
-    inside = np.arange(len(busy)) >= plan.wiring.offset
-    here = inside if place == INSIDE else ~inside
-    mine, others = (float(busy[part].max(initial=0.0)) for part in (here, ~here))
+    offset = plan.wiring.offset
+    between, inside = (float(np.maximum.reduce(part, initial=0.0)) for part in (busy[:offset], busy[offset:]))
+    mine, others = (inside, between) if place == INSIDE else (between, inside)
     if not max(mine, others):
         return seconds_at_ends(1.0, width)
     ends = [max(others, mine * _slower(plan, scenario, place, factor)) for factor in (1 / width, 1.0, width)]
@@ -91,17 +107,16 @@ def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
 BETWEEN, INSIDE = "between nodes", "inside a node"
 
 
-def _links(scenario: Scenario) -> Iterator[tuple[str, LinkWidth]]:
+def _links(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:
     """The links that messages of this job use, by place.
 
     Where a network says nothing of the inside of its nodes, links there are those between the nodes, and wrong as they
     are; those of one node alone are the network itself.
     """
-    cluster, network = scenario.cluster, scenario.cluster.network
-    if cluster.nodes > 1:
-        yield BETWEEN, link_width(network, cluster.nodes)
-    if cluster.gpus_per_node > 1 and (cluster.nodes == 1 or network.intra_node is not None):
-        yield INSIDE, link_width_inside(network, cluster.gpus_per_node)
+    if nodes > 1:
+        yield BETWEEN, link_width(network, nodes)
+    if gpus_per_node > 1 and (nodes == 1 or network.intra_node is not None):
+        yield INSIDE, link_width_inside(network, gpus_per_node)
 
 
 def _scaled_curve(name: str, width: float) -> Change:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from simulator.loading.documents import read_document
@@ -85,16 +85,26 @@ def model_inputs(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator
 
 def inputs_of_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
     """The same from a given width."""
-    for part, terms in PARTS.items():
-        seconds = math.fsum(breakdown[term] for term in terms)
+    for terms, item in _parts(width, scenario.workload.name, scenario.sparsifier.kind):
+        seconds = math.fsum([breakdown[term] for term in terms])
         if seconds and width > 1:
-            yield UncertainInput(
+            yield item.with_seconds(*seconds_at_ends(seconds, width))
+
+
+@lru_cache(maxsize=256)
+def _parts(width: float, workload: str, method: str) -> tuple[tuple[tuple[str, ...], UncertainInput], ...]:
+    """The parts of an iteration, by their terms, as inputs without seconds."""
+    return tuple(
+        (
+            terms,
+            UncertainInput(
                 MODEL,
-                f"{part} of {scenario.workload.name}" if part == "compute" else f"{part} of {scenario.sparsifier.kind}",
+                f"{part} of {workload if part == 'compute' else method}",
                 "transferred",
                 width,
-                True,
-                *seconds_at_ends(seconds, width),
                 source="measured iterations, each set-up predicted from the others",
                 held_out_mape=mape_of_width(width),
-            )
+            ),
+        )
+        for part, terms in PARTS.items()
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError
-from simulator.prediction.simulated import steady_time
+from simulator.prediction.simulated import Simulated, simulate_batch
 from simulator.prediction.uncertainty.inputs import UncertainInput
+from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
 _MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
@@ -21,8 +22,7 @@ _LEAST = 0.05
 """An iteration is never shortened to less than this share of its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
     """Inputs that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
     have their lower and their upper ends. `exact`: both ends were simulated."""
 
@@ -38,23 +38,65 @@ def respond_linearly(inputs: Iterable[UncertainInput], time: float) -> list[Resp
     return [_first_order(group, time) for group in group_shared(inputs)]
 
 
-def respond(scenario: Scenario, plan: Plan, inputs: Iterable[UncertainInput], time: float) -> list[Response]:
-    """Responses by simulating the scenario with both ends of each input.
+class Asked(NamedTuple):
+    """A simulated scenario, its uncertain inputs, and its predicted seconds, whose responses are asked for."""
+
+    simulated: Simulated
+    inputs: Sequence[UncertainInput]
+    time: float
+
+
+def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
+    """Responses by simulating each scenario with both ends of each of its inputs, all in one batch.
 
     Exchanges that share links, and very large networks, take long to simulate, and are left at first order.
     """
-    base = None if plan.live or is_heavy(plan) else steady_time(scenario)
+    linear = [respond_linearly(each.inputs, each.time) for each in asked]
+    closer = [_look_closer(*both) for both in zip(asked, linear, strict=True)]
+    changed = list[Scenario]()
+    for each, chosen in zip(asked, closer, strict=True):
+        if chosen:
+            steady = without_randomness(each.simulated.scenario)
+            changed += [steady, *(_at_end(steady, response, end) for response in chosen for end in (-1.0, 1.0))]
+    simulated = iter(simulate_batch(changed))
     made = []
-    for group in group_shared(inputs):
-        linear = _first_order(group, time)
-        changes = [item.change for item in group if item.change is not None]
-        unknown = any(item.change is not None and not item.more for item in group)
-        if base is None or not changes or not (unknown or max(-linear.low, linear.high) > _SMALL):
-            made.append(linear)
-            continue
-        low, high = (_changed(scenario, group, end, base, time) for end in (-1.0, 1.0))
-        made.append(Response(linear.key, linear.inputs, low, high, exact=True))
+    for each, responses, chosen in zip(asked, linear, closer, strict=True):
+        base, exact = next(simulated) if chosen else each.simulated, {}
+        if isinstance(base, InputError):
+            raise base
+        time = float(base.figures.times.mean())
+        for response in chosen:
+            low, high = (_logarithm(next(simulated), time, each.time) for _ in range(2))
+            exact[response.key] = response._replace(low=low, high=high, exact=True)
+        made.append(tuple(exact.get(response.key, response) for response in responses))
     return made
+
+
+def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
+    """The responses to simulate: of inputs that can be changed, and that matter to first order, or may."""
+    plan = asked.simulated.plan
+    if plan.live or is_heavy(plan) or not asked.time:
+        return []
+    changeable = [(it, [item for item in it.inputs if item.change is not None]) for it in linear]
+    return [
+        response
+        for response, items in changeable
+        if items and (max(-response.low, response.high) > _SMALL or not all(item.more for item in items))
+    ]
+
+
+def _at_end(scenario: Scenario, response: Response, end: float) -> Scenario:
+    """The scenario with the inputs at one end."""
+    for item in response.inputs:
+        scenario = scenario if item.change is None else item.change(scenario, end)
+    return scenario
+
+
+def _logarithm(changed: Simulated | InputError, base: float, time: float) -> float:
+    """ln of the time at one end over the predicted time; what differs at random is left as it is."""
+    if isinstance(changed, InputError):  # the parts no longer fit together, such as a schedule that needs a curve
+        return 0.0
+    return math.log(max(_LEAST, 1 + (float(changed.figures.times.mean()) - base) / time))
 
 
 def is_heavy(plan: Plan) -> bool:
@@ -73,23 +115,13 @@ def group_shared(inputs: Iterable[UncertainInput]) -> list[tuple[UncertainInput,
 
 
 def _first_order(group: tuple[UncertainInput, ...], time: float) -> Response:
-    less, more = (math.fsum(getattr(item, name) for item in group) for name in ("less", "more"))
+    first = group[0]
+    less, more = first.less, first.more
+    if len(group) > 1:
+        less, more = math.fsum([item.less for item in group]), math.fsum([item.more for item in group])
     if not time:
-        return Response(group[0].response_key, group, 0.0, 0.0)
-    return Response(group[0].response_key, group, math.log(max(_LEAST, 1 - less / time)), math.log(1 + more / time))
-
-
-def _changed(scenario: Scenario, group: tuple[UncertainInput, ...], end: float, base: float, time: float) -> float:
-    """ln of the time with the inputs at one end over the predicted time; what differs at random is left as it is."""
-    changed = scenario
-    for item in group:
-        if item.change is not None:
-            changed = item.change(changed, end)
-    try:
-        difference = steady_time(changed) - base
-    except InputError:  # the parts no longer fit together, such as a schedule that needs a curve
-        return 0.0
-    return math.log(max(_LEAST, 1 + difference / time))
+        return Response(first.response_key, group, 0.0, 0.0)
+    return Response(first.response_key, group, math.log(max(_LEAST, 1 - less / time)), math.log(1 + more / time))
 
 
 def by_key(responses: Iterable[Response]) -> Mapping[tuple[str, str], Response]:

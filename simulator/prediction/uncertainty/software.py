@@ -2,52 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from simulator.engine.clock.iterations import simulate
+from simulator.engine.clock.lanes import simulate_lanes
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
-from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, TransportKind
 from simulator.hardware.slowdown import spread_between_models
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
+from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput, seconds_at_ends
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 
 MINUTES = 10.0
 """Some iterations on two workers, from which `sparsim calibrate runtime` fits a cost."""
-ABSENT = "cost of software, not measured"
+STATED, ABSENT = "cost of software", "cost of software, not measured"
 """What costs are called that the runtime does not state: they are taken as 0."""
 _ANY = 10.0
 """Width of a cost of 0, for which no factor says anything: its upper end is a value of its own."""
 _OF_ONE_WORKER = ("kernel_launch", "host_read")
 
 
-def software_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """Every cost of the runtime that takes part in the iteration, and the slowdown of compute."""
+def software_inputs(
+    scenario: Scenario, plan: Plan, breakdown: Mapping[str, float], slowed: float
+) -> Iterator[UncertainInput]:
+    """Every cost of the runtime that takes part in the iteration, and the slowdown of compute, by which the iteration
+    is `slowed` (s)."""
     cluster = scenario.cluster
-    here = cluster.runtime.over(cluster.network.transport_kind)
-    for name in FACTOR_COSTS:
-        if cluster.workers == 1 and name not in _OF_ONE_WORKER:
-            continue
-        if getattr(here, name):
-            yield _stated(name, scenario, plan, breakdown)
-        elif name in _paid(scenario):
-            yield _absent(name, scenario, plan)
+    runtime, gpu, over = cluster.runtime, cluster.gpu, cluster.network.transport_kind
+    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, over)), over):
+        if cluster.workers > 1 or name in _OF_ONE_WORKER:
+            less, more = _first_order(name, cost, scenario, plan, breakdown)
+            yield cost.with_seconds(less, more)
     if is_slowdown_unknown(scenario, plan):
-        yield _slowdown(scenario, plan)
+        yield _slowdown(scenario, plan.slowdown, slowed)
 
 
-def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> UncertainInput:
+_costs: ResultsOfObjects[tuple[tuple[str, UncertainInput], ...]] = ResultsOfObjects(64)
+
+
+def _costs_of(runtime: Runtime, gpu: Gpu, over: TransportKind | None) -> Iterator[tuple[str, UncertainInput]]:
+    """The costs that a runtime states over a transport, and those that arise without being stated; without seconds."""
+    here, paid = runtime.over(over), _paid(runtime, gpu)
+    for name in FACTOR_COSTS:
+        if getattr(here, name):
+            yield name, _stated(name, runtime, gpu, over)
+        elif name in paid:
+            yield name, _absent(name, runtime)
+
+
+def _stated(name: str, runtime: Runtime, gpu: Gpu, over: TransportKind | None) -> UncertainInput:
     """A cost that the runtime states, with its width over this transport."""
-    runtime, over = scenario.cluster.runtime, scenario.cluster.network.transport_kind
-    known = constant_width(runtime, name, over, scenario.cluster.gpu.device)
+    known = constant_width(runtime, name, over, gpu.device)
     width = known.width
-    less, more = _first_order(name, width, scenario, plan, breakdown)
 
     def change(changed: Scenario, end: float) -> Scenario:
         here = changed.cluster.runtime.over(over)
@@ -55,27 +69,25 @@ def _stated(name: str, scenario: Scenario, plan: Plan, breakdown: Mapping[str, f
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: getattr(here, name) * factor}))
 
     return UncertainInput(
-        "cost of software",
+        STATED,
         f"{runtime.name}/{name}",
         known.level,
         width,
         known.level == "measured",
-        less,
-        more,
-        change,
+        change=change,
         source=known.source,
         measurement=_measurement(name),
         held_out_mape=mape_of_width(width),
     )
 
 
-def _paid(scenario: Scenario) -> tuple[str, ...]:
+def _paid(runtime: Runtime, gpu: Gpu) -> tuple[str, ...]:
     """Costs that arise wherever a framework runs; loops of PyTorch launch their kernels one by one."""
-    pays = FRAMEWORKS[scenario.cluster.runtime.framework].pays
-    return (*pays, "kernel_launch") if scenario.cluster.gpu.framework.startswith("pytorch") else pays
+    pays = FRAMEWORKS[runtime.framework].pays
+    return (*pays, "kernel_launch") if gpu.framework.startswith("pytorch") else pays
 
 
-def _absent(name: str, scenario: Scenario, plan: Plan) -> UncertainInput:
+def _absent(name: str, runtime: Runtime) -> UncertainInput:
     """A cost that the runtime does not state: it is taken as 0, and may be as large as any set-up showed."""
     cost, most = RUNTIME_COSTS[name], largest_known(name)
 
@@ -85,26 +97,26 @@ def _absent(name: str, scenario: Scenario, plan: Plan) -> UncertainInput:
 
     return UncertainInput(
         ABSENT,
-        f"{scenario.cluster.runtime.name}/{name}",
+        f"{runtime.name}/{name}",
         "assumed",
         _ANY,
         False,
-        0.0,
-        most * len(plan.uses) if cost.per_call else 0.0,
-        change,
+        change=change,
         source=f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}",
         measurement=_measurement(name),
     )
 
 
 def _first_order(
-    name: str, width: float, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
+    name: str, cost: UncertainInput, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
 ) -> tuple[float, float]:
     """Seconds by which an iteration is shorter and longer at the ends of a cost's width.
 
     A rate of the software counts as far as it limits the way of a message, which the NIC limits, too.
     """
-    seconds = _seconds(name, plan, breakdown)
+    if cost.what == ABSENT:
+        return 0.0, largest_known(name) * len(plan.uses) if RUNTIME_COSTS[name].per_call else 0.0
+    seconds, width = _seconds(name, plan, breakdown), cost.width
     if RUNTIME_COSTS[name].unit != "B/s":
         return seconds_at_ends(seconds, width)
     network, rate = scenario.cluster.network, float(getattr(plan.runtime, name))
@@ -118,20 +130,22 @@ def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
     cost, value = RUNTIME_COSTS[name], float(getattr(plan.runtime, name))
     if cost.unit == "B/s":
         return breakdown["communication_exposed"]
-    kernel = next((kernel for kernel, field in HOST_KERNELS.items() if field == name), None)
+    kernel = _KERNEL_OF_COST.get(name)
     if kernel is not None:
         return plan.work.kernels[kernel].seconds if kernel in plan.work.kernels else 0.0
     return value * len(plan.uses) if cost.per_call else 0.0
 
 
-def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
+_KERNEL_OF_COST = {cost: kernel for kernel, cost in HOST_KERNELS.items()}
+
+
+def _slowdown(scenario: Scenario, value: float, slowed: float) -> UncertainInput:
     """The slowdown of compute by communication: its spread is added or taken away, and it is not below 0."""
-    value, spread = plan.slowdown, slowdown_spread(scenario)
+    spread = slowdown_spread(scenario)
 
     def change(changed: Scenario, end: float) -> Scenario:
         return with_value(changed, "workload.compute_slowdown", max(0.0, value + end * spread))
 
-    slowed = max(0.0, simulate(plan).time - simulate(replace(plan, slowdown=0.0)).time) if value else 0.0
     share = spread / value if value else 0.0
     return UncertainInput(
         "prior",
@@ -146,6 +160,20 @@ def _slowdown(scenario: Scenario, plan: Plan) -> UncertainInput:
         measurement=_measurement("compute_slowdown"),
         held_out_mape=mape_of_width(1 + (share or spread)),
     )
+
+
+def find_slowed(made: Sequence[Simulated]) -> list[float]:
+    """Seconds by which exchanges make each iteration longer because they slow compute down, with workers that keep to
+    their mean; 0 where that is known."""
+    slowed = [0.0] * len(made)
+    places = [n for n, it in enumerate(made) if it.plan.slowdown and is_slowdown_unknown(it.scenario, it.plan)]
+    unsteady = [n for n in places if not made[n].is_steady]
+    times = {n: float(made[n].figures.times[0]) for n in places}
+    times |= {n: it.time for n, it in zip(unsteady, simulate_lanes([made[n].plan for n in unsteady]), strict=True)}
+    free = simulate_lanes([replace(made[n].plan, slowdown=0.0) for n in places])
+    for place, iteration in zip(places, free, strict=True):
+        slowed[place] = max(0.0, times[place] - iteration.time)
+    return slowed
 
 
 def slowdown_spread(scenario: Scenario) -> float:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from simulator.prediction.uncertainty.responses import Response, by_key
-from simulator.prediction.uncertainty.tails import NORMAL, Tails
+from simulator.prediction.uncertainty.tails import NORMAL, SHARES, Tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,32 @@ class Spread:
 
         Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
         """
-        below, above = half_widths([*((item.low, item.high) for item in self.responses), self.iterations])
+        return self._between(self._half_widths, percent)
+
+    def intervals(self) -> dict[str, list[float]]:
+        """The intervals by the per cent of cases that they hold."""
+        widths = self._half_widths
+        return {f"{percent}": list(self._between(widths, percent)) for percent in SHARES}
+
+    def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
+        """The 90 % interval if nothing but these inputs were wrong."""
+        return self._between(half_widths([*((item.low, item.high) for item in responses), (0.0, 0.0)]), 90)
+
+    @property
+    def _half_widths(self) -> tuple[float, float]:
+        return half_widths([*((item.low, item.high) for item in self.responses), self.iterations])
+
+    def _between(self, half_widths: tuple[float, float], percent: int) -> tuple[float, float]:
         stretch = self.tails.stretch[percent]
-        below, above = stretch * below, stretch * above
+        below, above = (stretch * each for each in half_widths)
         return self.time * math.exp(-below), self.time * math.exp(above)
+
+    def settled(self) -> Spread:
+        """Without the functions that change an input, so that another process can be given it."""
+        responses = (
+            item._replace(inputs=tuple(each._replace(change=None) for each in item.inputs)) for item in self.responses
+        )
+        return replace(self, responses=tuple(responses))
 
     @property
     def half_width(self) -> float:
@@ -94,6 +116,6 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
 
 def half_widths(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """How far below and above a logarithm may be: the effects of both ends of every input, added in squares."""
-    below = math.hypot(*(max(0.0, -low, -high) for low, high in ends))
-    above = math.hypot(*(max(0.0, low, high) for low, high in ends))
+    below = math.hypot(*[max(0.0, -low, -high) for low, high in ends])
+    above = math.hypot(*[max(0.0, low, high) for low, high in ends])
     return below, above

@@ -13,20 +13,22 @@ from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.software import warn_of_software
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.prediction.warnings.workload import warn_of_trace, warn_of_workload
-from simulator.scenario.scenario import Scenario
 
 
-def warning_keys(scenario: Scenario, simulated: Simulated, spread: Spread) -> dict[str, Any]:
+def warning_keys(simulated: Simulated, spread: Spread, sized: bool = True) -> dict[str, Any]:
     """The keys of the result that say what a reader should know of where its times come from, largest first.
 
-    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`.
+    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`;
+    if not `sized`, they only decide what is listed.
     """
     found = sorted(
-        _collect(Sizes(scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
+        _collect(Sizes(simulated.scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
         key=lambda item: item.size,
         reverse=True,
     )
     warnings = [item for item in found if not item.is_note]
+    if not sized:
+        return {"warnings": [item.text for item in warnings]}
     return {
         "warnings": [item.sized for item in warnings],
         "warning_sizes": [item.as_row() for item in warnings],

@@ -81,10 +81,11 @@ def _unmeasured_transport(sizes: Sizes) -> list[str]:
 
 def _unmeasured_laws(sizes: Sizes, laws: list[UncertainInput]) -> list[str]:
     """Which parts of the link law were not measured on this network as they are used here, and how they are known."""
+    known = sizes.by_effect(laws)
     parts = [
         f"{list_factors((item.id.rpartition('/')[2], item.width) for item in items)}, {words}"
         for level, words in _LEVELS.items()
-        if (items := [item for item in sizes.by_effect(laws) if item.level == level])
+        if (items := [item for item in known if item.level == level])
     ]
     where = f"{sizes.scenario.cluster.network.name} was not measured as it is used here"
     return [f"{where}: {'; '.join(parts)} ({FACTORS})"] if parts else []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.uncertainty.inputs import UncertainInput
@@ -14,7 +16,7 @@ from simulator.prediction.warnings.warning import SMALL, SizedWarning
 from simulator.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sizes:
     """A simulated scenario: its plan, the seconds of its terms, and how its time responds to what may be wrong."""
 
@@ -23,13 +25,30 @@ class Sizes:
     breakdown: Mapping[str, float]
     spread: Spread
 
-    def inputs(self, what: str) -> list[UncertainInput]:
-        """The uncertain inputs whose kind begins so."""
-        return [item for each in self.spread.responses for item in each.inputs if item.what.startswith(what)]
+    def inputs(self, kind: str) -> Sequence[UncertainInput]:
+        """The uncertain inputs of a kind."""
+        return self._by_kind.get(kind, ())
+
+    def inputs_of_kernels(self) -> list[UncertainInput]:
+        """The uncertain inputs of kernels, whose kinds begin so."""
+        return [item for each in self.spread.responses for item in each.inputs if item.what.startswith("kernel ")]
+
+    @cached_property
+    def _by_kind(self) -> Mapping[str, list[UncertainInput]]:
+        found = defaultdict[str, list[UncertainInput]](list)
+        for each in self.spread.responses:
+            for item in each.inputs:
+                found[item.what].append(item)
+        return found
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[str, str], int]:
+        """Which response each input is a part of, by the input's key."""
+        return {(it.what, it.id): n for n, each in enumerate(self.spread.responses) for it in each.inputs}
 
     def seconds_of(self, *terms: str) -> float:
         """Seconds of some terms of the iteration."""
-        return math.fsum(self.breakdown[term] for term in terms)
+        return math.fsum([self.breakdown[term] for term in terms])
 
     def warning(
         self,
@@ -43,14 +62,13 @@ class Sizes:
         `shares`: of an input's effect, where the warning is about a part of it.
         """
         about = list(about)
-        parts = {item.key: 1.0 if shares is None else shares[item.key] for item in about}
-        time, responses = self.spread.time, [*self._parts(parts)]
+        time, responses = self.spread.time, self._parts(about, shares)
         if seconds is None:
             touched = [value for value in map(self.touched, about) if value is not None]
             seconds = min(time, math.fsum(touched)) if touched else None
         if not responses:
             return SizedWarning(text, time, seconds)
-        low, high = Spread(time, tuple(responses), tails=self.spread.tails).interval()
+        low, high = self.spread.interval_of(responses)
         return SizedWarning(text, time, seconds, time - low, high - time)
 
     def touched(self, item: UncertainInput) -> float | None:
@@ -66,33 +84,62 @@ class Sizes:
 
         As simulated, where the input is wrong by itself, and elsewhere to first order.
         """
-        own = next(each for each in self.spread.responses if item.key in [other.key for other in each.inputs])
+        own = self.spread.responses[self._places[item.key]]
         if own.exact and len(own.inputs) == 1:
             return self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
         return item.less + item.more if _is_known(own, (item,)) else None
 
     def by_effect(self, items: Sequence[UncertainInput]) -> list[UncertainInput]:
         """The inputs that change the iteration, most first; all of them if none does. Unknown effects come last."""
+        if not items:
+            return []
         least = SMALL * self.spread.time
         known = [(self.apart(item), item) for item in items]
         chosen = [(least if value is None else value, item) for value, item in known]
         chosen = [row for row in chosen if row[0] >= least] or chosen
-        return [item for _, item in sorted(chosen, key=lambda row: -row[0])]
+        chosen.sort(key=_most_first)
+        return [item for _, item in chosen]
 
-    def _parts(self, shares: Mapping[tuple[str, str], float]) -> Iterable[Response]:
+    def _parts(self, about: Sequence[UncertainInput], shares: Mapping[tuple[str, str], float] | None) -> list[Response]:
         """The responses to these inputs, each by the share that is theirs of what is wrong in the same way."""
-        for each in self.spread.responses:
-            mine = [item for item in each.inputs if item.key in shares and item.width > 1]
-            if mine and _is_known(each, mine):
-                whole = math.fsum(item.less + item.more for item in each.inputs)
-                part = math.fsum(shares[item.key] * (item.less + item.more) for item in mine)
-                share = part / whole if whole else max(shares[item.key] for item in mine)
-                yield replace(each, low=share * each.low, high=share * each.high)
+        chosen = {(item.what, item.id) for item in about if item.width > 1}
+        found = []
+        for place in sorted({self._places[key] for key in chosen}):
+            response = self.spread.responses[place]
+            mine = response.inputs
+            if len(mine) > 1:
+                mine = tuple(item for item in mine if (item.what, item.id) in chosen)
+            if _is_known(response, mine):
+                found.append(_part_of(response, mine, shares))
+        return found
+
+
+def _part_of(
+    response: Response, mine: Sequence[UncertainInput], shares: Mapping[tuple[str, str], float] | None
+) -> Response:
+    """The part of a response that is due to some of its inputs, or to the shares of them."""
+    if shares is None and len(mine) == len(response.inputs):
+        return response
+    known = {item.key: 1.0 if shares is None else shares[item.key] for item in mine}
+    whole = math.fsum(item.less + item.more for item in response.inputs)
+    part = math.fsum(known[item.key] * (item.less + item.more) for item in mine)
+    share = part / whole if whole else max(known.values())
+    return response._replace(low=share * response.low, high=share * response.high)
+
+
+def _most_first(row: tuple[float, UncertainInput]) -> float:
+    return -row[0]
 
 
 def _is_known(response: Response, items: Sequence[UncertainInput]) -> bool:
     """Whether the response says what the inputs change: it was simulated, or first order is enough for them."""
-    return response.exact or any(item.more for item in items) or all(item.change is None for item in items)
+    if response.exact:
+        return True
+    # Loops, since this is asked for every warning of every point of a sweep.
+    for item in items:
+        if item.more:
+            return True
+    return all([item.change is None for item in items])
 
 
 def list_factors(items: Iterable[tuple[str, float]]) -> str:

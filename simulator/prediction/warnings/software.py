@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.software import ABSENT, is_slowdown_unknown, slowdown_spread
+from simulator.prediction.uncertainty.software import ABSENT, STATED, is_slowdown_unknown, slowdown_spread
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.units import show_bytes
@@ -15,9 +14,8 @@ from simulator.units import show_bytes
 
 def warn_of_software(sizes: Sizes) -> Iterator[SizedWarning]:
     """What is not known of the runtime's costs in this iteration."""
-    costs = sizes.inputs("cost of software")
     absent = sizes.inputs(ABSENT)
-    stated = [item for item in costs if item not in absent and (item.level != "measured" or not item.in_range)]
+    stated = [item for item in sizes.inputs(STATED) if item.level != "measured" or not item.in_range]
     if text := _describe_transport(sizes) or _describe_costs(sizes, stated):
         yield sizes.warning(text, stated)
     if absent:
@@ -47,12 +45,12 @@ def _describe_costs(sizes: Sizes, costs: list[UncertainInput]) -> str:
     return f"not measured for {runtime.name}: {list_factors(named)} ({FACTORS})" if named else ""
 
 
-def _taken_as_nothing(sizes: Sizes, costs: list[UncertainInput]) -> SizedWarning:
+def _taken_as_nothing(sizes: Sizes, costs: Sequence[UncertainInput]) -> SizedWarning:
     """Which costs the runtime does not state although they arise: the iteration may be longer, and touches none."""
     runtime, labels = sizes.scenario.cluster.runtime, [_label(item) for item in sizes.by_effect(costs)]
     text = f"taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
     made = sizes.warning(f"{', '.join(labels)}: {text}", costs)
-    return replace(made, seconds=None, less=made.less or 0.0)
+    return made._replace(seconds=None, less=made.less or 0.0)
 
 
 def _label(cost: UncertainInput) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from simulator.units import show_time
 
@@ -14,8 +13,7 @@ SMALL = 1e-3
 """Share of the iteration below which a warning is a note, and a change is not worth a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizedWarning:
+class SizedWarning(NamedTuple):
     """One sentence on an iteration of `time` seconds, and what depends on it.
 
     `seconds`: how much of the iteration it touches; None where that is not known. `less`, `more`: seconds by which the
@@ -43,8 +41,9 @@ class SizedWarning:
         """Whether it changes the iteration by less than 0.1 %, or touches less of it where the change is not known."""
         if not self.time:
             return self.seconds is not None
-        known = self._known
-        sizes = known if len(known) == 2 else [*known, self.time if self.seconds is None else self.seconds]
+        sizes = self._known
+        if len(sizes) < 2:
+            sizes.append(self.time if self.seconds is None else self.seconds)
         return max(sizes) < SMALL * self.time
 
     @property

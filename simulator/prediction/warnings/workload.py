@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.prediction.uncertainty.recorded import BEYOND_TRACE
-from simulator.prediction.uncertainty.workload import OPTIMISER, OVERLAP, PASSES, PROFILE, REPLAY
+from simulator.prediction.uncertainty.workload import COMPUTE, OPTIMISER, OVERLAP, PASSES, PROFILE, REPLAY
 from simulator.prediction.warnings.sizes import Sizes
 from simulator.prediction.warnings.warning import SizedWarning
 
@@ -67,8 +67,8 @@ def _other_precision(sizes: Sizes) -> Iterator[SizedWarning]:
 def _other_device(sizes: Sizes) -> Iterator[SizedWarning]:
     """That layer times, or their proportions, were measured on another device or other machines."""
     workload, gpu = sizes.scenario.workload, sizes.scenario.cluster.gpu
-    times = [item for item in sizes.inputs("compute time") if item.level != "measured"]
-    profile = [item for what in PROFILE for item in sizes.inputs(what)]
+    times = [item for item in sizes.inputs(COMPUTE) if item.level != "measured"]
+    profile = [item for kind in PROFILE for item in sizes.inputs(kind)]
     if workload.estimated is not None and times:
         text = (
             f"the layer times of {workload.name} are estimates from its operators; record the layers on this GPU "

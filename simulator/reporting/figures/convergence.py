@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
+from simulator.bounds import Index
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import FEW
@@ -45,8 +46,8 @@ class Convergence(Figure, kind="convergence"):
     }
 
     task: str = ""
-    workers: int = 0
-    batch_size: int = 0
+    workers: Index = 0
+    batch_size: Index = 0
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per method, quantity and iteration."""

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from simulator.bounds import BOUNDS
 from simulator.calibration.timings import COUNTED
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Curve, Floats, Piecewise
@@ -54,7 +55,7 @@ class CostCurves(Figure, kind="cost_curves"):
 
     dtype: str = "fp32"
     order: str = "random"
-    density: float = Field(default=0.001, gt=0, le=1)
+    density: float = Field(default=0.001, ge=BOUNDS["density"].smallest, le=1)
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per point of a curve that is drawn, and one per timing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import pandas as pd
-from pydantic import Field
 
+from simulator.bounds import Share
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import set_log_ticks, set_seconds_axis, set_share_axis
@@ -40,7 +40,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
     }
 
     quantity: str = "iteration_time"
-    band: float = Field(default=0.1, gt=0, lt=1)
+    band: Share = 0.1
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per measured value of the quantity."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from simulator.progress import Progress, Watch
 
-LINE_SECONDS = 5.0
+LINE_SECONDS, REFRESH_SECONDS = 5.0, 0.1
 
 
 @contextmanager
@@ -23,12 +23,15 @@ def show_progress(noun: str = "points") -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bars
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task("", total=None)
+    # Not refreshed by a thread of its own: a process with one thread can be copied.
+    with Bars(*columns, console=Console(stderr=True), auto_refresh=False) as bars:
+        task, shown = bars.add_task("", total=None), [0.0]
 
         def show(progress: Progress) -> None:
-            done = progress.reused + progress.evaluated
-            bars.update(task, total=progress.total, completed=done, description=pace(progress))
+            done, now = progress.reused + progress.evaluated, time.monotonic()
+            refresh = now - shown[0] >= REFRESH_SECONDS
+            shown[0] = now if refresh else shown[0]
+            bars.update(task, total=progress.total, completed=done, description=pace(progress), refresh=refresh)
 
         yield show
 

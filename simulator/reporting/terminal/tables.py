@@ -129,8 +129,13 @@ def accuracy_markdown(document: dict[str, Any]) -> str:
 
 
 def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:
-    """Families, kinds, first docstring lines and parameters; then what else can be listed."""
+    """Families, kinds, first docstring lines and parameters; plug-ins that are broken; then what else can be listed."""
     for family, kinds in listing.items():
+        if family == "broken_plugins":
+            print_title("plug-ins that could not be loaded", console)
+            for item in kinds:
+                print_plain(f"  {item['name']} ({item['target']}): {item['reason']}", console)
+            continue
         print_title(family, console)
         table = Table.grid(padding=(0, 2))
         for kind in kinds:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from simulator.models.terms import TERM_LABELS
 from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.reporting.wording.values import format_share, format_value
@@ -101,6 +99,8 @@ def format_varied(column: str, value: Any) -> str:
     >>> format_varied("cluster.network.bandwidth_bytes_per_s", 1.25e9), format_varied("topology", "ring")
     ('10 Gbit/s', 'ring')
     """
+    import pandas as pd  # heavy, and only for figures and pages
+
     if pd.isna(value):
         return "–"
     return format_value(describe(column).kind, value) if pd.api.types.is_number(value) else method_name(value)

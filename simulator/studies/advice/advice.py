@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from simulator.errors import InputError
@@ -24,6 +24,7 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
+from simulator.studies.advice.offers import Offers
 from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
@@ -33,7 +34,7 @@ from simulator.studies.advice.summary import Summary, describe_border, find_seco
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_time, sensitivity
+from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
 from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
 from simulator.studies.variants.changes import without_replay
 
@@ -46,7 +47,9 @@ def advise(
     iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
+    *,
     watch: Watch | None = None,
+    processes: int | None = None,
 ) -> dict[str, Any]:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
@@ -56,7 +59,8 @@ def advise(
     that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
     answer are described in `advice_keys`.
 
-    `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
+    `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
+    same. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
     ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
@@ -78,13 +82,8 @@ def advise(
     if scenario.cluster.workers == 1:
         return document | _advise_one_worker(bare)
     watch = watch or Watch()
-    own_topology = bare.topology.kind
-
-    def is_offered(candidate: Candidate) -> bool:
-        return availability_of(candidate.of(bare), own_topology).status == "offered"
-
-    found = search(bare, grid, exhaustive, is_offered, watch)
-    ranked = ranking(bare, found, targets, watch)
+    found = search(bare, grid, exhaustive, Offers(bare), watch=watch, processes=processes)
+    ranked = ranking(bare, found, targets, watch, processes)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
@@ -96,7 +95,7 @@ def advise(
     border = None if watch.interrupted else _border(free, found, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     studied = dense is not None and not watch.interrupted
-    break_even = crossings(free, others, watch) if studied else []
+    break_even = crossings(free, others, watch, processes) if studied else []
     whole = not watch.interrupted
     return document | {
         "summary": summary._asdict(),
@@ -112,7 +111,7 @@ def advise(
         "other_densities": _other_densities(bare, others, density) if whole else [],
         "break_even": break_even,
         "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
-        "sensitivity": _speed_up_sensitivity(free, dense, others[0], watch)
+        "sensitivity": _speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
         "looked_at": _summarise_search(grid, found),
@@ -209,22 +208,38 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
     return made
 
 
-def _speed_up_sensitivity(scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class _SpeedUps:
+    """The speed-ups of scenarios over dense: over the same scenarios with the parts of another."""
+
+    rival: Scenario
+    own_runtime: bool
+
+    def __call__(self, scenarios: Sequence[Scenario]) -> list[float | InputError]:
+        """The speed-up of each; an error where it or dense cannot run."""
+        dense = [self._against(scenario) for scenario in scenarios]
+        times = iteration_times([*dense, *scenarios])
+        return [
+            theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
+            for theirs, mine in zip(times[: len(dense)], times[len(dense) :], strict=True)
+        ]
+
+    def _against(self, scenario: Scenario) -> Scenario:
+        parts = {name: getattr(self.rival, name) for name in ("sparsifier", "scheduler", "topology")}
+        against = scenario.model_copy(update=parts)
+        return with_value(against, "cluster.runtime", self.rival.cluster.runtime) if self.own_runtime else against
+
+
+def _speed_up_sensitivity(
+    scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch, processes: int | None
+) -> dict[str, Any] | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
 
     None if it was interrupted.
     """
     start = without_randomness(best.candidate.of(scenario))
-    rival = dense.candidate.of(without_randomness(scenario))
-
-    def speed_up(changed: Scenario) -> float:
-        parts = {"sparsifier": rival.sparsifier, "scheduler": rival.scheduler, "topology": rival.topology}
-        against = changed.model_copy(update=parts)
-        if dense.candidate.runtime:
-            against = with_value(against, "cluster.runtime", rival.cluster.runtime)
-        return iteration_time(against) / iteration_time(changed)
-
-    made = sensitivity(start, speed_up, watch)
+    speed_ups = _SpeedUps(dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
+    made = sensitivity(start, speed_ups, watch, processes)
     if watch.interrupted:
         return None
     turns = [

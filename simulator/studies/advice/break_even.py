@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from simulator.errors import InputError
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.simulated import steady_time
+from simulator.prediction.simulated import simulate_batch
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis
 from simulator.studies.advice.sign_changes import Gap, find_change
@@ -69,14 +70,19 @@ class Race:
         """
         mine: dict[float, float | None] = {}
 
+        def simulate(values: Sequence[float]) -> None:
+            for scenario, times in ((method, mine), (self.against, self.theirs)):
+                new = [value for value in values if value not in times]
+                if new:
+                    times |= dict(zip(new, _times([self.axis.at(scenario, value) for value in new]), strict=True))
+
         def gap(value: float) -> float | None:
             """Logarithm of the method's time over that of the other."""
-            for scenario, times in ((method, mine), (self.against, self.theirs)):
-                if value not in times:
-                    times[value] = _time(self.axis.at(scenario, value))
+            simulate([value])
             a, b = mine[value], self.theirs[value]
             return None if a is None or b is None else math.log(a / b) if a and b else a - b
 
+        simulate(self.axis.tried)
         places = [value for value in self.axis.tried if gap(value) is not None]
         if not places:
             return Wins((), None)
@@ -163,12 +169,10 @@ class Race:
         return low if rising else high
 
 
-def _time(scenario: Scenario) -> float | None:
-    """Seconds of an iteration; None where the parts do not fit together."""
-    try:
-        return steady_time(scenario)
-    except InputError:
-        return None
+def _times(scenarios: Sequence[Scenario]) -> list[float | None]:
+    """Seconds of an iteration of each scenario; None where its parts do not fit together."""
+    made = simulate_batch([without_randomness(scenario) for scenario in scenarios])
+    return [None if isinstance(each, InputError) else float(each.figures.times.mean()) for each in made]
 
 
 def _spread(scenario: Scenario, simulated: bool) -> Spread:

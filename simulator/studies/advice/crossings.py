@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from simulator.errors import InputError
@@ -14,6 +15,7 @@ from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Race, Stretch, Win, Wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Outcome
+from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
 
@@ -31,7 +33,9 @@ NOT_TRIED = Wins((), None)
 _NO_BORDERS = Win(None, None, None, None)
 
 
-def crossings(scenario: Scenario, others: Sequence[Outcome], watch: Watch | None = None) -> list[dict[str, Any]]:
+def crossings(
+    scenario: Scenario, others: Sequence[Outcome], watch: Watch | None = None, processes: int | None = None
+) -> list[dict[str, Any]]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
     Each row has numbers (None where there is no border) and words, by the link law alone and without random
@@ -41,10 +45,18 @@ def crossings(scenario: Scenario, others: Sequence[Outcome], watch: Watch | None
     scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`. After an
     interruption the rows so far are returned.
     """
-    watch, rows = watch or Watch(), list[dict[str, Any]]()
-    with watch.part("the break-even points"):
-        _add_crossings(rows, scenario, others, watch)
-    return rows
+    watch = watch or Watch()
+    own = [item for item in others if item.candidate.sparsifier is None]
+    ordered = [*own, *(item for item in others if item not in own)]
+    ordered = ordered[: FEW if any(item.live for item in others) else None]
+    watch.expect(STEPS * len(ordered))
+    rows: dict[int, dict[str, Any] | None] = {}
+    results = map_in_processes(_Crossings(scenario), list(enumerate(ordered)), processes)
+    with watch.part("the break-even points"), closing(results):
+        for place, row in results:
+            rows[place] = row
+            watch.step(STEPS)
+    return [row for _, row in sorted(rows.items()) if row is not None]
 
 
 def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> dict[str, Any]:
@@ -54,33 +66,41 @@ def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) ->
     return _bandwidths(race.wins(method.of(base), False))
 
 
-def _add_crossings(rows: list[dict[str, Any]], scenario: Scenario, others: Sequence[Outcome], watch: Watch) -> None:
-    base = without_randomness(without_measured_collectives(scenario))
-    races: dict[tuple[str, ...], tuple[Race, Race]] = {}
-    own = [item for item in others if item.candidate.sparsifier is None]
-    ordered = [*own, *(item for item in others if item not in own)]
-    ordered = ordered[: FEW if any(item.live for item in others) else None]
-    watch.expect(STEPS * len(ordered))
-    for number, item in enumerate(ordered):
-        watch.step(STEPS if number else 0)
-        place = _common_place(base, item)
+class _Crossings:
+    """Finds where methods are faster than dense. Dense with one schedule and topology is simulated once."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.base = without_randomness(without_measured_collectives(scenario))
+        self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
+
+    def __call__(self, methods: Sequence[tuple[int, Outcome]]) -> list[dict[str, Any] | None]:
+        """The row of each method, given with its place in the order; None where it cannot run beside dense."""
+        return [self._row(number, item) for number, item in methods]
+
+    def _row(self, number: int, item: Outcome) -> dict[str, Any] | None:
+        place = _common_place(self.base, item)
         if place is None:
-            continue
-        rough = item not in own and (item.heavy or number >= CLOSE)
-        key = (*place.key, str(rough))
-        if key not in races:
-            dense = dense_candidate(base, place.scheduler, place.topology).of(base)
-            axis = bandwidth_axis(base, 1) if rough else bandwidth_axis(base)
-            races[key] = (Race(axis, dense, not rough), Race(nodes_axis(base), dense, not rough))
-        method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density).of(base)
-        by_bandwidth, by_nodes = races[key]
+            return None
+        own = item.candidate.sparsifier is None
+        rough = not own and (item.heavy or number >= CLOSE)
+        by_bandwidth, by_nodes = self._races(place, rough)
+        method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
+        changed = method.of(self.base)
         row = {"method": item.method, "against": "dense"}
-        row |= {"schedule": schedule_name(method), "topology": topology_name(method)}
+        row |= {"schedule": schedule_name(changed), "topology": topology_name(changed)}
         simulated = number < SIMULATED
-        row |= _bandwidths(by_bandwidth.wins(method, simulated))
-        found = NOT_TRIED if item.heavy and item not in own else by_nodes.wins(method, simulated)
-        rows.append({**row, **_workers(found, by_nodes.axis, scenario)})
-    watch.step(STEPS if ordered else 0)
+        row |= _bandwidths(by_bandwidth.wins(changed, simulated))
+        found = NOT_TRIED if item.heavy and not own else by_nodes.wins(changed, simulated)
+        return {**row, **_workers(found, by_nodes.axis, self.scenario)}
+
+    def _races(self, place: Candidate, rough: bool) -> tuple[Race, Race]:
+        key = (*place.key, str(rough))
+        if key not in self.races:
+            dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
+            axis = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
+            self.races[key] = (Race(axis, dense, not rough), Race(nodes_axis(self.base), dense, not rough))
+        return self.races[key]
 
 
 def _common_place(scenario: Scenario, item: Outcome) -> Candidate | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
-from simulator.prediction.run import run, with_responses
+from simulator.errors import InputError
+from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
 from simulator.progress import Watch
@@ -17,6 +20,7 @@ from simulator.studies.advice.availability import Status, availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
+from simulator.studies.processes.mapping import map_in_order, map_in_processes
 from simulator.studies.quality.iterations import Iterations, IterationsOf
 from simulator.studies.variants.names import schedule_name, topology_name
 
@@ -102,7 +106,13 @@ class Ranking:
         return [item for method, item in best.items() if method != DENSE]
 
 
-def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None, watch: Watch | None = None) -> Ranking:
+def ranking(
+    scenario: Scenario,
+    found: Found,
+    targets: IterationsOf | None,
+    watch: Watch | None = None,
+    processes: int | None = None,
+) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
 
     Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
@@ -122,12 +132,13 @@ def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None, watc
         best.setdefault((item.method, places[item.candidate.key].status), item)
     chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
     listed = {item.candidate.key for item in chosen} | {Candidate().key}
+    shown = [item for item in found.outcomes if item.candidate.key in listed]
+    random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
+    predicted = map_in_order(partial(_predict, scenario), random, processes)
+    with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
     made: list[tuple[Ranked, Outcome]] = []
-    for item in (item for item in found.outcomes if item.candidate.key in listed):
-        document, spread = item.document, item.spread
-        if (varies or item.kernels & noisy) and not watch.interrupted:
-            prediction = run(item.candidate.of(scenario))
-            document, spread = prediction.document, prediction.spread
+    for item in shown:
+        document, spread = with_differences.get(item.candidate.key, (item.document, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
         row = ranked_row(scenario, item.candidate, document, iterations)
         row["availability"] = places[item.candidate.key].as_keys()
@@ -143,7 +154,7 @@ def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None, watc
     yours = next((item for item in result.ranked if not item.row["overrides"]), None)
     offered = result.offered
     close = [result.dense, yours, *result.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
-    _simulate_responses(scenario, made, [item for item in close if item is not None], watch)
+    _simulate_responses(scenario, made, [item for item in close if item is not None], watch, processes)
     for ranked in result.ranked:
         ranked.row |= _against_dense(ranked, result.dense, key)
         ranked.row["against_offered_dense"] = _against_offered(ranked, offered.dense, key)
@@ -153,7 +164,11 @@ def ranking(scenario: Scenario, found: Found, targets: IterationsOf | None, watc
 
 
 def _simulate_responses(
-    scenario: Scenario, made: Sequence[tuple[Ranked, Outcome]], close: Sequence[Ranked], watch: Watch
+    scenario: Scenario,
+    made: Sequence[tuple[Ranked, Outcome]],
+    close: Sequence[Ranked],
+    watch: Watch,
+    processes: int | None,
 ) -> None:
     """Simulate the responses of those that are close, unless their messages share links."""
     wanted = {id(item) for item in close}
@@ -163,12 +178,33 @@ def _simulate_responses(
     if watch.interrupted:
         return
     watch.expect(len(chosen))
-    with watch.part("the intervals of the ranking"):
-        for ranked, outcome in chosen:
-            prediction = with_responses(run(outcome.candidate.of(scenario)))
-            ranked.exact = prediction.spread
-            ranked.row["iteration_time_interval_s"] = prediction.document["iteration_time_interval_s"]
+    wanted_of = [outcome.candidate for _, outcome in chosen]
+    results = map_in_processes(partial(_simulate_spreads, scenario), wanted_of, processes)
+    with watch.part("the intervals of the ranking"), closing(results):
+        for place, spread in results:
+            ranked, _ = chosen[place]
+            ranked.exact = spread
+            ranked.row["iteration_time_interval_s"] = list(spread.interval())
             watch.step()
+
+
+def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[dict[str, Any], Spread]]:
+    """The result document and the spread of each candidate. Raises InputError where one cannot run."""
+    return [(made.document, made.spread.settled()) for made in _run_all(scenario, candidates)]
+
+
+def _simulate_spreads(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Spread]:
+    """The spread of each candidate, with its responses. Raises InputError where one cannot run."""
+    return [made.spread.settled() for made in with_responses_of(_run_all(scenario, candidates))]
+
+
+def _run_all(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Prediction]:
+    made = []
+    for prediction in run_batch([candidate.of(scenario) for candidate in candidates]):
+        if isinstance(prediction, InputError):
+            raise prediction
+        made.append(prediction)
+    return made
 
 
 def _against_offered(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any] | None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.run import Prediction, run_batch
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.studies.advice.candidates import Candidate, Change, Grid
+from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.variants.names import combination_name
 
 DENSE = "dense"
@@ -89,7 +92,9 @@ def search(
     grid: Grid,
     exhaustive: int = EXHAUSTIVE,
     is_offered: IsOffered | None = None,
+    *,
     watch: Watch | None = None,
+    processes: int | None = None,
 ) -> Found:
     """Search for the fastest combinations, without random differences.
 
@@ -99,14 +104,18 @@ def search(
     method's best. A stage leaves out what could not be the fastest even without any exposed communication. What
     `is_offered` names, because the scenario's framework has it, is tried in any case.
 
-    An interruption ends the search with what was found, once there is something.
+    An interruption ends the search with what was found, once there is something. `processes`: how many predict.
     """
     watch = watch or Watch()
-    seeker = _Seeker(without_randomness(scenario), watch)
+    seeker = _Seeker(without_randomness(scenario), watch, processes)
     with watch.part("the search"):
         _search_all(seeker, grid, exhaustive, is_offered)
-    if watch.interrupted and not seeker.seen:
-        raise KeyboardInterrupt
+    if watch.interrupted:
+        for key, made in seeker.prepared.items():  # known, though its turn had not come
+            if not isinstance(made, str):
+                seeker.seen.setdefault(key, made)
+        if not seeker.seen:
+            raise KeyboardInterrupt
     outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
     unseen = grid.points - len(seeker.seen) - len(seeker.refused)
     return Found(outcomes, Counter(seeker.refused.values()), unseen)
@@ -115,10 +124,15 @@ def search(
 def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
     if grid.points <= exhaustive:
         seeker.watch.expect(grid.points)
-        for method in grid.methods:
-            for scheduler in grid.schedulers:
-                for topology in grid.topologies:
-                    seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
+        whole = [
+            replace(method, scheduler=scheduler, topology=topology)
+            for method in grid.methods
+            for scheduler in grid.schedulers
+            for topology in grid.topologies
+        ]
+        seeker.prepare(whole)
+        for candidate in whole:
+            seeker.try_one(candidate)
     else:
         seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
         _search_in_stages(seeker, grid)
@@ -150,19 +164,25 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
 
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
+    seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[Outcome] = []
-    for start in sorted(first, key=lambda item: (item.method != DENSE, item.time)):
+    ordered = sorted(first, key=lambda item: (item.method != DENSE, item.time))
+    promising = [item for item in ordered if not item.live and seeker.is_promising(item)][:DEEP]
+    seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
+    for start in ordered:
         most = DEEP_LIVE if start.live else DEEP
-        if start.method == DENSE or (len(deep) < most and start.floor * (1 - SLACK) < seeker.best):
+        if start.method == DENSE or (len(deep) < most and seeker.is_promising(start)):
             deep.append(start)
             for scheduler in grid.schedulers:
                 seeker.try_one(replace(start.candidate, scheduler=scheduler))
     # The fastest method first, so that later ones are left out early.
-    for start in sorted(deep, key=lambda item: seeker.fastest(item.candidate)):
-        limit = NEAR * seeker.fastest(start.candidate)
-        for item in sorted(seeker.of(start.candidate), key=lambda item: item.time):
-            if item.time <= limit and item.floor < seeker.best:
+    deep.sort(key=lambda item: seeker.fastest(item.candidate))
+    near = [item for start in deep for item in seeker.near(start.candidate) if item.floor < seeker.best]
+    seeker.prepare_bounds([replace(item.candidate, topology=topology) for item in near for topology in grid.topologies])
+    for start in deep:
+        for item in seeker.near(start.candidate):
+            if item.floor < seeker.best:
                 for topology in grid.topologies:
                     seeker.try_if_fast(replace(item.candidate, topology=topology))
 
@@ -180,45 +200,71 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome 
 
 
 class _Seeker:
-    """Runs each candidate once. `best`: seconds of the fastest so far."""
+    """Runs each candidate once. `best`: seconds of the fastest so far.
 
-    def __init__(self, scenario: Scenario, watch: Watch) -> None:
-        self.scenario, self.watch = scenario, watch
+    What is prepared is run on all cores beforehand, and counts only once it is tried.
+    """
+
+    def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
+        self.scenario, self.watch, self.processes = scenario, watch, processes
+        self.prepared: dict[tuple[str, ...], Outcome | str] = {}
+        self.bounds: dict[tuple[str, ...], float] = {}
         self.seen: dict[tuple[str, ...], Outcome] = {}
         self.refused: dict[tuple[str, ...], str] = {}
         self.best = float("inf")
 
+    def prepare(self, candidates: Sequence[Candidate]) -> None:
+        """Run candidates that are likely to be tried."""
+        new = {item.key: item for item in candidates if not self._is_known(item.key)}
+        keys = list(new)
+        with closing(map_in_processes(partial(_outcomes, self.scenario), list(new.values()), self.processes)) as made:
+            for place, outcome in made:
+                self.prepared[keys[place]] = outcome
+                self.watch.step()
+
+    def prepare_bounds(self, candidates: Sequence[Candidate]) -> None:
+        """Compute the bounds of candidates that are likely to be asked for."""
+        new = {item.key: item for item in candidates if not self._is_known(item.key) and item.key not in self.bounds}
+        keys = list(new)
+        with closing(map_in_processes(partial(_bounds, self.scenario), list(new.values()), self.processes)) as made:
+            for place, bound in made:
+                self.bounds[keys[place]] = bound
+
     def try_one(self, candidate: Candidate) -> Outcome | None:
         """The outcome of a candidate; None where its parts cannot work together."""
         key = candidate.key
-        if key in self.refused:
-            return None
-        if key not in self.seen:
-            try:
-                made = _outcome(candidate, run(candidate.of(self.scenario)))
-            except InputError as error:
-                self.refused[key] = _reason(error)
+        if key not in self.seen and key not in self.refused:
+            if key not in self.prepared:
+                (self.prepared[key],) = _outcomes(self.scenario, [candidate])
                 self.watch.step()
-                return None
-            self.seen[key] = made
-            self.best = min(self.best, made.time)
-            self.watch.step()
-        return self.seen[key]
+            made = self.prepared[key]
+            if isinstance(made, str):
+                self.refused[key] = made
+            else:
+                self.seen[key] = made
+                self.best = min(self.best, made.time)
+        return self.seen.get(key)
 
     def try_if_fast(self, candidate: Candidate) -> None:
         """Try a candidate if it could be its method's fastest without messages that share links.
 
         That bound is cheap to compute; following messages that share links is not.
         """
-        scenario = candidate.of(self.scenario)
+        scenario = self.scenario
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
-            try:
-                bound = run(scenario.model_copy(update={"fidelity": "fold"})).document["iteration_time_s"]
-            except InputError:
-                bound = 0.0
-            if bound >= self.fastest(candidate):
+            self.prepare_bounds([candidate])
+            if self.bounds.get(candidate.key, 0.0) >= self.fastest(candidate):
                 return
         self.try_one(candidate)
+
+    def is_promising(self, start: Outcome) -> bool:
+        """Whether a method may be the fastest with another schedule, going by its outcome with one."""
+        return start.floor * (1 - SLACK) < self.best
+
+    def near(self, candidate: Candidate) -> list[Outcome]:
+        """The outcomes of a candidate's method that are close to its fastest, fastest first."""
+        limit = NEAR * self.fastest(candidate)
+        return sorted((item for item in self.of(candidate) if item.time <= limit), key=lambda item: item.time)
 
     def of(self, candidate: Candidate) -> list[Outcome]:
         """The outcomes of a candidate's method so far."""
@@ -227,6 +273,25 @@ class _Seeker:
     def fastest(self, candidate: Candidate) -> float:
         """Seconds of the fastest outcome of a candidate's method so far."""
         return min(item.time for item in self.of(candidate))
+
+    def _is_known(self, key: tuple[str, ...]) -> bool:
+        return key in self.prepared or key in self.seen or key in self.refused
+
+
+def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Outcome | str]:
+    """The outcome of each candidate, or why its parts cannot work together."""
+    predictions = run_batch([candidate.of(scenario) for candidate in candidates])
+    return [
+        _reason(made) if isinstance(made, InputError) else _outcome(candidate, made)
+        for candidate, made in zip(candidates, predictions, strict=True)
+    ]
+
+
+def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
+    """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
+    folded = scenario.model_copy(update={"fidelity": "fold"})
+    predictions = run_batch([candidate.of(folded) for candidate in candidates], intervals=False)
+    return [0.0 if isinstance(made, InputError) else float(made.times.mean()) for made in predictions]
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> Outcome:
@@ -238,7 +303,7 @@ def _outcome(candidate: Candidate, prediction: Prediction) -> Outcome:
         method=method_name(prediction.scenario),
         time=time,
         floor=time - float(document["breakdown_s"]["communication_exposed"]),
-        spread=prediction.spread,
+        spread=prediction.spread.settled(),
         document=document,
         heavy=plan.prices.flowed > 0,
         live=plan.live,

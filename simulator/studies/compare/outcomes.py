@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
 from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.stored_results import check_document, check_table, read_json
 from simulator.scenario.reading import load
 
 if TYPE_CHECKING:
@@ -73,16 +74,19 @@ def _read_result(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(Problem(str(path), f"at most {MAX_BYTES} bytes", f"{path.stat().st_size} bytes"))
-        made = json.loads(path.read_text(encoding="utf-8"))
+        made = read_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(Problem(str(path), "a readable file", error.strerror or str(error))) from None
     except json.JSONDecodeError as error:
         raise InputError(Problem(f"{path}:{error.lineno}:{error.colno}", _JSON, error.msg)) from None
     except (UnicodeDecodeError, RecursionError):
         raise InputError(Problem(str(path), _JSON, "something else")) from None
+    except ValueError as error:  # NaN and Infinity
+        raise InputError(Problem(str(path), _JSON, str(error))) from None
     absent = [key for key in _NEEDED if key not in made] if isinstance(made, dict) else list(_NEEDED)
     if absent:
         raise InputError(Problem(str(path), "a result of `sparsim run`", f"no {', '.join(absent)}"))
+    check_document(made, str(path))
     return dict(made)
 
 
@@ -111,4 +115,4 @@ def _read_sweep(place: str, folder: Path) -> SweepOutcome:
     columns = list(table.columns)
     if not {"digest", "error"} <= set(columns):  # a sweep whose points all failed has no other columns
         raise InputError(Problem(str(path), "results of `sparsim sweep`", f"columns {format_value(columns)}"))
-    return SweepOutcome(place, table, tuple(columns[: columns.index("digest")]), manifest)
+    return SweepOutcome(place, check_table(table, str(path)), tuple(columns[: columns.index("digest")]), manifest)

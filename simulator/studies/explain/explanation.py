@@ -40,7 +40,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(scenario, "ignore_memory", True)
     inputs = sensitivity(free, watch=watch)
-    alternatives = counterfactuals(replace(prediction, scenario=free), watch)
+    alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = document["breakdown_s"]["communication_exposed"]
     return {
         "scenario": document["scenario"],

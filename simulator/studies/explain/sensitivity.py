@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.prediction.run import plan_of, run
+from simulator.prediction.run import plan_of, run_batch
 from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
+from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.variants.changes import without_measured_collectives, without_replay
 
 STEP = 0.01
@@ -24,15 +27,22 @@ _SLOPES_OF_LIVE = 3
 """Inputs with slopes where exchanges share links, which takes long to simulate."""
 _NOTHING = 1e-9
 
-Answer = Callable[[Scenario], float]
+Answers = Callable[[Sequence[Scenario]], Sequence[float | InputError]]
+"""The answers for several scenarios; an error in the place of one that has none."""
 
 
-def iteration_time(scenario: Scenario) -> float:
-    """Seconds per iteration."""
-    return float(run(scenario).document["iteration_time_s"])
+def iteration_times(scenarios: Sequence[Scenario]) -> list[float | InputError]:
+    """Seconds per iteration of each scenario."""
+    made = run_batch(scenarios, intervals=False)
+    return [item if isinstance(item, InputError) else float(item.times.mean()) for item in made]
 
 
-def sensitivity(scenario: Scenario, answer: Answer = iteration_time, watch: Watch | None = None) -> dict[str, Any]:
+def sensitivity(
+    scenario: Scenario,
+    answers: Answers = iteration_times,
+    watch: Watch | None = None,
+    processes: int | None = None,
+) -> dict[str, Any]:
     """How an answer (default: the iteration time) changes with every numeric input.
 
     `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
@@ -47,29 +57,29 @@ def sensitivity(scenario: Scenario, answer: Answer = iteration_time, watch: Watc
     bare, note = without_replay(scenario)
     most = _WITH_OTHER_JOBS if bare.other_jobs else ITERATIONS
     bare = bare.model_copy(update={"iterations": min(bare.iterations, most), "warmup": min(bare.warmup, most)})
-    base = answer(bare)
+    base = _answer(answers, bare)
     network, network_base = bare, base
     if bare.cluster.network.measured:
         network = without_measured_collectives(bare)
-        network_base = answer(network)
+        network_base = _answer(answers, network)
     studies = [
-        _Study(item, network if item.network else bare, answer, network_base if item.network else base)
+        _Study(item, network if item.network else bare, network_base if item.network else base)
         for item in inputs_of(bare)
     ]
     slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
     watch.expect(len(studies) + slopes)
+    halves_and_doubles: dict[int, _Pair] = {}
+    found: dict[int, _Pair] = {}
     swings: list[tuple[_Study, float | None, float | None]] = []
-    found: list[float | None] = []
     with watch.part("the sensitivities"):
-        for study in studies:
-            swings.append((study, study.at(0.5), study.at(2.0)))
-            watch.step()
-        swings.sort(key=lambda row: -_swing(*row))
-        for row in swings[:slopes]:
-            found.append(row[0].slope())
-            watch.step()
+        _answer_pairs(answers, [item.scaled(0.5, 2.0) for item in studies], halves_and_doubles, watch, processes)
+    swings += [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
     swings.sort(key=lambda row: -_swing(*row))
-    rows = [_row(*row, found[place] if place < len(found) else None) for place, row in enumerate(swings)]
+    if not watch.interrupted:
+        with watch.part("the sensitivities"):
+            steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
+            _answer_pairs(answers, steps, found, watch, processes)
+    rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
     silent = [row["input"] for row in rows if row["swing"] <= _NOTHING * abs(base) and not row["elasticity"]]
     return {
         "base": base,
@@ -80,31 +90,64 @@ def sensitivity(scenario: Scenario, answer: Answer = iteration_time, watch: Watc
     }
 
 
+def _answer(answers: Answers, scenario: Scenario) -> float:
+    (made,) = answers([scenario])
+    if isinstance(made, InputError):
+        raise made
+    return made
+
+
+def _answer_pairs(
+    answers: Answers,
+    pairs: Sequence[_ScaledPair],
+    made: dict[int, _Pair],
+    watch: Watch,
+    processes: int | None,
+) -> None:
+    """Add the answers of each pair of scenarios to `made`, under its place."""
+    with closing(map_in_processes(partial(_answers_of_pairs, answers), pairs, processes)) as results:
+        for place, pair in results:
+            made[place] = pair
+            watch.step()
+
+
+def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:
+    """The answers of pairs of scenarios; None for a scenario that is missing, and where parts do not fit together."""
+    known = iter(answers([scenario for pair in pairs for scenario in pair if scenario is not None]))
+    made = [None if scenario is None else next(known) for pair in pairs for scenario in pair]
+    numbers = [None if isinstance(item, InputError) else item for item in made]
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+_ScaledPair = tuple[Scenario | None, Scenario | None]
+_Pair = tuple[float | None, float | None]
+
+
 @dataclass(frozen=True, slots=True)
 class _Study:
     """How the answer of a scenario, `base`, changes with one input."""
 
     item: Input
     scenario: Scenario
-    answer: Answer
     base: float
 
-    def at(self, factor: float) -> float | None:
-        """The answer with the input times a factor; None where the parts do not fit together there."""
-        changed = self.item.scale(self.scenario, factor)
-        try:
-            return None if changed is None else self.answer(changed)
-        except InputError:
-            return None
+    @property
+    def step(self) -> float:
+        """The share by which the input is changed for a slope."""
+        return 1 / self.item.value if self.item.whole else STEP
 
-    def slope(self) -> float | None:
-        """d ln(answer) / d ln(input) by central difference, one-sided where one side has no value."""
+    def scaled(self, *factors: float) -> _ScaledPair:
+        """The scenario with the input times each of two factors; None where it cannot have that value."""
+        low, high = (self.item.scale(self.scenario, factor) for factor in factors)
+        return low, high
+
+    def slope(self, answers: _Pair) -> float | None:
+        """d ln(answer) / d ln(input) from the answers a step below and above, one-sided where one has no value."""
         if self.base <= 0:
             return None
-        step = 1 / self.item.value if self.item.whole else STEP
-        below, above = self.at(1 - step), self.at(1 + step)
-        low = (self.base, 0.0) if below is None else (below, -step)
-        high = (self.base, 0.0) if above is None else (above, step)
+        below, above = answers
+        low = (self.base, 0.0) if below is None else (below, -self.step)
+        high = (self.base, 0.0) if above is None else (above, self.step)
         if low[1] == high[1] or low[0] <= 0 or high[0] <= 0:
             return None
         made = math.log(high[0] / low[0]) / (math.log1p(high[1]) - math.log1p(low[1]))

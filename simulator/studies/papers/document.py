@@ -27,6 +27,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simulator.bounds import Count, Index
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document
@@ -108,7 +109,7 @@ class BuildUpStudy(Spec):
 
     trace: str
     methods: tuple[dict[str, Any], ...] = Field(min_length=1)
-    workers: tuple[int, ...] = ()
+    workers: tuple[Count, ...] = ()
 
 
 class DistributionStudy(Spec):
@@ -121,7 +122,7 @@ class DistributionStudy(Spec):
 
     trace: str
     method: dict[str, Any]
-    iterations: tuple[int, ...] = Field(min_length=1)
+    iterations: tuple[Index, ...] = Field(min_length=1)
 
 
 class Part(Spec):

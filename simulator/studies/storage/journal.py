@@ -95,6 +95,11 @@ class Journal:
         place = self.records.get(digest)
         return place is not None and place.finished
 
+    def failed(self, digest: str) -> bool:
+        """Whether a point was evaluated and failed."""
+        place = self.records.get(digest)
+        return place is not None and not place.finished
+
     def row(self, digest: str) -> dict[str, Any] | None:
         """The row of a finished point; None for one that failed or is not there."""
         row: dict[str, Any] | None = self._record(digest).get("row")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pandas as pd
 from simulator.studies.storage.files import replace_file
 
 _WHOLE = ("workers", "seed")
+_BLOCK = 1000
 
 
 def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -21,15 +22,13 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     """
     columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
     cells: dict[str, list[Any]] = {}
-    texts: dict[str, str] = {}
     count = 0
-    for row in rows:
-        for name, value in row.items():
+    for names, block in _blocks(rows):
+        for name, values in zip(names, zip(*block, strict=True), strict=True):
             column = cells.setdefault(name, [])
-            if len(column) < count:
-                column.extend([None] * (count - len(column)))
-            column.append(texts.setdefault(value, value) if isinstance(value, str) else value)
-        count += 1
+            column += [None] * (count - len(column))
+            column += values
+        count += len(block)
     for name in [name for name in cells if name != "error"] + ["error"]:
         column = cells.pop(name, [])
         if name not in columns:
@@ -38,12 +37,30 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     return pd.DataFrame(columns)
 
 
+def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
+    """Rows that follow each other with the same names: the names, and the values of each row."""
+    texts: dict[str, str] = {}
+    names: tuple[str, ...] = ()
+    block: list[list[Any]] = []
+    for row in rows:
+        if block and (tuple(row) != names or len(block) >= _BLOCK):
+            yield names, block
+            block = []
+        names = tuple(row)
+        block.append([texts.setdefault(value, value) if type(value) is str else value for value in row.values()])
+    if block:
+        yield names, block
+
+
 def _column(values: list[Any], *, whole: bool, text: bool = False) -> pd.Series:
-    present = [value for value in values if value is not None]
-    if not text and present and all(isinstance(value, bool) for value in present):
-        return pd.Series(values, dtype="bool" if len(present) == len(values) else "boolean")
-    if not text and present and all(isinstance(v, int | float) and not isinstance(v, bool) for v in present):
-        exact = whole and len(present) == len(values) and all(isinstance(v, int) and abs(v) < 2**63 for v in present)
+    """Values as a column: booleans, whole numbers where they are asked for, floats, else text."""
+    types = set(map(type, values)) - {type(None)}
+    missing = None in values
+    if not text and types == {bool}:
+        return pd.Series(values, dtype="boolean" if missing else "bool")
+    if not text and types and all(issubclass(kind, int | float) and kind is not bool for kind in types):
+        exact = whole and not missing and all(issubclass(kind, int) for kind in types)
+        exact = exact and all(abs(value) < 2**63 for value in values)
         return pd.Series(values, dtype="int64" if exact else "float64")
     return pd.Series([None if value is None else str(value) for value in values], dtype="string")
 

@@ -8,10 +8,19 @@ be counted) and `calibration` (each curve or law with its held-out error) become
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.prediction.run import Prediction
 from simulator.prediction.warnings.warning import texts_of
+
+_PLAIN = frozenset((float, int, bool, str, type(None)))
+_LISTS = (list, tuple)
+
+
+def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """Predictions as rows: what `row_of` makes of their documents, without the parts that it leaves out."""
+    return [row_of(prediction.document_without_lists) for prediction in predictions]
 
 
 def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,6 +49,9 @@ def _describe_evidence(item: Mapping[str, Any]) -> str:
 def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
-            _flatten(f"{name}.{key}", inner, row)
-    elif not isinstance(value, (list, tuple)):
+            if type(inner) in _PLAIN:
+                row[f"{name}.{key}"] = inner
+            else:
+                _flatten(f"{name}.{key}", inner, row)
+    elif not isinstance(value, _LISTS):
         row[name] = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,14 @@ class Grid:
 
     dimensions: tuple[tuple[Axis, ...], ...]
     left_out: np.ndarray
+    steps: tuple[tuple[int, int], ...] = field(init=False, repr=False)
+    """Of each axis: by how many points its value changes, and how many values there are."""
+
+    def __post_init__(self) -> None:
+        shape = self.shape
+        each = [(math.prod(shape[place + 1 :]), size) for place, size in enumerate(shape)]
+        steps = tuple(step for step, dimension in zip(each, self.dimensions, strict=True) for _ in dimension)
+        object.__setattr__(self, "steps", steps)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -64,13 +72,7 @@ class Grid:
 
     def choice(self, number: int) -> tuple[int, ...]:
         """Which of its values each axis takes at a point."""
-        picked: list[int] = []
-        for size in reversed(self.shape):
-            number, place = divmod(number, size)
-            picked.append(place)
-        return tuple(
-            place for place, dimension in zip(reversed(picked), self.dimensions, strict=True) for _ in dimension
-        )
+        return tuple([number // step % size for step, size in self.steps])
 
 
 def read_grid(document: Document, near: Path) -> Grid:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,13 @@ from simulator.errors import InputError
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
 from simulator.scenario.scenario import Scenario
+from simulator.studies.processes.executors import Outcome
 from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
-from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.grid import Grid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.sweep.wanted import read_wanted
 
+_KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
@@ -48,6 +49,7 @@ class Points:
         self.axes = self.grid.axes
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
+        self.scenarios: dict[int, Scenario] = {}
 
     @property
     def name(self) -> str:
@@ -57,7 +59,23 @@ class Points:
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
     def scenario(self, number: int) -> Scenario:
-        """The validated scenario of a point. Raises InputError with every problem found."""
+        """The validated scenario of a point. Raises InputError with every problem found.
+
+        Up to `_KEPT` scenarios are made once: those that were planned are then evaluated, also by copies of this
+        process.
+        """
+        if number not in self.scenarios:
+            made = self._scenario(number)
+            if len(self.scenarios) >= _KEPT:
+                return made
+            self.scenarios[number] = made
+        return self.scenarios[number]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: it makes the scenarios of its own points itself."""
+        return self.__dict__ | {"scenarios": {}}
+
+    def _scenario(self, number: int) -> Scenario:
         choice = self.grid.choice(number)
         data = self.parts.of(choice)
         try:
@@ -72,15 +90,22 @@ class Points:
                     self.quantities[place, chosen] = quantity
         return scenario
 
-    def evaluate(self, number: int) -> Outcome:
-        """Predict one point; an exception becomes the outcome's error."""
-        scenario = self.scenario(number)
+    def evaluate(self, numbers: Sequence[int]) -> list[Outcome]:
+        """Predict points together; an exception becomes the outcome's error."""
+        scenarios = [self.scenario(number) for number in numbers]
         try:
-            return _outcome(number, self.identity(scenario), row=self.wanted.row(scenario))
-        except InputError as error:
-            return _outcome(number, self.identity(scenario), error=one_line(error))
-        except Exception as error:  # one failing point must not stop the sweep
-            return _outcome(number, self.identity(scenario), error=f"{type(error).__name__}: {error}")
+            rows = self.wanted.rows(scenarios)
+        except Exception as error:  # one failing point must not stop the sweep, nor take others with it
+            if len(numbers) > 1:
+                half = len(numbers) // 2
+                return [*self.evaluate(numbers[:half]), *self.evaluate(numbers[half:])]
+            return [self.failure(numbers[0], f"{type(error).__name__}: {error}")]
+        return [
+            self.failure(number, one_line(row))
+            if isinstance(row, InputError)
+            else _outcome(number, self.identity(scenario), row=row)
+            for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
+        ]
 
     def failure(self, number: int, message: str) -> Outcome:
         """The outcome of a point that could not be evaluated."""

@@ -40,19 +40,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.errors import InputError, Problem, SparsimError, format_value
+from simulator.errors import SparsimError
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
 from simulator.scenario.versions import versions
+from simulator.studies.processes.executors import Executor, Outcome
+from simulator.studies.processes.mapping import choose_executor, count_processes
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
-from simulator.studies.sweep.executors import Executor, LocalExecutor, Outcome
 from simulator.studies.sweep.points import Points
-from simulator.studies.sweep.process_executor import ProcessExecutor
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest
 
@@ -97,6 +98,7 @@ def run_sweep(
     cluster: str | None = None,
     shard: Shard | None = None,
     fail_fast: bool = False,
+    retry_failed: bool = False,
     ignore_memory: bool = False,
     observe: Callable[[Progress], None] | None = None,
 ) -> SweepResult:
@@ -106,7 +108,8 @@ def run_sweep(
 
     `base`: the scenario that is varied instead of the file's own; `cluster`: the address of a Dask scheduler whose
     workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
-    stop at the first point that fails; `ignore_memory`: predict points that do not fit into the memory of a GPU, too;
+    stop at the first point that fails; `retry_failed`: evaluate points again that failed before, whose errors are kept
+    otherwise; `ignore_memory`: predict points that do not fit into the memory of a GPU, too;
     `observe` is called with the progress.
 
     Raises InputError for bad input or a folder in use, PointFailed with `fail_fast`, SparsimError where points cannot
@@ -121,7 +124,8 @@ def run_sweep(
     executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:
-        todo = [[n for n in group if not journal.finished(plan.digests[n])] for group in plan.groups]
+        kept = journal.finished if retry_failed else journal.records.__contains__
+        todo = [[n for n in group if not kept(plan.digests[n])] for group in plan.groups]
         todo = [group for group in todo if group]
         manifest = _manifest(document, points, plan, shard)
         manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
@@ -129,14 +133,22 @@ def run_sweep(
         progress = Progress(plan.distinct, manifest["reused"])
         if observe is not None:
             observe(progress)
-        if fail_fast and plan.broken:
-            raise PointFailed(next(iter(plan.broken.values())))
+        if fail_fast:
+            _refuse_known_failures(plan, journal, retry_failed)
         _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
         table = _write_table(out, part, points, plan, journal)
         failed = int(table["error"].notna().sum())
         manifest |= {"evaluated": progress.evaluated, "failed": failed, "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
     return SweepResult(table, manifest, failed)
+
+
+def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool) -> None:
+    """Raise PointFailed for a point that cannot be built, or that failed before and is not tried again."""
+    before = (digest for digest in plan.digests.values() if not retry_failed and journal.failed(digest))
+    known = [*list(plan.broken.values())[:1], *(journal.error(digest) or "" for digest in islice(before, 1))]
+    if known:
+        raise PointFailed(known[0])
 
 
 @dataclass(slots=True)
@@ -218,13 +230,10 @@ def _with_base(document: Document, base: str | Path) -> Document:
 
 def _executor(workers: int | None, cluster: str | None) -> Executor:
     if cluster is not None:
-        from simulator.studies.sweep.dask_executor import DaskExecutor
+        from simulator.studies.processes.dask_executor import DaskExecutor
 
         return DaskExecutor(cluster)
-    count = (os.cpu_count() or 1) if workers is None else workers
-    if count < 1:
-        raise InputError(Problem("workers", "at least 1", format_value(workers)))
-    return LocalExecutor() if count == 1 else ProcessExecutor(count)
+    return choose_executor(count_processes((os.cpu_count() or 1) if workers is None else workers))
 
 
 def _manifest(document: Document, points: Points, plan: SweepPlan, shard: Shard | None) -> dict[str, Any]:

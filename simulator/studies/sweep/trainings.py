@@ -26,9 +26,9 @@ from simulator.errors import InputError, Problem, SparsimError, collect_problems
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
 from simulator.scenario.catalogue import grid_schema
-from simulator.studies.sweep.executors import LocalExecutor, Outcome
+from simulator.studies.processes.executors import Outcome
+from simulator.studies.processes.mapping import choose_executor
 from simulator.studies.sweep.grid import Axis, read_grid
-from simulator.studies.sweep.process_executor import ProcessExecutor
 from simulator.training.options import TrainingOptions, change_options
 from simulator.training.runs import finished_run
 
@@ -45,8 +45,11 @@ class Trainings:
         """The folder of one training."""
         return self.out / f"{number:04}"
 
-    def evaluate(self, number: int) -> Outcome:
-        """Train one point."""
+    def evaluate(self, numbers: Sequence[int]) -> list[Outcome]:
+        """Train points one after the other."""
+        return [self._train(number) for number in numbers]
+
+    def _train(self, number: int) -> Outcome:
         from simulator.training.loop import train
 
         try:
@@ -89,9 +92,8 @@ def train_study(
     todo = [number for number in options if not finished_run(study.folder(number), options[number])]
     result = StudyResult(len(options), len(options) - len(todo))
     progress, began = Progress(result.trainings, result.reused), time.monotonic()
-    count = min(processes or os.cpu_count() or 1, len(todo))
-    executor = LocalExecutor() if count <= 1 else ProcessExecutor(count)
-    with closing(executor.run(study, [[number] for number in todo])) as outcomes:
+    count = max(1, min(processes or os.cpu_count() or 1, len(todo)))
+    with closing(choose_executor(count).run(study, [[number] for number in todo])) as outcomes:
         for outcome in (item for batch in outcomes for item in batch):
             if outcome.error is not None:
                 result.failed[study.folder(outcome.number)] = outcome.error

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document
-from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run import Prediction, run_batch, with_responses_of
+from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.storage.rows import row_of
+from simulator.studies.storage.rows import rows_of
 
 FIRST_ORDER, FULL, NONE = "first_order", "full", "none"
 INTERVALS = (FIRST_ORDER, FULL, NONE)
 """From the seconds that each input decides; from simulating both ends of each input; not at all."""
 _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
-"""Keys of a result that say nothing where no intervals were made."""
+"""Columns, with those below them, that say nothing where no intervals were made."""
 _REMEMBERED = 256
 
 
@@ -29,7 +31,7 @@ class Wanted:
 
     intervals: str = FIRST_ORDER
     verdicts: bool = False
-    dense: dict[str, Prediction | None] = field(default_factory=dict, repr=False)
+    dense: dict[str, Spread | None] = field(default_factory=dict, repr=False)
 
     @property
     def suffix(self) -> str:
@@ -37,45 +39,70 @@ class Wanted:
         parts = [self.intervals] * (self.intervals != FIRST_ORDER) + ["verdicts"] * self.verdicts
         return "".join(f"+{part}" for part in parts)
 
-    def row(self, scenario: Scenario) -> dict[str, Any]:
-        """The row of a point. Raises InputError where the parts of the scenario cannot work together."""
-        prediction = self._predict(scenario)
-        left_out = _FROM_INTERVALS if self.intervals == NONE else ()
-        row = row_of({key: value for key, value in prediction.document.items() if key not in left_out})
-        return row | self._verdict(prediction) if self.verdicts else row
+    def rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
+        """The row of each point, or why the parts of its scenario cannot work together."""
+        predictions = self._predict(scenarios)
+        rows = iter(rows_of([made for made in predictions if not isinstance(made, InputError)]))
+        made = [item if isinstance(item, InputError) else next(rows) for item in predictions]
+        if self.intervals == NONE:
+            made = [row if isinstance(row, InputError) else _without_intervals(row) for row in made]
+        if self.verdicts:
+            self._add_verdicts(made, predictions)
+        return made
 
-    def _predict(self, scenario: Scenario) -> Prediction:
-        prediction = run(scenario, intervals=self.intervals != NONE)
+    def _predict(self, scenarios: Sequence[Scenario]) -> list[Prediction | InputError]:
+        predictions = run_batch(scenarios, intervals=self.intervals != NONE)
+        if self.intervals != FULL and not self.verdicts:
+            return predictions
         # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
-        return with_responses(prediction) if self.intervals == FULL or self.verdicts else prediction
+        closer = iter(with_responses_of([item for item in predictions if not isinstance(item, InputError)]))
+        return [item if isinstance(item, InputError) else next(closer) for item in predictions]
 
-    def _verdict(self, prediction: Prediction) -> dict[str, Any]:
-        """The verdict against dense as columns; none for dense itself, and where dense cannot run."""
-        dense = None if isinstance(prediction.scenario.sparsifier, Dense) else self._against(prediction.scenario)
-        if dense is None:
-            return {}
-        verdict = judge(prediction.spread, dense.spread)
-        low, high = verdict.ratio.interval()
-        return {
-            "speed_up": verdict.ratio.value,
-            "speed_up_interval.p5": low,
-            "speed_up_interval.p95": high,
-            "probability": verdict.ratio.probability(),
-            "verdict": verdict.word,
+    def _add_verdicts(
+        self, rows: Sequence[dict[str, Any] | InputError], predictions: Sequence[Prediction | InputError]
+    ) -> None:
+        """Add the verdict against dense to rows; none for dense itself, and where dense cannot run."""
+        opponents = {
+            place: _opponent_of(made.scenario)
+            for place, made in enumerate(predictions)
+            if not isinstance(made, InputError) and not isinstance(made.scenario.sparsifier, Dense)
         }
+        self._run_dense(opponents.values())
+        for place, opponent in opponents.items():
+            row, made, dense = rows[place], predictions[place], self.dense[opponent.digest]
+            if not (dense is None or isinstance(row, InputError) or isinstance(made, InputError)):
+                row |= _verdict(made, dense)
 
-    def _against(self, scenario: Scenario) -> Prediction | None:
-        """The dense run with all else the same, which several methods share."""
-        opponent = with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
-        digest = opponent.digest
-        if digest not in self.dense:
-            if len(self.dense) >= _REMEMBERED:
-                self.dense.clear()
-            try:
-                self.dense[digest] = self._predict(opponent)
-            except InputError:
-                self.dense[digest] = None
-        return self.dense[digest]
+    def _run_dense(self, opponents: Iterable[Scenario]) -> None:
+        """Run dense with all else the same, which several methods share."""
+        wanted = {opponent.digest: opponent for opponent in opponents}
+        if len(self.dense) + len(wanted) > _REMEMBERED:
+            self.dense = {digest: made for digest, made in self.dense.items() if digest in wanted}
+        new = {digest: opponent for digest, opponent in wanted.items() if digest not in self.dense}
+        for digest, made in zip(new, self._predict(list(new.values())), strict=True):
+            self.dense[digest] = None if isinstance(made, InputError) else made.spread
+
+
+def _opponent_of(scenario: Scenario) -> Scenario:
+    """The dense run with all else the same."""
+    return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
+
+
+def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
+    """The verdict against dense as columns."""
+    verdict = judge(prediction.spread, dense)
+    low, high = verdict.ratio.interval()
+    return {
+        "speed_up": verdict.ratio.value,
+        "speed_up_interval.p5": low,
+        "speed_up_interval.p95": high,
+        "probability": verdict.ratio.probability(),
+        "verdict": verdict.word,
+    }
+
+
+def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
 
 
 def read_wanted(document: Document) -> Wanted:

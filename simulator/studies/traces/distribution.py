@@ -42,9 +42,11 @@ def distributions(
         for iteration, block in enumerate(trace.blocks(block=number), start=first):
             start = sparsifier.start(block)
             state = start if state is None else {**start, **state}
-            state, _, u, _ = sparsifier.at(block.iteration).select(state, block)
+            now = sparsifier.at(block.iteration)
+            u = now.collect(state, block)
             if iteration in iterations:
                 rows += [{"iteration": iteration, **row} for row in _histogram(u, block.weight)]
+            now.send(state, u, block)
     return rows
 
 

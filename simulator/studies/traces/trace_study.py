@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import add_steps, blocks_with_residuals, replay_trace
+from simulator.engine.replay import add_steps
+from simulator.engine.replay_trace import Steps, blocks_with_residuals, replay_together
 from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import parse_document
@@ -59,9 +60,10 @@ def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
     for block, residual in blocks_with_residuals(trace, trace.spec.workers):
         state = state or method.start(block)
         state |= {} if residual is None else {"residual": residual}
-        state, _, u, _ = method.select(state, block)
+        u = method.collect(state, block)
         if block.iteration in ends:
             yield u, block
+        method.send(state, u, block)
 
 
 def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
@@ -103,23 +105,22 @@ def build_up(
     counts = list(workers) or [2**i for i in range(recorded.bit_length())]
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
-    bucket = _one_bucket(trace)
     rows: list[dict[str, Any]] = []
     watch.expect(len(methods) * sum(counts))
     with watch.part("the replays"):
-        for wanted in methods:
-            for count in counts:
-                rows += _replayed_rows(build(Sparsifier, wanted), bucket, trace, count)
-                watch.step(count)
+        asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
+        replays = replay_together(asked, [_one_bucket(trace)], trace)
+        for (method, first), steps in zip(asked, replays, strict=True):
+            rows += _rows_of(method, len(first), steps)
+            watch.step(len(first))
     if watch.interrupted and not rows:
         raise KeyboardInterrupt
     return rows
 
 
-def _replayed_rows(method: Sparsifier, bucket: Bucket, trace: Trace, count: int) -> list[dict[str, Any]]:
-    """The rows of a method with so many workers."""
+def _rows_of(method: Sparsifier, count: int, each: Steps) -> list[dict[str, Any]]:
+    """The rows of the replay of a method with so many workers."""
     rows = []
-    each = list(replay_trace(method, [bucket], trace, count))
     together = [add_steps(steps) for steps in each]
     first = settle(together).first
     for steps, step in zip(each, together, strict=True):

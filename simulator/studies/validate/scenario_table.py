@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, format_value
+from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.replacing import replace_key
@@ -26,14 +27,25 @@ def read_scenarios(path: Path) -> list[Scenario]:
     """
     problems: list[Problem] = []
     made = []
-    for row in read_rows(path, (_TEMPLATE,), problems):
-        try:
-            made.append(_scenario(row, path.parent))
-        except InputError as error:
-            problems += [replace(item, where=f"{row.where}: {item.where}") for item in error.problems]
+    for row in rows_of_table(path, problems):
+        with collect_problems(problems):
+            made.append(scenario_of_row(row, path.parent))
     if problems or not made:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return made
+
+
+def rows_of_table(path: Path, problems: list[Problem]) -> Iterator[Row]:
+    """The rows of a table, which are not looked at; problems of its form are added to `problems`."""
+    return read_rows(path, (_TEMPLATE,), problems)
+
+
+def scenario_of_row(row: Row, folder: Path) -> Scenario:
+    """The scenario of a row. Raises InputError with every problem and the place of the row."""
+    try:
+        return _scenario(row, folder)
+    except InputError as error:
+        raise InputError(replace(item, where=f"{row.where}: {item.where}") for item in error.problems) from None
 
 
 def _scenario(row: Row, folder: Path) -> Scenario:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem, collect_problems
+from simulator.loading.csv_tables import Row as TableRow
 from simulator.loading.finding import find_file, find_shipped
-from simulator.prediction.result import intervals_of
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
 from simulator.prediction.uncertainty.responses import respond_linearly
@@ -19,6 +20,7 @@ from simulator.progress import Watch
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
+from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.measured_rows import (
@@ -31,7 +33,7 @@ from simulator.studies.validate.measured_rows import (
 )
 from simulator.studies.validate.model_error import measured_share, parts_of
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
-from simulator.studies.validate.scenario_table import read_scenarios
+from simulator.studies.validate.scenario_table import rows_of_table, scenario_of_row
 from simulator.studies.validate.scoreboard import scoreboard
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 
@@ -39,28 +41,35 @@ DEFAULT = "validation"
 
 
 def validate(
-    places: Sequence[str | Path] = (), scenarios: Sequence[Scenario] = (), watch: Watch | None = None
+    places: Sequence[str | Path] = (),
+    scenarios: Sequence[Scenario] = (),
+    watch: Watch | None = None,
+    processes: int | None = None,
 ) -> dict[str, Any]:
     """Run every scenario with `measured:` in the given files and folders, and the given ones (default: those shipped).
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
+    `processes`: how many predict (default: one per core, where copies of this process can be made).
 
     Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
     `signs`) and `versions`. Rows that were used in fitting are listed but not counted. An interruption (Ctrl-C) leaves
     out what `watch` has not seen done, once there are rows. Raises InputError with every problem of every file.
     """
     watch = watch or Watch()
-    iterations: list[Whole] = []
-    collectives: list[dict[str, Any]] = []
     problems: list[Problem] = []
-    searched = places or not scenarios
-    with watch.part("the predictions"):
-        for scenario in scenarios:
-            with collect_problems(problems):
-                refuse_contradiction(scenario, f"{scenario.name}: measured")
-                iterations += _rows(scenario, scenario.name)
-        if searched:
-            _run_all(places, iterations, collectives, problems, watch)
+    tasks = [_Task(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
+    if places or not scenarios:
+        tasks += _find_tasks(places, problems)
+    made: dict[int, _Found] = {}
+    watch.expect(len(tasks))
+    with watch.part("the predictions"), closing(map_in_processes(_carry_out, tasks, processes)) as results:
+        for place, found in results:
+            made[place] = found
+            watch.step()
+    in_order = [made[place] for place in sorted(made)]
+    iterations = [item for found in in_order for item in found.iterations]
+    collectives = [row for found in in_order for row in found.collectives]
+    problems = [*(item for found in in_order for item in found.problems), *problems]
     if watch.interrupted and not iterations and not collectives:
         raise KeyboardInterrupt
     if problems:
@@ -69,38 +78,65 @@ def validate(
     if not rows:
         names = ", ".join([*map(str, places), *(scenario.name for scenario in scenarios)]) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
-    made = signs(iterations)
-    summary = {"signs": made, "signs_summary": sum_up_signs(made)}
+    judged = signs(iterations)
+    summary = {"signs": judged, "signs_summary": sum_up_signs(judged)}
     return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
 
 
-def _run_all(
-    places: Sequence[str | Path],
-    iterations: list[Whole],
-    collectives: list[dict[str, Any]],
-    problems: list[Problem],
-    watch: Watch,
-) -> None:
-    """Add the rows of every scenario and table, and the problems of those that cannot be read."""
-    files, tables = scenario_files(places), table_files(places)
-    watch.expect(len(files))
-    for path in files:
-        with collect_problems(problems):
-            scenario = load(path)
-            refuse_contradiction(scenario, f"{path}: measured")
-            iterations += _rows(scenario, path.absolute().parent.name)
-        watch.step()
-    for path in tables:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What is predicted at once: a scenario, which may still have to be read, or a table of collectives."""
+
+    group: str
+    where: str
+    scenario: Scenario | None = None
+    path: Path = Path()
+    row: TableRow | None = None
+
+
+class _Found(NamedTuple):
+    """The rows of a task, with the problems of what cannot be read or run."""
+
+    iterations: Sequence[Whole]
+    collectives: Sequence[dict[str, Any]]
+    problems: Sequence[Problem]
+
+
+def _find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[_Task]:
+    """The tasks of all files and tables, and the problems of tables that cannot be read."""
+    tasks = [_Task(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)]
+    for path in table_files(places):
         group = path.absolute().parent.name
+        if path.name != SCENARIO_TABLE:
+            tasks.append(_Task(group, "", path=path))
+            continue
         with collect_problems(problems):
-            if path.name == SCENARIO_TABLE:
-                scenarios = read_scenarios(path)
-                watch.expect(len(scenarios))
-                for scenario in scenarios:
-                    iterations += _rows(scenario, group)
-                    watch.step()
-            else:
-                collectives += table_rows(path, group)
+            wrong: list[Problem] = []
+            rows = list(rows_of_table(path, wrong))
+            tasks += [_Task(group, "", path=path, row=row) for row in rows]
+            problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
+    return tasks
+
+
+def _carry_out(tasks: Sequence[_Task]) -> list[_Found]:
+    return [_find_rows(task) for task in tasks]
+
+
+def _find_rows(task: _Task) -> _Found:
+    try:
+        if task.scenario is not None:
+            scenario = task.scenario
+        elif task.row is not None:
+            scenario = scenario_of_row(task.row, task.path.parent)
+        elif task.path.suffix == ".csv":
+            return _Found((), list(table_rows(task.path, task.group)), ())
+        else:
+            scenario = load(task.path)
+        if task.where:
+            refuse_contradiction(scenario, task.where)
+        return _Found(list(_rows(scenario, task.group)), (), ())
+    except InputError as error:
+        return _Found((), (), error.problems)
 
 
 def scenario_files(places: Sequence[str | Path]) -> list[Path]:
@@ -164,7 +200,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
             "measured": value,
             "predicted": predicted,
             "interval": list(judged.interval()) if whole else None,
-            "intervals": intervals_of(judged) if whole else None,
+            "intervals": judged.intervals() if whole else None,
             "parts": parts_of(prediction, stated) if whole else None,
             "measured_share": measured_share(judged) if whole else None,
             "signed_error": predicted / value - 1,
@@ -173,7 +209,7 @@ def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
             "digest": scenario.digest,
             "warnings": texts_of(prediction.document),
         }
-        yield Whole(row, scenario, judged)
+        yield Whole(row, scenario, judged.settled())
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.documents import read_document
@@ -57,7 +58,7 @@ class TraceSpec(Spec):
     versions: dict[str, str] = Field(default_factory=dict)
     iterations: tuple[Number, ...] = Field(min_length=1)
     blocks: tuple[tuple[Edge, Edge], ...] = ()
-    loss: dict[int, float] = Field(default_factory=dict)
+    loss: dict[Index, SignedMagnitude] = Field(default_factory=dict)
     data_licence: str = ""
     source: str = ""
     gradient_scale: Scale = 1.0
@@ -194,7 +195,9 @@ class Trace:
 
     def floor(self, granularity: str = "model") -> float:
         """The smallest density that the sample resolves, selected from each layer or the whole model; 0 of all."""
-        return smallest_density(self._sizes, self.keys.weight, self._units(granularity))
+        if granularity not in self._floors:
+            self._floors[granularity] = smallest_density(self._sizes, self.keys.weight, self._units(granularity))
+        return self._floors[granularity]
 
     def resolves(self, density: float, granularity: str = "model", pieces: int = 1) -> bool:
         """Whether a worker's count at this density has a relative error of at most `WORST`, and all pieces are held.
@@ -207,6 +210,11 @@ class Trace:
         """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         return most_pieces(self.keys.coordinate + offsets[self.keys.layer], sum(self.numels))
+
+    @cached_property
+    def _floors(self) -> dict[str, float]:
+        """What `floor` has found so far, by granularity."""
+        return {}
 
     @cached_property
     def _sizes(self) -> Floats:

@@ -62,6 +62,17 @@ def open_text(path: Path) -> TextIO:
         raise unreadable_file_error(path, error) from None
 
 
+def read_start(path: Path, most: int) -> str:
+    """At most so many characters from the beginning of a text file. Raises InputError where it can't be read."""
+    with open_text(path) as file:
+        try:
+            return file.read(most)
+        except _BROKEN:
+            raise InputError(Problem(str(path), "a whole gzip file", "a damaged one", "is it cut short?")) from None
+        except OSError as error:
+            raise unreadable_file_error(path, error) from None
+
+
 def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, str]]:
     """Lines with their numbers from 1, without line ends; a file that is cut short ends in a problem with its place."""
     number = 0

@@ -24,12 +24,10 @@ from simulator.sparsifiers.implementation import Steps
 
 def in_precision(bucket: Bucket, precision: Precision) -> Bucket:
     """The bucket with the bytes that its values and indices have on the network."""
-    return replace(
-        bucket,
-        value_bytes=precision.value_bytes,
-        index_bytes=precision.index_bytes(bucket.index_bytes),
-        long_index_bytes=precision.index_bytes(bucket.long_index_bytes),
-    )
+    indices = precision.index_bytes(bucket.index_bytes), precision.index_bytes(bucket.long_index_bytes)
+    if (bucket.value_bytes, bucket.index_bytes, bucket.long_index_bytes) == (precision.value_bytes, *indices):
+        return bucket
+    return replace(bucket, value_bytes=precision.value_bytes, index_bytes=indices[0], long_index_bytes=indices[1])
 
 
 def steps_with_casts(

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from simulator.component import Spec, expected
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.casts import in_precision
 from simulator.engine.plan.work.costs import costs_of
+from simulator.engine.plan.work.passes import passes_of
 from simulator.engine.plan.work.update import update_time
-from simulator.models.exchange import Bucket
+from simulator.models.exchange import Bucket, Ints
 from simulator.models.limits import refuse_collectives
 from simulator.models.precision import FP32
 from simulator.models.small_cache import LatestResults
 from simulator.schedulers.base import FREE
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Division:
     """The buckets that a scheduler makes of a workload's layers, in the order of the backward pass."""
 
     buckets: tuple[Bucket, ...]
 
+    @cached_property
+    def covers(self) -> Ints:
+        """Pairs of a bucket and a layer that it has a part of, (2, c)."""
+        pairs = [(bucket.index, layer) for bucket in self.buckets for layer in bucket.layers]
+        return np.array(pairs, dtype=np.int64).T
+
+    @cached_property
+    def filled(self) -> tuple[Bucket, ...]:
+        """The buckets of a runtime that copies gradients to them."""
+        return tuple(replace(bucket, filled=True) for bucket in self.buckets)
+
 
 _divisions: LatestResults[Division] = LatestResults(64)
+_alike: LatestResults[Division] = LatestResults(64)
+"""Divisions by their buckets, so that what is known of one serves all that are equal."""
 
 
 def divide(setup: Setup, network: NetworkSetup) -> Division:
@@ -56,12 +73,13 @@ def _divided(setup: Setup, network: NetworkSetup, workers: int) -> Division:
         key = (*key, placed, setup.topology.style, setup.concentration)
 
     def plan_buckets() -> Division:
-        workload = setup.workload.stretched(update).passes()[1]
+        workload = passes_of(setup.workload, update)[1]
         costs = costs_of(setup, workload, workers, network) if reads_costs else FREE
         precision = setup.workload.precision
         if precision != FP32:
             costs = replace(costs, value_bytes=precision.value_bytes, gradient_bytes=precision.gradient_bytes)
         buckets = setup.scheduler.plan(workload.layers, costs)
-        return Division(tuple(in_precision(bucket, precision) for bucket in buckets))
+        made = tuple(in_precision(bucket, precision) for bucket in buckets)
+        return _alike.get(made, lambda: Division(made))
 
     return _divisions.get(key, plan_buckets)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
+from simulator.models.small_cache import LatestResults, ResultsOfObjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,52 @@ def _together(uses: Sequence[KernelUse]) -> KernelUse:
         on_gpu += use.on_gpu
         outside += use.outside
         small += use.small_seconds
+    # Most are the same again, in other buckets.
+    counts = Counter(map(id, uses))
+    different = [(use, counts[key]) for key, use in {id(use): use for use in uses}.items()]
     return KernelUse(
-        min(use.smallest for use in uses),
-        max(use.largest for use in uses),
+        min(use.smallest for use, _ in different),
+        max(use.largest for use, _ in different),
         seconds,
-        sum(use.calls for use in uses),
-        sum(use.extrapolated for use in uses),
+        sum(use.calls * count for use, count in different),
+        sum(use.extrapolated * count for use, count in different),
         on_gpu,
         outside,
-        sum(use.small for use in uses),
+        sum(use.small * count for use, count in different),
         small,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """One call of a kernel for each of some sizes: the sizes in fp32, and what follows from them, all calls counted.
+
+    `small` are below the measured sizes, `outside` below or above them; shares are those of the time on the GPU.
+    """
+
+    sizes: Floats
+    smallest: float
+    largest: float
+    total: float
+    seconds: float
+    longest: float
+    outside: int
+    share_outside: float
+    small: int
+    share_small: float
+
+
+class _Known(NamedTuple):
+    """What is known of kernels on one GPU with one runtime, at some widths: points of a sweep ask for the same."""
+
+    calls: dict[str, dict[tuple[float, ...], _Calls]]
+    uses: dict[Compute, KernelUse]
+
+
+_MOST_KNOWN, _MOST_CALLS = 2**14, 2**11
+_known: LatestResults[_Known] = LatestResults(16)
+_timed: ResultsOfObjects[dict[tuple[float, ...], _Calls]] = ResultsOfObjects(128)
+"""Calls by the curve that times them, which GPUs that differ in other kernels share."""
 
 
 class KernelPrices:
@@ -78,13 +115,25 @@ class KernelPrices:
 
     def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
         self.gpu, self.runtime, self.widths = gpu, runtime, widths
-        self._asked: defaultdict[str, list[KernelUse]] = defaultdict(list)
-        self._known: dict[Compute, KernelUse] = {}
+        self._asked: list[tuple[str, KernelUse]] = []
+        self._known = _known.get((gpu.fingerprint, runtime.fingerprint, widths), lambda: _Known({}, {}))
 
     @property
     def used(self) -> dict[str, KernelUse]:
         """What was asked so far, kernel by kernel."""
-        return {kernel: _together(uses) for kernel, uses in self._asked.items()}
+        uses: defaultdict[str, list[KernelUse]] = defaultdict(list)
+        for kernel, use in self._asked:
+            uses[kernel].append(use)
+        return {kernel: _together(each) for kernel, each in uses.items()}
+
+    @property
+    def asked(self) -> int:
+        """How often something was priced so far."""
+        return len(self._asked)
+
+    def ask_again(self, asked: slice) -> None:
+        """Use the same again that was asked for between two values of `asked`."""
+        self._asked += self._asked[asked]
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two.
@@ -93,56 +142,79 @@ class KernelPrices:
         """
         if not item.elements:
             return 0.0
-        use = self._known.get(item)
+        use = self._known.uses.get(item)
         if use is None:
-            use = self._known[item] = self._use_of(item)
-        self._asked[item.kernel].append(use)
+            if len(self._known.uses) >= _MOST_KNOWN:
+                self._known.uses.clear()
+            use = self._known.uses[item] = self._use_of(item)
+        self._asked.append((item.kernel, use))
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        sizes, curve = self._as_fp32(item), self.gpu.curve(item.kernel)
-        low, high = (curve.range if curve else None) or (0.0, math.inf)
-        beyond = (sizes < low) | (sizes > high)
-        outside = int(beyond.sum())
+        calls = self._calls(item.kernel, item.elements)
         if item.kernel in HOST_KERNELS:
             per_element = float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-            seconds, followed = item.times * float(sizes.sum()) * per_element, 0.0
+            seconds, followed = item.times * calls.total * per_element, 0.0
         else:
-            on_gpu, on_host = self._sides(item, sizes)
+            # Ahead, kernels run on threads of the host side by side, so that the longest counts.
+            on_gpu = item.times * (calls.longest if item.ahead else calls.seconds)
+            on_host = 0.0 if item.ahead else self.runtime.kernel_launch * item.calls
             seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
             followed = self._followed(item.kernel, on_gpu, on_host)
-        calls = item.times * len(sizes)
-        small = int((sizes < low).sum())
-        share = self._share(item.kernel, sizes, beyond) if outside else 0.0
-        share_of_small = self._share(item.kernel, sizes, sizes < low) if small else 0.0
         return KernelUse(
-            float(sizes.min()),
-            float(sizes.max()),
+            calls.smallest,
+            calls.largest,
             seconds,
-            calls,
-            item.times * outside,
+            item.times * len(calls.sizes),
+            item.times * calls.outside,
             followed,
-            share * seconds,
-            item.times * small,
-            share_of_small * seconds,
+            calls.share_outside * seconds,
+            item.times * calls.small,
+            calls.share_small * seconds,
         )
 
-    def _share(self, kernel: str, sizes: Floats, chosen: npt.NDArray[np.bool_]) -> float:
-        """The share of the calls of these sizes (n,) in the time that the chosen ones (n,) of them take on the GPU."""
-        each = self.gpu.kernel_time(kernel, sizes)
-        total = float(each.sum())
-        return float(each[chosen].sum()) / total if total else float(chosen.mean())
+    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
+        """Calls of these sizes, once each."""
+        known = self._known.calls.get(kernel)
+        if known is None:
+            known = self._known.calls[kernel] = self._timed_calls(kernel)
+        made = known.get(elements)
+        if made is None:
+            if len(known) >= _MOST_CALLS:
+                known.clear()
+            made = known[elements] = self._time_calls(kernel, elements)
+        return made
 
-    def _as_fp32(self, item: Compute) -> Floats:
-        """Elements of each call in fp32 that move as many bytes: where the curve, measured in fp32, is asked."""
-        return self.widths.share(item.kernel) * np.array(item.elements)
+    def _timed_calls(self, kernel: str) -> dict[tuple[float, ...], _Calls]:
+        """The calls that are known of a kernel with this curve, at these widths."""
+        stated, on_host = self.gpu.curve(kernel), kernel in HOST_KERNELS
+        curve = None if on_host or self.gpu.ideal else stated or self.gpu.estimate(kernel).curve
+        return _timed.get((curve, stated), dict, self.widths.share(kernel))
 
-    def _sides(self, item: Compute, sizes: Floats) -> tuple[float, float]:
-        """Seconds of the GPU, and of the launches on the host."""
-        each = self.gpu.kernel_time(item.kernel, sizes)
-        if item.ahead:  # on threads of the host side by side, so that the longest counts
-            return item.times * float(each.max()), 0.0
-        return item.times * float(each.sum()), self.runtime.kernel_launch * item.calls
+    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
+        # In fp32, in which the curve was measured, these sizes move as many bytes.
+        sizes, curve = self.widths.share(kernel) * np.array(elements), self.gpu.curve(kernel)
+        each = np.zeros_like(sizes) if kernel in HOST_KERNELS else self.gpu.kernel_time(kernel, sizes)
+        smallest, largest, total = float(sizes.min()), float(sizes.max()), float(each.sum())
+        low, high = (curve.range if curve else None) or (0.0, math.inf)
+        below, above = sizes < low, sizes > high
+        small, outside = (int(chosen.sum()) for chosen in (below, below | above))
+
+        def share(chosen: npt.NDArray[np.bool_]) -> float:
+            return float(each[chosen].sum()) / total if total else float(chosen.mean())
+
+        return _Calls(
+            sizes,
+            smallest,
+            largest,
+            float(sizes.sum()),
+            total,
+            float(each.max()),
+            outside,
+            share(below | above) if outside else 0.0,
+            small,
+            share(below) if small else 0.0,
+        )
 
     def _followed(self, kernel: str, on_gpu: float, on_host: float) -> float:
         """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
@@ -163,7 +235,7 @@ class KernelPrices:
         return (
             spread
             * math.sqrt(item.times)
-            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._as_fp32(item))))
+            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)))
             if spread
             else 0.0
         )

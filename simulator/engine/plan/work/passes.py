@@ -13,6 +13,7 @@ from simulator.hardware.precision import ValueWidths
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.layers import Workload
+from simulator.models.small_cache import LatestResults
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,17 @@ class Passes:
         for number in range(1, self.count):
             yield "backward", (self.first if number == 1 else self.later)[1]
             yield "forward", self.later[0]
+
+
+_known: LatestResults[tuple[Workload, Workload]] = LatestResults(64)
+
+
+def passes_of(workload: Workload, update: float) -> tuple[Workload, Workload]:
+    """The first and each later pass of a workload whose update takes so long by itself; remembered for the next job.
+
+    Raises an expected-error where the update takes longer than the measured iteration.
+    """
+    return _known.get((workload.fingerprint, update), lambda: workload.stretched(update).passes())
 
 
 def price_passes(

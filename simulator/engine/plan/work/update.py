@@ -12,6 +12,7 @@ from simulator.hardware.precision import widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.optimisers import Optimiser
+from simulator.models.small_cache import LatestResults
 
 RECORDED = Optimiser(kind="momentum", implementation="per_tensor")
 """The optimiser that `sparsim record kernels` times as kernel `update`."""
@@ -76,6 +77,10 @@ def update_of(workload: Workload, gpu: Gpu, runtime: Runtime, *, exchanged: bool
     return Update(nbytes, calls, on_gpu, launch * calls, reads, mixed, curve is not None)
 
 
+_times: LatestResults[float] = LatestResults(64)
+
+
 def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself."""
-    return update_of(workload, gpu, runtime, exchanged=False).seconds
+    """Seconds of the optimiser's step on one GPU by itself; remembered, since the points of a sweep repeat it."""
+    key = workload.fingerprint, gpu.fingerprint, runtime.fingerprint
+    return _times.get(key, lambda: update_of(workload, gpu, runtime, exchanged=False).seconds)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.casts import steps_with_casts
 from simulator.engine.plan.work.division import Division
+from simulator.engine.plan.work.exchanges import exchanges_of
 from simulator.engine.plan.work.kernels import (
     Kernel,
     KernelPrices,
@@ -20,7 +21,7 @@ from simulator.engine.plan.work.kernels import (
     chain_steps,
     filling_kernels,
 )
-from simulator.engine.plan.work.passes import Passes, price_passes
+from simulator.engine.plan.work.passes import Passes, passes_of, price_passes
 from simulator.engine.plan.work.update import update_of, update_time
 from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
@@ -37,7 +38,6 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Workload
 from simulator.models.small_cache import LatestResults
-from simulator.sparsifiers.base import Sparsifier
 
 Chain = tuple[Kernel | int, ...]
 """An exchange up to its last communication: kernels with their seconds, and indices of communication steps."""
@@ -94,6 +94,11 @@ class Work:
         return self.passes.forward + self.passes.earlier_backward
 
     @property
+    def earlier_share(self) -> float:
+        """The share of the backward passes in what comes before the last of them."""
+        return self.passes.earlier_backward / self.before_last if self.before_last else 0.0
+
+    @property
     def compute_alone(self) -> float:
         """Seconds of all forward and backward passes."""
         return self.before_last + float(self.backward.sum())
@@ -121,40 +126,51 @@ _works: LatestResults[Work] = LatestResults(64)
 def prepare_work(setup: Setup, workers: int, division: Division) -> Work:
     """The part of a plan that the network does not touch; remembered, since the points of a sweep repeat it."""
     if setup.selections is not None:
-        return _prepare(setup, workers, division.buckets)
+        return _prepare(setup, workers, division)
     specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier)
     named = tuple((type(spec), spec.fingerprint) for spec in specs)
-    key = (division, *named, workers, setup.topology.style, setup.concentration)
-    return _works.get(key, lambda: _prepare(setup, workers, division.buckets))
+    key = (division, *named, workers, setup.topology.style, setup.concentration, setup.scheduler.decoupled)
+    return _works.get(key, lambda: _prepare(setup, workers, division))
 
 
-def _expected_selections(
-    setup: Setup, methods: Sequence[Sparsifier], buckets: Sequence[Bucket], workers: int
-) -> tuple[Selection, ...]:
-    """The closed form of each bucket's selection; buckets of the same pieces share one."""
-    known: dict[object, Selection] = {}
-    for method, bucket in zip(methods, buckets, strict=True):
-        alike = bucket.pieces, bucket.density
-        if alike not in known:
-            known[alike] = method.expect(bucket, workers, setup.concentration)
-    return tuple(known[bucket.pieces, bucket.density] for bucket in buckets)
+class _Compute(NamedTuple):
+    """The first and each later pass of a workload on one GPU, the optimiser's step alone and after an exchange, and the
+    forward seconds of each layer."""
+
+    first: Workload
+    later: Workload
+    update_alone: float
+    update: float
+    layer_forward: Floats
 
 
-def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
-    update = alone = update_time(setup.workload, setup.gpu, setup.runtime)
-    workload, later = setup.workload.stretched(update).passes()
-    if workers > 1:
-        update = update_of(workload, setup.gpu, setup.runtime, exchanged=True).seconds
-    methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
-    selections = setup.selections or _expected_selections(setup, methods, buckets, workers)
-    precision, style = workload.precision, setup.topology.style
-    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, setup.sparsifier.has_residual))
+_computes: LatestResults[_Compute] = LatestResults(64)
+
+
+def _compute_of(setup: Setup) -> _Compute:
+    """What does not depend on method, workers or network; remembered, since the points of a sweep repeat it."""
+    workload, gpu, runtime = setup.workload, setup.gpu, setup.runtime
+
+    def make() -> _Compute:
+        alone = update_time(workload, gpu, runtime)
+        first, later = passes_of(workload, alone)
+        update = update_of(first, gpu, runtime, exchanged=True).seconds
+        return _Compute(first, later, alone, update, np.array([layer.forward for layer in first.layers]))
+
+    return _computes.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
+
+
+def _prepare(setup: Setup, workers: int, division: Division) -> Work:
+    buckets, compute = division.buckets, _compute_of(setup)
+    workload, later, alone = compute.first, compute.later, compute.update_alone
+    exchanges = exchanges_of(setup, workers, division)
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(workload.precision, setup.sparsifier.has_residual))
     select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
     backward = _backward_times(later, buckets)
     passes, additions = price_passes(workload, later, buckets, pricing)
     backward += additions
     if setup.runtime.fills_buckets:
-        buckets = tuple(replace(bucket, filled=True) for bucket in buckets)
+        buckets = division.filled
         for i, (there, back) in enumerate(map(filling_kernels, buckets)):
             backward[i] += pricing.cost(there)
             combine[i] = pricing.cost(back)
@@ -162,45 +178,38 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
     chains: list[Chain] = [()] * len(buckets)
     halves: list[Chain] = [()] * len(buckets)
     steps: dict[Communication, int] = {}
-    first: dict[object, int] = {}
     ahead = 0.0
-    asked: list[list[Compute]] = []
-    for i, (bucket, selection) in enumerate(zip(buckets, selections, strict=True)):
-        if workers == 1:
-            break
-        same = first.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), i)
+    asked: list[slice] = []
+    for i, (same, (before, between)) in enumerate(exchanges.steps):
         if same < i:  # buckets of the same sizes have the same steps and prices
             select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
             chains[i], halves[i] = chains[same], halves[same]
             asked.append(asked[same])
-            for item in asked[same]:
-                pricing.cost(item)
+            pricing.ask_again(asked[same])
             continue
-        chosen, exchange = steps_with_casts(methods[i], selection, bucket, workers, style, precision=precision)
-        ahead = max([ahead, *(pricing.cost(item) for item in chosen if item.ahead)])
-        chosen = [item for item in chosen if not item.ahead]
+        ahead = max([ahead, *(pricing.cost(item) for item in before if item.ahead)])
+        so_far, chosen = pricing.asked, [item for item in before if not item.ahead]
         select[i] = math.fsum(pricing.cost(item) for item in chosen)
         spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = add_host_work(exchange, bucket, setup.runtime)
+        exchange = add_host_work(between, buckets[i], setup.runtime)
         second: list[Step] = []
         if setup.scheduler.decoupled:
             exchange, second = _decouple(exchange, workers)
         chains[i], last = chain_steps(exchange, pricing, steps)
         combine[i] += last
         halves[i] = chain_steps(second, pricing, steps)[0]
-        asked.append([item for item in (*chosen, *exchange, *second) if isinstance(item, Compute)])
+        asked.append(slice(so_far, pricing.asked))
     left = ahead - workload.input_time - passes.forward - passes.earlier_backward
     select[-1] += max(0.0, left - float(backward.sum()))
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
-    covers = [(bucket.index, layer) for bucket in buckets for layer in bucket.layers]
     return Work(
         input_time=workload.input_time,
         input_alone=workload.input_time,
         passes=passes,
-        update=update,
+        update=compute.update if workers > 1 else alone,
         update_alone=alone,
         buckets=buckets,
-        selections=selections,
+        selections=exchanges.selections,
         backward=backward,
         selection=select,
         selection_spread=spread,
@@ -211,10 +220,10 @@ def _prepare(setup: Setup, workers: int, buckets: tuple[Bucket, ...]) -> Work:
         halves=tuple(halves),
         uses=tuple((slot, step) for slot, chain in enumerate(both) for step in chain if isinstance(step, int)),
         kernels=pricing.used,
-        density=_density(buckets, selections),
-        layer_forward=np.array([layer.forward for layer in workload.layers]),
+        density=dict(exchanges.density),
+        layer_forward=compute.layer_forward,
         layer_numel=workload.numels,
-        covers=np.array(covers, dtype=np.int64).T,
+        covers=division.covers,
         begins_module=workload.begins_module,
     )
 
@@ -235,17 +244,3 @@ def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> Floats:
     ready = np.cumsum([layer.backward for layer in reversed(workload.layers)])
     last = len(workload.layers) - 1
     return np.diff([0.0, *(float(ready[last - bucket.ready_layer]) for bucket in buckets)])
-
-
-def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
-    """The densities of a result, as shares of all elements, with build-up and padding."""
-    d = sum(bucket.numel for bucket in buckets)
-    selected = math.fsum(float(item.selected.mean()) for item in selections)
-    aggregated = math.fsum(item.aggregated for item in selections)
-    return {
-        "target": math.fsum(item.target for item in selections) / d,
-        "selected": selected / d,
-        "aggregated": aggregated / d,
-        "build_up": aggregated / math.fsum(item.without_overlap for item in selections) if selected else 1.0,
-        "padding": math.fsum(item.largest for item in selections) / selected if selected else 1.0,
-    }

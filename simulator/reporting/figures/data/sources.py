@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
+from simulator.prediction.stored_results import check_document, check_table, read_json
 from simulator.training.runs import TRAINING_FILE, read_runs
 
 KINDS = {
@@ -100,6 +100,7 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
 
     Raises InputError for anything else.
     """
+    check_document(document, place)
     if isinstance(document, dict) and "breakdown_s" in document:
         return Source(place, "run", document, folder=folder)
     if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
@@ -116,6 +117,8 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
 
 def of_table(table: pd.DataFrame, place: str) -> Source:
     """A sweep's table, without the points that failed; or kernel timings. Raises InputError for anything else."""
+    if "iteration_time_s" in table or {"kernel", "elements", "median_s"} <= set(table.columns):
+        table = check_table(table, place)
     if "iteration_time_s" in table:
         failed = table["error"].notna() if "error" in table else pd.Series(False, index=table.index)
         return Source(place, "sweep", table=table[~failed & table["iteration_time_s"].notna()].reset_index(drop=True))
@@ -125,9 +128,9 @@ def of_table(table: pd.DataFrame, place: str) -> Source:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV file as a table. Raises InputError for any other file."""
+    """A CSV file as a table; only an empty cell is a missing one. Raises InputError for any other file."""
     try:
-        return pd.read_csv(path)
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
     except (OSError, ValueError) as error:
         raise InputError(Problem(str(path), "a CSV table", format_value(str(error)))) from None
 
@@ -173,8 +176,8 @@ def _of_yaml(path: Path, place: str) -> Source:
 
 def _parse_json(text: str, place: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        return read_json(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(Problem(place, "a JSON document", format_value(str(error)))) from None
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError, Problem
+from simulator.studies.storage.files import replace_file
 
 SCREEN_DPI, FILE_DPI = 96, 200
 FORMATS = (".png", ".svg", ".pdf")
@@ -64,16 +65,12 @@ class Picture(Figure):
 
 
 def save_figure(canvas: Figure, path: Path, dpi: float = FILE_DPI) -> None:
-    """Write a figure as PNG, SVG or PDF, by the file's name; the same bytes for the same figure.
+    """Write a figure as PNG, SVG or PDF, by the file's name, whole or not at all; the same bytes for the same figure.
 
     Raises InputError for another format or a place that can't be written.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(Problem(str(path), f"a file name that ends in {', '.join(FORMATS)}", path.suffix or "none"))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with house_style():
-            canvas.savefig(path, dpi=dpi, metadata=_UNDATED[suffix])
-    except OSError as error:
-        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None
+    with house_style():
+        replace_file(path, lambda name: canvas.savefig(name, format=suffix[1:], dpi=dpi, metadata=_UNDATED[suffix]))

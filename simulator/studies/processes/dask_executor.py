@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.sweep.executors import Evaluator, Outcome, Outcomes, Queue
+from simulator.studies.processes.executors import Batches, Evaluator, InBatches, Known, Queue
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
@@ -30,7 +30,7 @@ class DaskExecutor:
         self.address = address
         self.distributed = _distributed()
 
-    def run(self, evaluator: Evaluator, groups: Sequence[Sequence[int]]) -> Outcomes:
+    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
         """Outcomes as they are finished.
 
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
@@ -67,6 +67,11 @@ class DaskExecutor:
 
     def _client(self) -> Any:
         where = f"--cluster {self.address}"
+        if self.address.startswith("tls://"):
+            arguments = self.distributed.Security().get_connection_args("client")
+            if arguments.get("ssl_context") is None:
+                hint = "name it in ~/.config/dask/distributed.yaml; see the how-to of sweeps on a cluster"
+                raise InputError(Problem(where, "a certificate in the configuration of Dask", "none", hint))
         try:
             client = self.distributed.Client(self.address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
@@ -91,16 +96,16 @@ class DaskExecutor:
         return SparsimError(f"--cluster {self.address}: the connection to the scheduler was lost")
 
 
-def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Outcome]:
+def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Any]:
     """Evaluate points on a worker, one chunk at a time: threads of one process cannot evaluate in parallel."""
     with _one_at_a_time:
         evaluator = _evaluator(blob)
-        return [evaluator.evaluate(number) for number in chunk]
+        return [outcome for batch in InBatches(evaluator).evaluate(chunk) for outcome in batch]
 
 
 @lru_cache(maxsize=2)
-def _evaluator(blob: bytes) -> Evaluator:
-    made: Evaluator = pickle.loads(zlib.decompress(blob))
+def _evaluator(blob: bytes) -> Evaluator[Any]:
+    made: Evaluator[Any] = pickle.loads(zlib.decompress(blob))
     return made
 
 

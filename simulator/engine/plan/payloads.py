@@ -1,0 +1,238 @@
+"""Seconds of payloads by fold or flows: those that are sent alike are timed together, on all of their networks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.fold import Lanes, fold, fold_lanes
+from simulator.engine.rounds.fold_validity import meet_nobody, reason_against_fold, reasons_against_fold, senders_meet
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints, Round, Route
+from simulator.topologies.base import Rounds
+
+MAX_TIMES = 2**22
+"""Payloads times places that are folded together at most."""
+SHARED = "other traffic uses the same links"
+
+
+class UnlikeRoutesError(Exception):
+    """Networks that should differ only in numbers have different routes."""
+
+
+@dataclass(slots=True)
+class Payloads:
+    """Payloads (b,) of one job that are sent alike, on n networks that differ only in numbers.
+
+    `places` (b,): the steps that they belong to. `rounds`: their messages, with senders, receivers and `route` of all
+    rounds. `timed`: those whose time is asked for. `total` (b,): bytes of each result, of a collective; None for
+    messages. `efficiency`, `start_up` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and `found`, for
+    each network why the fold would not be exact (or nothing), and whether messages were followed one by one.
+    """
+
+    places: Ints
+    rounds: Rounds
+    src: Ints
+    dst: Ints
+    route: Route
+    timed: Ints
+    networks: list[NetworkSetup] = field(default_factory=list)
+    total: Floats | None = None
+    efficiency: Floats | None = None
+    start_up: Floats | None = None
+    seconds: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    found: list[tuple[str, bool]] = field(default_factory=list)
+
+    def sent_like(self) -> Hashable:
+        """Equal for payloads that are timed together."""
+        network, route = self.networks[0], self.route
+        arrays = (self.src, self.dst, route.first, route.last, *(() if route.middle is None else (route.middle,)))
+        own = None if network.wiring.burst is None else id(network)
+        kinds = (self.total is None, self.efficiency is None, self.start_up is None, network.fidelity, own)
+        rounds = tuple((len(item.src), item.repeat) for item in self.rounds)
+        return (
+            network.wiring.layout,
+            len(network.wiring.capacity),
+            kinds,
+            rounds,
+            *(each.tobytes() for each in arrays),
+        )
+
+    def alone(self) -> Rounds:
+        """The rounds of those that are timed."""
+        return [Round(item.src, item.dst, item.nbytes[self.timed], item.repeat) for item in self.rounds]
+
+
+def time_payloads(items: Sequence[Payloads]) -> None:
+    """Find `seconds` and `found` of all payloads. Raises UnlikeRoutesError where networks differ in routes."""
+    batches: dict[Hashable, list[Payloads]] = {}
+    for item in items:
+        item.seconds = np.zeros((len(item.networks), len(item.places)))
+        if len(item.timed):
+            batches.setdefault(item.sent_like() if len(items) > 1 else None, []).append(item)
+    for members in batches.values():
+        _Batch(members).time()
+
+
+class _Batch:
+    """Payloads that are sent alike, one after the other as B rows, on N networks."""
+
+    def __init__(self, items: Sequence[Payloads]) -> None:
+        self.items, self.one = items, items[0]
+        self.networks = list({id(each): each for item in items for each in item.networks}.values())
+        self.number = {id(each): number for number, each in enumerate(self.networks)}
+        self.wirings = [each.wiring for each in self.networks]
+        self.routes = [self._route(each) for each in self.networks]
+        self.starts = [0, *accumulate(len(item.places) for item in items[:-1])]
+        self.rounds = self.one.rounds if len(items) == 1 else _stack([item.rounds for item in items])
+        self.factor, self.beside = self._numbers_of_fabrics()
+
+    def time(self) -> None:
+        """Find seconds: of those that are followed one by one, one by one; of all others together."""
+        piped, columns = self.one.start_up is not None, list[tuple[Payloads, Ints, Ints, int]]()
+        for start, item in zip(self.starts, self.items, strict=True):
+            item.found = self._pipelined_ways(item) if piped else self._ways(item)
+            numbers = np.array([self.number[id(each)] for each in item.networks])
+            flowing = np.array([flowed for _, flowed in item.found])
+            for place in np.flatnonzero(flowing).tolist():
+                self._write(item, np.array([place]), numbers, start, self._flow(item, numbers[place], start, piped))
+            if len(rest := np.flatnonzero(~flowing)):
+                columns.append((item, rest, numbers, start))
+        if not columns:
+            return
+        wires = np.concatenate([np.repeat(numbers[rest], len(item.timed)) for item, rest, numbers, _ in columns])
+        rows = np.concatenate([np.tile(start + item.timed, len(rest)) for item, rest, _, start in columns])
+        law, last = self._pipe(rows, wires) if piped else self._fold(rows, wires), 0
+        for item, rest, numbers, start in columns:
+            shape = len(rest), len(item.timed)
+            part, last = law[last : last + shape[0] * shape[1]].reshape(shape), last + shape[0] * shape[1]
+            self._write(item, rest, numbers, start, part)
+
+    def _write(self, item: Payloads, places: Ints, numbers: Ints, start: int, seconds: Floats) -> None:
+        """Add what a collective takes beside its links."""
+        if item.start_up is not None:
+            seconds = item.start_up[item.timed] + seconds
+        if self.beside is not None:
+            seconds = seconds + self.beside[np.ix_(numbers[places], start + item.timed)]
+        item.seconds[np.ix_(places, item.timed)] = seconds
+
+    def _route(self, network: NetworkSetup) -> Route:
+        """The route of all messages on a network."""
+        if network is self.one.networks[0]:
+            return self.one.route
+        route, like = network.wiring.route(self.one.src, self.one.dst), self.one.route
+        pairs = [(route.first, like.first), (route.last, like.last)]
+        if route.middle is not None and like.middle is not None:
+            pairs.append((route.middle, like.middle))
+        unlike = (route.middle is None) != (like.middle is None)
+        if unlike or not all(np.array_equal(*pair) for pair in pairs):
+            raise UnlikeRoutesError
+        return route
+
+    def _numbers_of_fabrics(self) -> tuple[Floats | None, Floats | None]:
+        """Of collectives, (N, B): bytes on the links per byte of payload, and seconds beside the links."""
+        if self.one.total is None:
+            return None, None
+        total = np.concatenate([item.total for item in self.items if item.total is not None])
+        beside = np.array([each.fabric.beside(total) for each in self.networks])
+        if self.one.efficiency is not None:
+            efficiency = np.concatenate([item.efficiency for item in self.items if item.efficiency is not None])
+            return np.broadcast_to(1 / efficiency, beside.shape), beside
+        workers = self.wirings[0].layout.workers
+        return np.array([each.fabric.protocol_factor(total, workers) for each in self.networks]), beside
+
+    def _ways(self, item: Payloads) -> list[tuple[str, bool]]:
+        """On each network: why the fold is not exact, and whether messages are followed."""
+        if item.networks[0].fidelity == "flows":
+            return [(SHARED if _is_disturbed(each) else "", True) for each in item.networks]
+        src, dst = item.src, item.dst
+        routes = [self.routes[self.number[id(each)]] for each in item.networks]
+        if meet_nobody(item.rounds, src, dst, self.one.route):
+            wirings = [each.wiring for each in item.networks]
+            reasons = reasons_against_fold(item.rounds, wirings, src, dst, routes)
+        else:
+            rounds = item.alone()
+            reasons = [
+                reason_against_fold(rounds, each.wiring, src, dst, route)
+                for each, route in zip(item.networks, routes, strict=True)
+            ]
+        made = []
+        for network, reason in zip(item.networks, reasons, strict=True):
+            why = reason or (SHARED if _is_disturbed(network) else "")
+            made.append((why, bool(why) and network.fidelity == "auto"))
+        return made
+
+    def _pipelined_ways(self, item: Payloads) -> list[tuple[str, bool]]:
+        """The same of messages that flow at once, and are limited by the busiest link where links are the job's own."""
+        made = []
+        for network in item.networks:
+            wiring, disturbed = network.wiring, _is_disturbed(network)
+            meeting = senders_meet(wiring, item.src, self.one.route)
+            flowed = network.fidelity == "flows" or disturbed or meeting or wiring.burst is not None
+            made.append((SHARED if disturbed else "", flowed))
+        return made
+
+    def _flow(self, item: Payloads, number: int, start: int, piped: bool) -> Floats:
+        """Seconds (b,) of an item's payloads on one network, message by message."""
+        from simulator.engine.rounds.flows import follow_flows  # the event loop: few scenarios need it
+
+        network = self.networks[number]
+        wiring = network.wiring.instant() if piped else network.wiring
+        factor = None if self.factor is None else self.factor[number, start + item.timed]
+        ready = np.zeros(len(wiring.node))
+        times = follow_flows(item.alone(), wiring, ready, factor=factor, disturbances=network.disturbances)
+        slowest: Floats = times.max(axis=1)
+        return slowest
+
+    def _fold(self, rows: Ints, wires: Ints) -> Floats:
+        """Seconds (C,) of payloads `rows` on networks `wires`, (C,)."""
+        first = self.wirings[0]
+        parts = -(-len(rows) * first.layout.places // MAX_TIMES)
+        latency = np.stack([route.latency for route in self.routes], axis=1)
+        capacity = np.stack([each.capacity for each in self.wirings], axis=1)
+        made = []
+        for row, wire in zip(np.array_split(rows, parts), np.array_split(wires, parts), strict=True):
+            factor = None if self.factor is None else self.factor[wire, row]
+            if first.burst is None:
+                lanes = Lanes(self.one.route, latency, capacity, row, wire, factor)
+                made.append(fold_lanes(self.rounds, lanes, first.layout))
+            else:
+                rounds = [Round(item.src, item.dst, item.nbytes[row], item.repeat) for item in self.rounds]
+                made.append(fold(rounds, first, np.zeros(len(first.node)), factor=factor).max(axis=1))
+        return np.concatenate(made)
+
+    def _pipe(self, rows: Ints, wires: Ints) -> Floats:
+        """The same of messages that all flow at once: the time of the busiest link."""
+        nbytes = np.concatenate([item.repeat * item.nbytes for item in self.rounds], axis=1).T
+        load, route = np.zeros((len(self.wirings[0].capacity), nbytes.shape[1])), self.one.route
+        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+            on = links >= 0
+            np.add.at(load, links[on], nbytes[on])
+        made = np.zeros(len(rows))
+        for number, wiring in enumerate(self.wirings):
+            here = np.flatnonzero(wires == number)
+            made[here] = (load[:, rows[here]] / wiring.capacity[:, None]).max(axis=0)
+        return made if self.factor is None else made * self.factor[wires, rows]
+
+
+def _is_disturbed(network: NetworkSetup) -> bool:
+    return network.disturbances is not NO_DISTURBANCES
+
+
+def _stack(parts: Sequence[Rounds]) -> Rounds:
+    """Rounds of several payloads with the same messages; what is one number for all messages stays one."""
+    made = []
+    for same in zip(*parts, strict=True):
+        one, count = same[0], len(same[0].src)
+        if all(item.nbytes.strides[1] == 0 for item in same):
+            few = np.concatenate([item.nbytes[:, :1] for item in same])
+            nbytes = np.broadcast_to(few, (len(few), count))
+        else:
+            nbytes = np.concatenate([item.nbytes for item in same])
+        made.append(Round(one.src, one.dst, nbytes, one.repeat))
+    return made

@@ -1,0 +1,182 @@
+"""The event loop compiled from `event_loop.c`, with the interface of the reference in `event_loop.py`."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+from weakref import finalize
+
+import numpy as np
+
+from simulator.engine.rounds.compiled_library import load_library
+from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause, Recorded
+from simulator.engine.rounds.prepared_network import PreparedNetwork
+from simulator.engine.rounds.programme import Programme
+from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.engine.rounds.unfollowed import Stalled
+from simulator.models.curves import Floats
+
+_NEVER = 1e30
+_STALLED, _NO_MEMORY = 1, 2
+_INTS, _FLOATS = np.dtype(np.int64), np.dtype(float)
+
+
+def make_event_loop(
+    prepared: PreparedNetwork, buckets: TokenBuckets | None, overhead: float, now: float, *, keep: bool
+) -> EventLoop | CompiledLoop:
+    """The compiled event loop; the reference where it is not compiled."""
+    library = load_library()
+    if library is None:
+        return EventLoop(prepared, buckets, overhead, now, keep=keep)
+    return CompiledLoop(library, prepared, buckets, overhead, now, keep=keep)
+
+
+class _Struct(ctypes.Structure):
+    """A structure of C that also keeps the arrays that it points to."""
+
+    def point_to(self, **arrays: Any) -> None:
+        """Set pointers, and keep what they point to."""
+        self.kept = arrays
+        for name, array in arrays.items():
+            setattr(self, name, array.ctypes.data)
+
+
+def _struct(numbers: str, pointers: str, more: str = "") -> list[tuple[str, Any]]:
+    fields: list[tuple[str, Any]] = [(name, ctypes.c_int64) for name in numbers.split()]
+    return fields + [(name, ctypes.c_void_p) for name in f"{pointers} {more}".split()]
+
+
+class _Setup(_Struct):
+    _fields_ = _struct(
+        "types links entries incasts changes has_buckets keep",
+        "type_of link_of first change_first change_link messages limit arriving incast_count incast_share extra depth",
+        "change_time change_factor stated capacity active rate served next content",
+    )
+
+
+class _Programme(_Struct):
+    _fields_ = _struct(
+        "rounds flows places outs intos",
+        "count repeat type out_place out into_place into pair place_first place_into size latency",
+    )
+
+
+class _Pause(ctypes.Structure):
+    _fields_ = [*((name, ctypes.c_double) for name in ("clock", "wake", "due")), ("ended", ctypes.c_int64)]
+
+
+class CompiledLoop:
+    """Flows under way, as `EventLoop` follows them; the arrays are shared with the compiled code."""
+
+    def __init__(
+        self,
+        library: ctypes.CDLL,
+        prepared: PreparedNetwork,
+        buckets: TokenBuckets | None,
+        overhead: float,
+        now: float,
+        *,
+        keep: bool,
+    ) -> None:
+        rates, classes = prepared.rates, prepared.classes
+        types, links = classes.types, len(rates.capacity)
+        self.prepared, self.capacity = prepared, rates.capacity.copy()
+        self.active, self.pairs = np.zeros(types), classes.pairs
+        self.active[prepared.steady] = 1.0
+        incast = np.zeros((0, 2)) if rates.incast is None else rates.incast
+        changed = [np.array(change.links, dtype=_INTS) for change in prepared.changes]
+        content = np.zeros(0) if buckets is None else buckets.content
+        self.setup = _Setup(types, links, len(rates.type_of), len(incast), len(changed), buckets is not None, keep)
+        self.setup.point_to(
+            type_of=_ints(rates.type_of),
+            link_of=_ints(rates.link_of),
+            first=np.searchsorted(rates.type_of, np.arange(types + 1)),
+            change_first=np.cumsum([0, *(len(each) for each in changed)], dtype=_INTS),
+            change_link=np.concatenate([np.zeros(0, dtype=_INTS), *changed]),
+            messages=_floats(rates.messages),
+            limit=_floats(rates.limit),
+            arriving=_floats(rates.arriving),
+            incast_count=_floats(incast[:, 0]),
+            incast_share=_floats(incast[:, 1]),
+            extra=overhead * rates.narrowest_capacities(types),
+            depth=np.zeros(0) if buckets is None else _floats(buckets.depth),
+            change_time=np.array([change.time for change in prepared.changes], dtype=float),
+            change_factor=np.array([change.factor for change in prepared.changes], dtype=float),
+            stated=rates.capacity.copy(),
+            capacity=self.capacity,
+            active=self.active,
+            rate=np.zeros(types),
+            served=np.zeros(types),
+            next=np.full(types, _NEVER),
+            content=content,
+        )
+        self.library, self.under_way, self.programmes = library, dict[int, Programme](), dict[int, _Programme]()
+        self.pause = _Pause()
+        self.loop = library.loop_new(ctypes.byref(self.setup), now)
+        if not self.loop:
+            raise MemoryError
+        finalize(self, library.loop_free, self.loop)
+
+    def start(
+        self, number: int, programme: Programme, scales: Sequence[float], begin: Floats, *, turn: float, stream: int
+    ) -> None:
+        """Add an exchange, as `EventLoop.start` does."""
+        scale, have = np.array(scales, dtype=float), _floats(begin)
+        arrays = self.programmes.get(id(programme))
+        if arrays is None:
+            arrays = self.programmes[id(programme)] = _struct_of(programme, len(have))
+        self.under_way[number] = programme
+        starts = number, scale.ctypes.data, have.ctypes.data, turn, stream * self.pairs, self.pairs
+        if self.library.loop_start(self.loop, ctypes.byref(arrays), *starts):
+            raise MemoryError
+
+    def advance(self, time: float) -> None:
+        """Bring the flows to `time`."""
+        self.library.loop_advance(self.loop, time)
+
+    def follow(self, clock: float, until: float) -> Pause:
+        """Handle what is due, as `EventLoop.follow` does. Raises Stalled."""
+        pause = self.pause
+        pause.clock = clock
+        code = self.library.loop_follow(self.loop, until, ctypes.byref(pause))
+        if code:
+            raise Stalled if code == _STALLED else MemoryError
+        return Pause(pause.clock, pause.wake, pause.due, [self._take() for _ in range(pause.ended)])
+
+    def recorded(self) -> Recorded:
+        """What the links have carried so far."""
+        parts = [ctypes.POINTER(ctypes.c_double)() for _ in range(3)]
+        count = self.library.loop_recorded(self.loop, *(ctypes.byref(part) for part in parts))
+        links = len(self.capacity)
+        times, row_of = (_copy(part, count) for part in parts[:2])
+        rows = _copy(parts[2], links * (int(row_of[-1]) + 1) if count else 0)
+        return Recorded(times, row_of.astype(_INTS), rows.reshape(-1, links))
+
+    def _take(self) -> Ended:
+        """The first exchange that has ended."""
+        number = self.library.loop_next(self.loop)
+        programme = self.under_way.pop(number)
+        have, flows = np.empty(len(self.prepared.classes.one_place)), np.empty(programme.flows)
+        self.library.loop_take(self.loop, have.ctypes.data, flows.ctypes.data)
+        return Ended(number, have, flows)
+
+
+def _ints(values: Any) -> Any:
+    return np.ascontiguousarray(values, dtype=_INTS)
+
+
+def _floats(values: Any) -> Any:
+    return np.ascontiguousarray(values, dtype=_FLOATS)
+
+
+def _copy(part: Any, count: int) -> Floats:
+    return np.ctypeslib.as_array(part, (count,)).copy() if count else np.zeros(0)
+
+
+def _struct_of(programme: Programme, places: int) -> _Programme:
+    columns = programme.columns
+    outs, intos = (int(columns[name].max(initial=-1)) + 1 for name in ("out", "into"))
+    made = _Programme(len(programme.rounds), programme.flows, places, outs, intos)
+    made.point_to(**columns)
+    return made

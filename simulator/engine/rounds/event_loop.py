@@ -1,0 +1,251 @@
+"""The event loop of flows: when flows start and end, and at which rates they run in between.
+
+A flow starts when its sender has the data, what earlier rounds put on the same link has passed at both ends, and the
+connection between the two is free. Flows over the same links share one count of bytes served, and rates are worked out
+once per instant and set of active flows. The loop knows no clock but `now`: `network.py` puts it on SimPy.
+
+This is the reference; `event_loop.c` computes the same to the last bit, and is used where it is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.engine.rounds.disturbances import LinkChange
+from simulator.engine.rounds.prepared_network import PreparedNetwork
+from simulator.engine.rounds.programme import MessageClass, Programme
+from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.engine.rounds.transfer import Exchange, Flow, unroll_flows
+from simulator.engine.rounds.unfollowed import Stalled
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
+
+_SAME = 1e-13
+_NOTHING = 1e-15
+"""Bytes: as few as this are a rounding error, whatever the rate."""
+_NEVER = 1e30
+"""Bytes: more than any message has."""
+_PAIRS = 2**40
+"""Pairs of sender and receiver: more than there are."""
+
+
+class Ended(NamedTuple):
+    """An exchange that has ended: when each class of places has its data, and when each flow ended."""
+
+    number: int
+    have: Floats
+    flows: Floats
+
+
+class Pause(NamedTuple):
+    """Where the loop stopped: the clock, the clock at which something is `due` next, and what has just ended."""
+
+    clock: float
+    wake: float
+    due: float
+    ended: list[Ended]
+
+
+class Recorded(NamedTuple):
+    """Bytes/s on each class of links (n, L); from each of `times` (t,) on they are those of row `row_of` (t,)."""
+
+    times: Floats
+    row_of: Ints
+    rows: Floats
+
+
+class EventLoop:
+    """Flows under way, from the time `now` on.
+
+    `overhead`: seconds for which a message occupies its links before its bytes. `keep`: record what links carry.
+    """
+
+    def __init__(
+        self, prepared: PreparedNetwork, buckets: TokenBuckets | None, overhead: float, now: float, *, keep: bool
+    ) -> None:
+        self.rates, self.buckets, self.now, self.keep = prepared.rates, buckets, now, keep
+        types = prepared.classes.types
+        self.capacity = self.rates.capacity
+        self.stated = self.capacity.copy()
+        self.active, self.rate, self.served = (np.zeros(types) for _ in range(3))
+        self.next = np.full(types, _NEVER)
+        self.extra = overhead * self.rates.narrowest_capacities(types)
+        self.queues: list[list[tuple[float, int, Flow]]] = [[] for _ in range(types)]
+        self.starting: list[Flow] = []
+        self.freed: list[int] = []
+        self.queued: dict[int, list[tuple[float, int, Flow]]] = {}
+        self.timers: list[tuple[float, int, Flow | LinkChange]] = []
+        self.order = count()
+        self.ended: list[Ended] = []
+        self.history: list[tuple[float, int]] = []
+        self.rows: list[Floats] = []
+        self.recorded_for: tuple[bytes, bytes] | None = None
+        self.active[prepared.steady] = 1.0
+        self.pending_changes = len(prepared.changes)
+        for change in prepared.changes:
+            heappush(self.timers, (change.time, next(self.order), change))
+        if prepared.steady:
+            self.rate = self.rates.rates(self.active)
+
+    def start(
+        self, number: int, programme: Programme, scales: Sequence[float], begin: Floats, *, turn: float, stream: int
+    ) -> None:
+        """Add exchange `number`, whose classes of places are ready at the times `begin`."""
+        exchange = Exchange(number, dict(enumerate(begin.tolist())), turn)
+        for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange, stream * _PAIRS)):
+            if not flow.waits:
+                heappush(self.timers, (flow.not_before, next(self.order), flow))
+
+    def advance(self, time: float) -> None:
+        """Bring the flows to `time`. What is due at this very instant follows in `follow`."""
+        if time > self.now:
+            self.served += self.rate * (time - self.now)
+            if self.buckets is not None:
+                self.buckets.fill(self.active, self.rate, time - self.now)
+            self.now = time
+
+    def follow(self, clock: float, until: float) -> Pause:
+        """Handle all that is due, and go on while the next instant is before `until` and no exchange has ended.
+
+        `clock` is that of SimPy, which may differ from `now` by a rounding error. Raises Stalled.
+        """
+        while True:
+            self._process()
+            due = self._due()
+            wake = clock + max(0.0, due - clock)
+            if self.ended or not wake < until:
+                ended, self.ended = self.ended, []
+                return Pause(clock, wake, due, ended)
+            clock = wake
+            self.advance(due)
+
+    def recorded(self) -> Recorded:
+        """What the links have carried so far."""
+        times, row_of = (np.array([each[column] for each in self.history]) for column in (0, 1))
+        return Recorded(times, row_of.astype(np.int64), np.array(self.rows).reshape(-1, len(self.capacity)))
+
+    def _flow(self, exchange: Exchange, first_pair: int, item: MessageClass, scale: float) -> Flow:
+        # A message's overhead occupies its links for as long as this many bytes would.
+        nbytes = item.size * scale + float(self.extra[item.type])
+        pair, have = first_pair + item.pair, exchange.have[item.out[0]]
+        return Flow(exchange, item.type, nbytes, item.latency, item.into[0], pair, have)
+
+    def _due(self) -> float:
+        """When the next flow ends or starts."""
+        timer = self.timers[0][0] if self.timers else np.inf
+        if not len(self.rate):
+            return timer
+        never = np.full_like(self.rate, np.inf)
+        left = np.divide(self.next - self.served, self.rate, out=never, where=self.rate > 0)
+        return min(timer, self.now + float(left.min()))
+
+    def _process(self) -> None:
+        """Start and end flows until nothing more is due now."""
+        changed = False
+        while True:
+            near = self.now * (1 + _SAME)
+            while self.timers and self.timers[0][0] <= near:
+                item = heappop(self.timers)[2]
+                changed = True
+                if isinstance(item, LinkChange):
+                    self._change_links(item)
+                elif item.pair in self.queued:
+                    heappush(self.queued[item.pair], (item.exchange.turn, next(self.order), item))
+                else:
+                    self.queued[item.pair] = []
+                    self.starting.append(item)
+            while self.freed:
+                self.starting.append(heappop(self.queued[self.freed.pop()])[2])
+            self._start_waiting()
+            # What the clock cannot resolve is a rounding error.
+            slack = self.rate * (self.now * _SAME) + self.next * _SAME + _NOTHING
+            over = np.flatnonzero(self.next - self.served <= slack)
+            for number in over.tolist():
+                changed = True
+                self._end_served(number)
+            if not (len(over) or self.starting or self.freed or (self.timers and self.timers[0][0] <= near)):
+                break
+        if not changed:
+            return
+        self.rate = self.rates.rates(self.active)
+        if not self.pending_changes and ((self.active > 0) & (self.rate <= 0)).any():
+            raise Stalled
+        if self.keep:
+            self._record()
+
+    def _record(self) -> None:
+        key = (self.active.tobytes(), self.rate.tobytes())
+        if key != self.recorded_for:
+            self.rows.append(self.rates.load(self.active, self.rate))
+            self.recorded_for = key
+        self.history.append((self.now, len(self.rows) - 1))
+
+    def _start_waiting(self) -> None:
+        while self.starting:
+            together, self.starting = self.starting, []
+            self._empty_buckets(together)
+            for flow in together:
+                self._start_flow(flow)
+
+    def _empty_buckets(self, flows: Sequence[Flow]) -> None:
+        """Take off what passes at once; the overhead of a message is time at its ends, and passes no bucket."""
+        if self.buckets is None:
+            return
+        nbytes = [flow.nbytes - float(self.extra[flow.type]) for flow in flows]
+        for flow, passed in zip(flows, self.buckets.take([flow.type for flow in flows], nbytes), strict=True):
+            flow.nbytes -= passed
+
+    def _start_flow(self, flow: Flow) -> None:
+        if not flow.nbytes:
+            self._end_flow(flow)
+            return
+        queue = self.queues[flow.type]
+        if not queue:
+            self.served[flow.type] = 0.0
+        target = float(self.served[flow.type]) + flow.nbytes
+        heappush(queue, (target, next(self.order), flow))
+        self.next[flow.type] = queue[0][0]
+        self.active[flow.type] += 1
+
+    def _end_served(self, number: int) -> None:
+        """End the flows of a type that have been served."""
+        queue, served = self.queues[number], float(self.served[number])
+        slack = float(self.rate[number]) * (self.now * _SAME)
+        while queue and queue[0][0] - served <= slack + queue[0][0] * _SAME + _NOTHING:
+            flow = heappop(queue)[2]
+            self.active[number] -= 1
+            self._end_flow(flow)
+        self.next[number] = queue[0][0] if queue else _NEVER
+
+    def _end_flow(self, flow: Flow) -> None:
+        exchange, arrived = flow.exchange, self.now + flow.latency
+        flow.ended = self.now
+        exchange.have[flow.into] = max(exchange.have[flow.into], arrived)
+        for other, delay in flow.begins:
+            other.not_before = max(other.not_before, self.now + delay)
+            other.waits -= 1
+            if not other.waits:
+                heappush(self.timers, (other.not_before, next(self.order), other))
+        flow.begins = []
+        behind = self.queued[flow.pair]
+        if not behind:
+            del self.queued[flow.pair]
+        elif behind[0][0] <= flow.exchange.turn:
+            self.starting.append(heappop(behind)[2])
+        else:  # the next message of the same exchange may be due at this very instant
+            self.freed.append(flow.pair)
+        exchange.left -= 1
+        if not exchange.left:
+            have = np.fromiter(exchange.have.values(), float)
+            self.ended.append(Ended(exchange.number, have, np.array([each.ended for each in exchange.flows])))
+
+    def _change_links(self, change: LinkChange) -> None:
+        self.pending_changes -= 1
+        self.capacity[list(change.links)] = self.stated[list(change.links)] * change.factor
+        self.rates.forget()

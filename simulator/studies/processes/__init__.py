@@ -1,0 +1,1 @@
+"""Work on several processes: executors that evaluate numbered items, here or elsewhere."""
