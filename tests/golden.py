@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from places import ROOT
 from pydantic_core import PydanticCustomError
+from replayed import select
 
 from examples import PRIMITIVES, example
 from simulator.component import discover
@@ -102,7 +103,7 @@ def _selected(member, workers=4, numels=(30_000, 2_000, 500), iterations=3):
         values = np.random.default_rng(iteration).standard_normal((workers, numel)).astype(np.float32)
         block = Block(np.round(values * 8) / 8, piece, np.arange(numel), np.ones(numel), numels, iteration, shapes)
         state = member.start(block) if state is None else state
-        state, selection, _, choice = member.at(iteration).select(state, block)
+        state, selection, _, choice = select(member.at(iteration), state, block)
         mask = hashlib.sha256(np.packbits(choice.chosen).tobytes()).hexdigest()
         made.append({"chosen": mask, "selection": _fields(selection)})
     return made

@@ -68,6 +68,11 @@ def test_a_validation_keeps_the_rows_so_far():
         validate([ROOT / "scenarios" / "ring_check.yaml"], watch=Interrupting(1))  # states no measurement: no rows
 
 
+def test_a_validation_is_the_same_from_any_number_of_processes():
+    one, two = (validate([VALIDATION], processes=count) for count in (1, 2))
+    assert json.dumps(one) == json.dumps(two)
+
+
 @pytest.mark.parametrize("at", [1, 3, 8])
 def test_an_explanation_keeps_its_terms(at):
     watch = Interrupting(at)

@@ -71,7 +71,7 @@ def test_any_text_is_a_finite_number_or_a_validation_error(dimension, text):
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        (Seconds, 5, "with its unit"), (Seconds, "-1 ms", "at least 0"), (Seconds, "1e10 s", "at most 1e+09"),
+        (Seconds, 5, "with its unit"), (Seconds, "-1 ms", "at least 0"), (Seconds, "1e10 s", "at most 1000000 s"),
         (Seconds, "1e400 s", "a finite number"), (Seconds, math.nan, "with its unit"), (Seconds, True, "a time"),
         (Seconds, None, "a time"), (Seconds, [1], "a time"), (Bytes, "-1 B", "at least 0"),
         (PositiveBytes, 0, "above 0"), (BytesPerSecond, "0 GB/s", "above 0"), (BytesPerSecond, 1e9, "with its unit"),
@@ -93,10 +93,10 @@ def test_in_python_a_number_is_si_and_in_a_file_it_needs_its_unit():
 
 
 @pytest.mark.parametrize("kind", [Seconds, Bytes, BytesPerSecond, Fraction])
-@given(value=st.floats(1e-300, 1))
+@given(value=st.floats(1e-30, 1))
 def test_a_quantity_that_was_written_is_read_back_exactly(kind, value):
     adapter = TypeAdapter(kind)
-    value = max(value, 1e-3) if kind is BytesPerSecond else value
+    value = max(value, {BytesPerSecond: 1e-3, Bytes: 1e-6}.get(kind, 0.0))
     assert adapter.validate_python(adapter.dump_python(value, mode="json"), context=STRICT) == value
 
 

@@ -1,14 +1,19 @@
 """Speed of sweeps: `pytest tests/benchmarks/test_sweep_speed.py -o addopts=`. The bars assume two free cores."""
 
+import gc
 import json
 import time
 
+import numpy as np
 from places import ROOT
 from watched import watched
 
-from simulator.engine.plan.work.work import _works
 from simulator.loading.documents import read_document
+from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import run
+from simulator.prediction.simulated import simulate_batch, simulate_scenario
+from simulator.scenario.changes import with_value
+from simulator.scenario.reading import load
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep_plan import plan_sweep
 
@@ -43,6 +48,72 @@ def test_a_point_is_built_and_identified_in_150_us():
     assert best / len(plan.rows) <= 150e-6
 
 
+def fixed_loop():
+    """CPU seconds of a loop that does not change: 100,000 small dictionaries, and 2,000 operations on small arrays."""
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        made = [{"a": number, "b": str(number)} for number in range(100_000)]
+        values = np.arange(len(made), dtype=float)[:1000]
+        for _ in range(2000):
+            values = np.maximum(values, 1.0) + 1.0
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def forget_all():
+    """Every result that a process remembers."""
+    for item in gc.get_objects():
+        if isinstance(item, LatestResults):
+            item.clear()
+
+
+def best_of_three(work, prepare):
+    """The least CPU seconds of some work, each time on what `prepare` makes, with nothing remembered."""
+    best = float("inf")
+    for _ in range(3):
+        given = prepare()
+        forget_all()
+        began = time.process_time()
+        work(given)
+        best = min(best, time.process_time() - began)
+    return best
+
+
+def report(what, seconds, count, most):
+    """Print the time of one, absolute and in thousandths of the fixed loop, and hold it to `most` of these."""
+    share = 1e3 * seconds / count / fixed_loop()
+    print(f"\n{what}: {1e3 * seconds / count:.3f} ms of CPU each, {share:.2f} thousandths of the fixed loop", end="")
+    assert share <= most
+
+
+def test_hundred_bandwidths_are_simulated_in_one_evaluation():
+    base = load("quickstart", ("cluster.gpu=gpus/v100-pytorch2", "topology=ring"))
+    network = base.cluster.network.model_copy(update={"measured": ()})
+
+    def prepare():
+        networks = [network.model_copy(update={"bandwidth": 1e8 * 1.07**number}) for number in range(100)]
+        return [with_value(base, "cluster.network", item) for item in networks]
+
+    simulate_batch(prepare()[:2])
+    together = best_of_three(simulate_batch, prepare)
+    alone = best_of_three(lambda scenarios: [simulate_scenario(item) for item in scenarios], prepare)
+    report("simulated in a batch of 100 bandwidths", together, 100, 15)
+    print(f", {alone / together:.1f} times faster than each by itself", end="")
+    assert together <= alone / 2
+
+
+def test_points_of_the_large_sweep_are_simulated_in_batches():
+    path = ROOT / "scenarios" / "sweeps" / "big.yaml"
+    points = Points(read_document(path), path.parent, strict=True)
+    numbers = [*points.grid.numbers()]
+    scenarios = [
+        points.scenario(number) for first in range(0, len(numbers), 25) for number in numbers[first : first + 5]
+    ]
+    together = best_of_three(simulate_batch, lambda: scenarios)
+    report("points of the large sweep, with their work", together, len(scenarios), 40)
+
+
 def test_a_point_is_predicted_in_half_of_what_calculon_takes():
     path = ROOT / "scenarios" / "sweeps" / "big.yaml"
     points = Points(read_document(path), path.parent, strict=True)
@@ -52,15 +123,15 @@ def test_a_point_is_predicted_in_half_of_what_calculon_takes():
     run(scenarios[0])
     best = {"predicted": float("inf"), "evaluated": float("inf")}
     for _ in range(3):
-        _works.clear()
+        forget_all()
         began = time.process_time()
         for scenario in scenarios:
             run(scenario)
         best["predicted"] = min(best["predicted"], time.process_time() - began)
-        _works.clear()
+        forget_all()
         began = time.process_time()
         for number in numbers:
-            points.evaluate(number)
+            points.evaluate([number])
         best["evaluated"] = min(best["evaluated"], time.process_time() - began)
     for what, seconds in best.items():
         print(f"\n{what}: {1e3 * seconds / len(numbers):.2f} ms of CPU per point", end="")

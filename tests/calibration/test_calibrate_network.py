@@ -1,5 +1,6 @@
 """`sparsim calibrate network`: from logs to a config that scenarios can use."""
 
+import gzip
 import json
 
 import numpy as np
@@ -39,6 +40,15 @@ def calibrate(*arguments):
 
 def logs(tmp_path, counts=(2, 4, 8), **more):
     return [write(tmp_path / f"{p}.log", ring_log(p, BANDWIDTH, LATENCY, SIZES, **more)) for p in counts]
+
+
+def test_a_damaged_gzip_file_is_an_input_error(tmp_path):
+    path, packed = tmp_path / "log.txt.gz", bytearray(gzip.compress(b"# nThread 1\n" * 100))
+    packed[-8] ^= 255  # of the checksum
+    path.write_bytes(packed)
+    result = attempt(path, "--out", tmp_path / "net.yaml")
+    assert result.exit_code == 2
+    assert "expected a whole gzip file, got a damaged one" in result.stderr
 
 
 @pytest.mark.parametrize("counts", [(2, 4), pytest.param((2, 4, 8), marks=pytest.mark.long)])

@@ -110,7 +110,7 @@ def folder(tmp_path_factory):
 def test_examples_run(arguments, folder, monkeypatch):
     monkeypatch.chdir(folder)
     watched = watch_console(monkeypatch)
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False, env={"COLUMNS": "100"})
+    result = CliRunner(charset="ascii").invoke(main, arguments, catch_exceptions=False, env={"COLUMNS": "100"})
     assert result.exit_code == 0, result.output
     if "--json" not in arguments and arguments[0] not in FILES:
         watched.check(result.output)

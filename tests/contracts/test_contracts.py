@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -72,7 +73,7 @@ RULES = {"bucketed": ("ddp", "horovod"), "mg_wfbp": ("optimal", "greedy")}
 
 @pytest.mark.parametrize("kind", SCHEDULERS)
 @given(
-    layers=st.lists(st.tuples(st.integers(1, 10**7), st.floats(0, 0.01)), min_size=1, max_size=30),
+    layers=st.lists(st.tuples(st.integers(1, 10**7), durations(0.01)), min_size=1, max_size=30),
     options=st.fixed_dictionaries(
         {},
         optional={

@@ -44,7 +44,7 @@ def run_page(page, folder, long=False):
         if block.note == "not run" or (block.note == "long" and not long):
             continue
         if block.caption:
-            (folder / block.caption).parent.mkdir(exist_ok=True)
+            (folder / block.caption).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.caption).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             with contextlib.redirect_stdout(None):
@@ -164,7 +164,13 @@ def test_readme_and_design_are_short():
 
 def test_every_test_and_every_file_that_is_named_exists():
     tests = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
-    for name in ("DESIGN.md", "CONTRIBUTING.md", "docs/developers/changes.md", "docs/developers/testing.md"):
+    for name in (
+        "DESIGN.md",
+        "CONTRIBUTING.md",
+        "docs/developers/changes.md",
+        "docs/developers/testing.md",
+        "docs/developers/invariants.md",
+    ):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert set(re.findall(r"`(test_\w+)`", text)) <= tests, name
         for path in re.findall(r"`([a-z_-]+/[\w/.-]+\.(?:py|md|yaml))`", text):

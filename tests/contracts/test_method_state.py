@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from replayed import select
 
 from examples import example
 from simulator.component import discover
@@ -32,7 +33,7 @@ def kept_values(member):
     used, state = set(), None
     for block in blocks():
         state = member.start(block) if state is None else state
-        state, *_ = member.select(state, block)
+        state, *_ = select(member, state, block)
         for name, value in state.items():
             if np.shape(value) == block.values.shape:
                 held = set(block.piece[(np.asarray(value) != 0).any(axis=0)].tolist())

@@ -1,5 +1,6 @@
 """What is published: long description, licences, and the files that packages and the container are made of."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from email import message_from_bytes
 
 import pytest
 from places import ROOT
+
+from simulator.engine.rounds.compiled_library import LIBRARY, SWITCH, load_library
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOTICES = (ROOT / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")
@@ -66,6 +69,7 @@ def test_the_container_copies_what_exists_and_is_not_ignored():
 def test_the_container_has_what_the_package_is_built_from():
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {*wheel["packages"], *wheel["force-include"], *PROJECT["project"]["license-files"], "pyproject.toml"}
+    needed.add("hatch_build.py")
     assert needed <= set(copied())
     assert "README.md" in copied(), "the long description"
 
@@ -81,8 +85,14 @@ def test_the_container_runs_the_quickstart_without_the_rights_of_root():
         assert version >= tuple(int(part) for part in re.findall(r"\d+", PROJECT["project"]["requires-python"]))
 
 
+@pytest.mark.skipif(not shutil.which("cc") or os.environ.get(SWITCH) == "0", reason="no C compiler, or switched off")
+def test_where_there_is_a_compiler_the_event_loop_is_compiled_from_this_source():
+    assert load_library() is not None, "python hatch_build.py"
+
+
 @pytest.mark.long
-def test_a_wheel_is_made_from_what_the_container_copies(tmp_path):
+@pytest.mark.parametrize("compiler", ["cc", "false"])
+def test_a_wheel_is_made_from_what_the_container_copies(tmp_path, compiler):
     pytest.importorskip("hatchling")
     source = tmp_path / "source"
     for path in copied():
@@ -92,7 +102,7 @@ def test_a_wheel_is_made_from_what_the_container_copies(tmp_path):
             source.mkdir(exist_ok=True)
             shutil.copy(ROOT / path, source)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, source]
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"CC": compiler})
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.stat().st_size < MOST_BYTES
     with zipfile.ZipFile(wheel) as made:
@@ -100,6 +110,10 @@ def test_a_wheel_is_made_from_what_the_container_copies(tmp_path):
         (about,) = (message_from_bytes(made.read(name)) for name in names if name.endswith(".dist-info/METADATA"))
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"simulator", "sparsim"}
     assert "simulator/scenarios/quickstart.yaml" in names
+    assert "simulator/engine/rounds/event_loop.c" in names
+    # Compiled for one platform and every Python; without a compiler it fits all.
+    assert (f"simulator/engine/rounds/{LIBRARY.name}" in names) == (compiler != "false")
+    assert wheel.name.endswith("-py3-none-any.whl") == (compiler == "false")
     assert about["License-Expression"] == "Apache-2.0"
     assert about.get_all("License-File") == PROJECT["project"]["license-files"]
     assert about.get_payload(decode=True).decode() == long_description()

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import select
 
 from examples import example
 from simulator.component import discover
@@ -14,7 +15,7 @@ from simulator.errors import SparsimError
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.exchange import AllGather, Bucket, Compute, Layout, Messages, PushPull
-from simulator.models.gradients import Block, Choice
+from simulator.models.gradients import ALL, Block, Choice
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.base import Sparsifier
 
@@ -119,7 +120,7 @@ def assert_possible(kind, scale):
             shapes = ((40, 30), (300,), (7,))
             block = Block(values[iteration], piece, np.arange(d), np.ones(d), numels, iteration, shapes)
             state = member.start(block) if state is None else state
-            state, selection, u, choice = member.select(state, block)
+            state, selection, u, choice = select(member, state, block)
             possible(selection, workers, d, member.drops_globally)
             assert u.shape == choice.sent.shape == (workers, d)
             assert np.isfinite(state["residual"]).all()
@@ -142,7 +143,7 @@ def test_gradient_mass_is_conserved(kind):
         values = draws.standard_normal((workers, d)).astype(np.float32)
         piece = np.repeat(np.arange(3), numels)
         block = Block(values, piece, np.arange(d), np.ones(d), numels, iteration, ((40, 30), (300,), (7,)))
-        state, _, u, choice = member.select(member.start(block) if state is None else state, block)
+        state, _, u, choice = select(member, member.start(block) if state is None else state, block)
         touched = (choice.sent != 0).any(axis=0)
         assert not (touched & ~choice.chosen.any(axis=0)).any()
         if choice.aggregated is not None:
@@ -160,16 +161,27 @@ def test_without_a_shared_seed_random_coordinates_travel_with_their_indices():
     assert carried(apart, 4)[0] == pytest.approx(4 * 8 * selection.largest)
 
 
-@pytest.mark.parametrize("wrong", ["a column less", "not finite"])
-def test_a_member_that_returns_what_cannot_be_sent_is_named(wrong):
-    values = np.ones((2, 3), dtype=np.float32)
+WRONG = {
+    "a worker less": Choice([ALL]),
+    "beyond the end": Choice([np.array([3])] * 2),
+    "from the end": Choice([np.array([-1])] * 2),
+    "twice": Choice([np.array([1, 1])] * 2),
+    "a mask": Choice([np.ones(3, dtype=bool)] * 2),
+    "a slice": Choice([slice(1)] * 2),
+    "sent beyond the end": Choice([ALL] * 2, [np.array([3])] * 2),
+    "summed beyond the end": Choice([ALL] * 2, aggregated=np.array([3])),
+    "a column less": Choice([ALL] * 2, decoded=np.ones((2, 2), dtype=np.float32)),
+    "not finite": Choice([ALL] * 2, decoded=np.full((2, 3), np.inf, dtype=np.float32)),
+}
 
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_member_that_returns_what_cannot_be_sent_is_named(wrong):
     class Broken(type(example(Sparsifier, "topk"))):
         def choose(self, u, block, state):
-            sent = u[:, :2] if wrong == "a column less" else np.full_like(u, np.inf)
-            return Choice(np.ones(sent.shape, dtype=bool), sent)
+            return WRONG[wrong]
 
-    member = Broken(density=0.5)
+    member, values = Broken(density=0.5), np.ones((2, 3), dtype=np.float32)
     item = Block(values, np.zeros(3, int), np.arange(3), np.ones(3), (3,))
-    with pytest.raises(SparsimError, match=r"sparsifier topk: choose must return finite arrays of shape \(2, 3\)"):
+    with pytest.raises(SparsimError, match="topk: choose must return increasing coordinates below 3 of 2 workers, and"):
         member.select(member.start(item), item)

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from places import ROOT
+from replayed import select
 
 from simulator.cli import main
 from simulator.component import build
-from simulator.engine.replay import add_steps, mean_selection, replay, replay_trace
+from simulator.engine import replay_trace as replay_module
+from simulator.engine.replay import add_steps, mean_selection, replay
+from simulator.engine.replay_trace import replay_trace
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -101,7 +104,7 @@ def test_gaussiank_stays_in_its_band_where_its_loop_converged(trace):
             k = method.wanted(numel)
             for worker in range(4):
                 alone = replace(part, values=part.values[worker : worker + 1])
-                _, _, _, choice = method.select(method.start(alone), alone)
+                _, _, _, choice = select(method, method.start(alone), alone)
                 within = 2 * k / 3 <= part.weight[choice.chosen[0]].sum() <= 4 * k / 3
                 assert within == bool(choice.detail["converged"])
                 inside.append(within)
@@ -124,7 +127,7 @@ def test_a_hard_threshold_by_default_is_the_published_one(d, least):
     values[0, [3, 5, 7]] = np.float32([-least, 1.001 * least, 0.999 * least])
     block = Block(values, np.zeros(d, int), np.arange(d), np.ones(d), (d,))
     method = build(Sparsifier, {"kind": "threshold", "density": 0.01})
-    _, selection, _, choice = method.select(method.start(block), block)
+    _, selection, _, choice = select(method, method.start(block), block)
     assert choice.detail["threshold"] == least
     assert np.flatnonzero(choice.chosen[0]).tolist() == [3, 5]
     assert selection.aggregated == 2
@@ -150,7 +153,7 @@ def test_the_energy_of_a_step_is_its_squares():
 def test_random_coordinates_are_drawn_once_each(shared):
     method = build(Sparsifier, {"kind": "randomk", "density": 0.5, "shared_seed": shared})
     block = Block(np.ones((3, 100), np.float32), np.zeros(100, int), np.arange(100), np.ones(100), (100,))
-    _, selection, _, _ = method.select(method.start(block), block)
+    _, selection, _, _ = select(method, method.start(block), block)
     assert selection.selected.tolist() == [50, 50, 50]
     assert (selection.aggregated == 50) == shared
 
@@ -390,6 +393,25 @@ def test_a_tensor_that_stands_still_has_no_shape(small):
     assert still["excess_kurtosis"] is still["gaussian_distance"] is None
     assert moving["std"] == pytest.approx(1.2, abs=0.1)  # with what was held back
     assert len(moving["histogram"]) == 41
+
+
+@pytest.mark.parametrize("held", [1, 2**30])
+def test_replays_together_are_those_alone_and_read_the_trace_once(small, held, monkeypatch):
+    """Several methods and groups of workers; where they do not fit into memory together, one after the other."""
+    trace, read = Trace.open(small), []
+    monkeypatch.setattr(replay_module, "_HELD", held)
+    blocks = Trace.blocks
+    monkeypatch.setattr(Trace, "blocks", lambda self, *args, **how: read.append(args) or blocks(self, *args, **how))
+    monkeypatch.setattr(replay_module, "check_resolution", lambda *_: None)
+    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+    methods = [build(Sparsifier, {"kind": kind, "density": 0.1}) for kind in ("topk", "dgc", "micro")]
+    asked = [(method, range(first, last)) for method in methods for first, last in ((0, 4), (0, 1), (2, 4))]
+    made = list(replay_module.replay_together(asked, [bucket], trace))
+    assert len(read) == (1 if held > 1 else len(asked))
+    for (method, workers), steps in zip(asked, made, strict=True):
+        every = [replace(block, values=block.values[list(workers)]) for block in blocks(trace, 4)]
+        alone = [step.row() for step in replay(method, every)]
+        assert [step.row() for (step,) in steps] == alone
 
 
 def test_unions_that_were_not_measured_are_those_of_the_replay(small):

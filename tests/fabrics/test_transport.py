@@ -2,17 +2,22 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from validation_rows import row_of
 
+from simulator.component import build
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.transport import PRIORS, Transport
 from simulator.loading.documents import parse_document
-from simulator.models.exchange import Layout
+from simulator.models.exchange import AllReduce, Layout
+from simulator.topologies.ring import Ring
 
 NIC = 1e9
 rates = st.floats(1e6, 1e12)
@@ -55,6 +60,20 @@ def test_the_nic_s_links_carry_what_the_transport_leaves():
     assert set(fabric.wire(Layout(2, 1), 3e8).capacity[:4]) == {3e8}
     assert fabric.transport_kind == "tcp"
     assert SingleSwitch(bandwidth=NIC).transport_kind is None
+
+
+@pytest.mark.parametrize(("size", "share"), [(4e3, 0.25), (8e3, 0.25), (8.1e3, 0.8), (4e4, 0.8), (4.1e4, 1.0)])
+def test_a_protocol_leaves_its_share_of_the_links_to_small_payloads(size, share):
+    """Up to 2 kB and 10 kB per worker, of four: a ring takes 2 (p - 1) rounds of S/p at that share of the bandwidth."""
+    small, middle = ({"up_to_per_worker": limit, "efficiency": part} for limit, part in ((2e3, 0.25), (1e4, 0.8)))
+    protocols = [{"name": "middle", **middle}, {"name": "small", **small}]
+    fabric = build(Fabric, {"kind": "single_switch", "bandwidth": NIC, "latency": 1e-6, "protocols": protocols})
+    layout = Layout(4, 1)
+    assert fabric.protocol_factor(np.array([size]), 4).tolist() == [1 / share]
+    network = NetworkSetup(Ring(), fabric, fabric.wire(layout))
+    prices = price_steps([AllReduce(size)], [(0, 0)], network)
+    assert prices.seconds[0] == pytest.approx(6 * (1e-6 + size / 4 / (share * NIC)), rel=1e-9)
+    assert prices.traffic.sent.tolist() == [6 * size / 4] * 4  # the payload's own bytes
 
 
 def test_a_transport_without_limits_changes_no_bit():

@@ -1,4 +1,4 @@
-"""Judges a reader on inputs, in a process of its own: `python judge.py READER SEED FIRST COUNT FOLDER`.
+"""Judges a reader or command on inputs, in a process of its own: `python judge.py READER SEED FIRST COUNT FOLDER`.
 
 Each input is written to FOLDER/current before it is read, so that whoever finds the process dead knows on what.
 """
@@ -20,19 +20,23 @@ from random import Random
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
+from commands import commands  # noqa: E402
 from mutations import mutated  # noqa: E402
 from readers import Reader, prepared, readers  # noqa: E402
 
 from simulator.errors import InputError, SparsimError  # noqa: E402
 
-SECONDS, BYTES = 30, 2 * 2**30
+CPU_SECONDS, SECONDS, BYTES = 10, 300, 2 * 2**30
+"""What one input may take: of CPU, of time even if it only waits, and of memory."""
 MAX_MESSAGE = 60_000
 _POOL = 300
 
 
 def judged(reader: Reader, path: Path) -> tuple[str, str]:
     """`(outcome, finding)` of one input: what came of it, without its figures, and what is wrong with that, if any."""
-    signal.alarm(SECONDS)  # not caught: it also ends what does not come back to Python
+    # Neither is caught: they also end what does not come back to Python.
+    signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+    signal.alarm(SECONDS)
     try:
         found = reader.read(path)
         text = "\n".join(str(problem) for problem in getattr(found, "problems", ()))
@@ -44,10 +48,10 @@ def judged(reader: Reader, path: Path) -> tuple[str, str]:
             if odd:
                 return outcome, f"a message in another form: {str(odd[0])[:300]!r}"
     except BaseException:
-        signal.alarm(0)
+        _stop_timers()
         return "traceback", traceback.format_exc()
     finally:
-        signal.alarm(0)
+        _stop_timers()
     if len(text) > MAX_MESSAGE:
         return outcome[:100], f"a message of {len(text)} characters: {text[:200]!r}"
     with contextlib.suppress(UnicodeEncodeError):
@@ -57,9 +61,14 @@ def judged(reader: Reader, path: Path) -> tuple[str, str]:
     return outcome, "a message that can't be printed"
 
 
+def _stop_timers() -> None:
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    signal.alarm(0)
+
+
 def fuzz(name: str, seed: int, first: int, count: int, folder: Path) -> None:
     """Read `count` damaged inputs. What leads to an outcome not seen before is damaged further."""
-    reader = readers()[name]
+    reader = (readers() | commands())[name]
     pool, seen = list(reader.seeds), set[str]()
     current = folder / "current"
     with tempfile.TemporaryDirectory(dir=folder) as inner:
@@ -100,7 +109,7 @@ def _report(folder: Path, name: str, data: bytes, finding: str) -> None:
 def corpus(root: Path) -> None:
     """Read every file of the corpus; findings as JSON lines on stdout."""
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
-        reader = readers()[folder.name]
+        reader = (readers() | commands())[folder.name]
         for file in sorted(folder.iterdir()):
             with tempfile.TemporaryDirectory() as inner:
                 path = prepared(reader, Path(inner))

@@ -14,6 +14,8 @@ WEIGHTS = {
     **dict.fromkeys(("nccl_log", "osu", "nccl_tuning", "chakra", "tuner", "iterations", "recorded_rows"), 4),
     **dict.fromkeys(("trace_yaml", "trace_layers", "npz", "kineto", "trace_gradients"), 2),
     **dict.fromkeys(("scenario", "journal", "trace_unions"), 0.6),
+    **dict.fromkeys(("sparsim_advise", "sparsim_plugin", "sparsim_calibrate_table"), 0.1),
+    **dict.fromkeys(("sparsim_run", "sparsim_run_json", "sparsim_explain", "sparsim_timeline"), 3),
 }
 """How many inputs a reader gets, relative to 1: more where there is more to read, fewer where each takes long."""
 _CHUNK = 1500
@@ -62,10 +64,11 @@ def fuzz_all(names: Sequence[str], inputs: int, seed: int, folder: Path, workers
 
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
+    from commands import commands
     from readers import readers
 
     inputs, seed, place, *chosen = sys.argv[1:]
-    made = fuzz_all(chosen or list(readers()), int(inputs), int(seed), Path(place))
+    made = fuzz_all(chosen or list(readers() | commands()), int(inputs), int(seed), Path(place))
     kinds: dict[tuple[str, str], list[str]] = {}
     for item in made:
         last = [

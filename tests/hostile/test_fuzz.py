@@ -1,18 +1,21 @@
 # ruff: noqa: E501
-"""Fuzzing of every reader, outside the default run: `pytest -m fuzz` damages 100,000 inputs.
+"""Fuzzing of every reader and command, outside the default run: `pytest -m fuzz` damages 100,000 and 5,000 inputs.
 
-SPARSIM_FUZZ_INPUTS and SPARSIM_FUZZ_SEED choose how many, and which others. A finding's input stays in the test's folder,
+SPARSIM_FUZZ_INPUTS, SPARSIM_FUZZ_COMMANDS and SPARSIM_FUZZ_SEED choose how many, and which others. A finding's input stays in the test's folder,
 and goes to tests/corpus/READER once it is mended.
 """
 
 import os
 
 import pytest
+from commands import commands
 from mutations import JUNK, mutated
-from readers import readers
+from readers import prepared, readers
 from runner import fuzz_all, shares
 
 INPUTS = int(os.environ.get("SPARSIM_FUZZ_INPUTS", "100000"))
+SLOW = ("sparsim_advise", "sparsim_plugin", "sparsim_calibrate_table")
+COMMANDS = int(os.environ.get("SPARSIM_FUZZ_COMMANDS", "5000"))
 SEED = int(os.environ.get("SPARSIM_FUZZ_SEED", "1"))
 
 
@@ -21,6 +24,22 @@ SEED = int(os.environ.get("SPARSIM_FUZZ_SEED", "1"))
 def test_no_input_breaks_a_reader(tmp_path):
     found = fuzz_all(list(readers()), INPUTS, SEED, tmp_path, os.cpu_count() or 1)
     assert [f"{item['reader']} {item['input']}: {item['finding']}" for item in found] == []
+
+
+@pytest.mark.fuzz
+@pytest.mark.timeout(0)
+def test_no_input_breaks_a_command(tmp_path):
+    found = fuzz_all(list(commands()), COMMANDS, SEED, tmp_path, os.cpu_count() or 1)
+    assert [f"{item['reader']} {item['input']}: {item['finding']}" for item in found] == []
+
+
+@pytest.mark.parametrize("name", [name for name in commands() if name not in SLOW])
+def test_every_command_takes_what_is_whole(name, tmp_path):
+    """Otherwise its damaged inputs would all be refused at the first word."""
+    reader = commands()[name]
+    path = prepared(reader, tmp_path)
+    path.write_bytes(reader.seeds[0])
+    reader.read(path)
 
 
 def test_every_reader_gets_its_share():

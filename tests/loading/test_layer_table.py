@@ -1,5 +1,7 @@
 """layers.csv: read with shapes and times, and every damaged row named."""
 
+import os
+
 import pytest
 
 from simulator.errors import InputError
@@ -77,3 +79,18 @@ def test_every_bad_row_is_reported(tmp_path):
     assert places == ["2", "4"]
     with pytest.raises(InputError, match="a readable file"):
         read_layers(tmp_path / "nothing.csv")
+
+
+def test_a_table_is_read_again_when_its_file_has_changed(tmp_path):
+    path = tmp_path / "layers.csv"
+    path.write_text("name,numel\na,1\n")
+    first = read_layers(path)
+    assert read_layers(path) is first
+    path.write_text("name,numel\nb,2\n")
+    os.utime(path, ns=(1, 1))
+    assert [layer.name for layer in read_layers(path)[0]] == ["b"]
+    with pytest.raises(InputError, match="forward_s"):
+        read_layers(path, times_needed=True)
+    path.unlink()
+    with pytest.raises(InputError, match="readable"):
+        read_layers(path)

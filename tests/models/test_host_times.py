@@ -1,12 +1,13 @@
 """Two clocks: a GPU that waits for the host's launches, by a recurrence kernel by kernel and by closed forms."""
 
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.models.layers import Layer, Workload
 
-seconds = st.floats(0, 10)
+seconds = durations(10)
 LAYERS = st.lists(st.tuples(seconds, seconds, seconds, seconds), min_size=1, max_size=12)
 
 

@@ -17,13 +17,13 @@ from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Compute
-from simulator.models.gradients import Block, Choice, counted, largest, largest_indices
+from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
 from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
-from simulator.models.timeline import Span, covered_time
+from simulator.models.timeline import Span, covered_time, covered_times
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.schedulers.bucketed import Bucketed
@@ -177,6 +177,14 @@ def test_covered_counts_overlaps_once(intervals, start, end):
     assert covered_time(intervals, start, end) == len(ticks)
 
 
+_LISTS = st.lists(st.tuples(st.floats(0, 30), st.floats(0, 30)), max_size=8)
+
+
+@given(_LISTS, _LISTS)
+def test_covered_windows_are_each_window_by_itself(intervals, windows):
+    assert covered_times(intervals, windows) == [covered_time(intervals, *window) for window in windows]
+
+
 @pytest.mark.parametrize(
     ("rho", "workers", "spread", "core"), [(0.01, 16, 1.0, 0.2), (0.1, 4, 0.5, 0.6), (1e-3, 64, 2.0, 0)]
 )
@@ -226,8 +234,8 @@ def test_layers_without_times_share_the_step_by_their_elements():
 
 
 def test_of_nothing_wanted_nothing_is_the_largest():
-    assert not largest(np.array([[3.0, 0.0, 1.0]]), 0).any()
-    assert largest(np.array([[3.0, 0.0, 1.0]]), 1).tolist() == [[True, False, False]]
+    assert not len(largest(np.array([3.0, 0.0, 1.0]), 0))
+    assert largest(np.array([3.0, 0.0, 1.0]), 1).tolist() == [0]
 
 
 def test_spans_that_were_let_go_say_so():
@@ -270,7 +278,7 @@ def test_a_sampled_count_has_the_standard_error_of_its_draws():
             weight=np.full(held, float(w)),
             numels=(1200,),
         )
-        found = counted(Choice(np.ones((2, held), dtype=bool), block.values), block, 1200.0)
+        found = count_selected(Choice([ALL, ALL]), block, 1200.0)
         assert (found.aggregated, found.largest) == (1200, 1200)
         assert found.aggregated_error == pytest.approx(w * binom(1200, 1 / w).std(), rel=1e-12)
 
@@ -281,7 +289,7 @@ def test_the_largest_are_found_where_the_sample_is_not_like_the_rest():
     row = draws.random(40_000)
     row[::4] += 10
     for k in (15_000, 9_000, 100):
-        assert np.flatnonzero(largest(row[None], k)[0]).tolist() == sorted(np.argsort(row)[-k:].tolist())
+        assert largest(row, k).tolist() == sorted(np.argsort(row)[-k:].tolist())
 
 
 def test_a_mixture_of_nothing_but_its_core_is_what_all_select_alike():
@@ -300,5 +308,6 @@ def test_of_equal_magnitudes_the_first_are_taken(length, share):
     row = np.random.default_rng(0).integers(0, 5, length).astype(np.float32)
     k = max(1, int(share * length))
     first = np.argsort(-row, kind="stable")[:k]
-    np.testing.assert_array_equal(largest_indices(row, k), np.sort(first))
-    np.testing.assert_array_equal(np.flatnonzero(largest(row[None], k)[0]), np.sort(first[row[first] > 0]))
+    signed = row * np.random.default_rng(1).choice([-1, 1], length).astype(np.float32)
+    for values in (row, signed):
+        np.testing.assert_array_equal(largest(values, k), np.sort(first[row[first] > 0]))

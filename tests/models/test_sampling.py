@@ -13,8 +13,10 @@ from simulator.models.sampling import count_elements, draw_elements, draw_unifor
 @given(seed=st.integers(0, 99), m=st.integers(1, 40), k=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
 def test_of_single_elements_the_largest_are_taken_whatever_is_drawn(seed, m, k, draw):
     values = np.abs(np.random.default_rng(seed).standard_normal((3, m)))
-    taken = largest_elements(values, np.ones(m), k, np.full((3, m), draw))
-    np.testing.assert_array_equal(taken, largest(values, k))
+    signed = values * np.random.default_rng(seed).choice([-1, 1], values.shape)
+    taken = largest_elements(signed, np.ones(m), k, lambda rows, _: np.full(len(rows), draw))
+    for places, row in zip(taken, values, strict=True):
+        np.testing.assert_array_equal(places, largest(row, k))
 
 
 @pytest.mark.parametrize("k", [1, 7, 30, 64])
@@ -23,7 +25,8 @@ def test_coordinates_that_stand_for_many_elements_are_taken_so_that_k_holds_on_a
     weight = np.array([3.0, 50.0, 1.0, 10.0])
     values = np.tile([2.0, 4.0, 1.0, 3.0], (200_000, 1))
     draws = np.random.default_rng(0).random(values.shape)
-    counts = largest_elements(values, weight, k, draws) @ weight
+    taken = largest_elements(values, weight, k, lambda rows, places: draws[rows, places])
+    counts = np.array([weight[places].sum() for places in taken])
     assert counts.mean() == pytest.approx(k, rel=0.05)
 
 
@@ -53,21 +56,21 @@ def test_elements_are_drawn_in_proportion_to_their_weights():
 
 def test_draws_are_uniform_and_differ_by_every_counter():
     places = np.arange(50_000)
-    first, second = draw_uniformly(0, 0, 2, places)
+    first, second = draw_uniformly(0, 0, np.arange(2)[:, None], places)
     assert 0 <= first.min() < first.max() < 1
     np.testing.assert_allclose(np.histogram(first, 10, (0, 1))[0], 5000, atol=300)
-    for other in (second, draw_uniformly(1, 0, 1, places)[0], draw_uniformly(0, 1, 1, places)[0]):
+    for other in (second, draw_uniformly(1, 0, np.array([0]), places), draw_uniformly(0, 1, np.array([0]), places)):
         assert abs(np.corrcoef(first, other)[0, 1]) < 0.02
-    np.testing.assert_array_equal(first[100:], draw_uniformly(0, 0, 1, places[100:])[0])
+    np.testing.assert_array_equal(first[100:], draw_uniformly(0, 0, np.array([0]), places[100:]))
 
 
 def test_a_block_draws_for_every_worker_and_iteration_anew():
     def at(iteration):
         values = np.zeros((2, 3), dtype=np.float32)
-        return Block(values, np.zeros(3, int), np.arange(3), np.full(3, 2.0), (6,), iteration).draws(slice(1, 3))
+        block = Block(values, np.zeros(3, int), np.arange(3), np.full(3, 2.0), (6,), iteration)
+        return block.draws_of(slice(1, 3))(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]))
 
-    seen = np.concatenate([at(0).ravel(), at(1).ravel()])
-    assert len(set(seen.tolist())) == 8
+    assert len({*at(0).tolist(), *at(1).tolist()}) == 8
     np.testing.assert_array_equal(at(1), at(1))
 
 

@@ -2,7 +2,7 @@
 
     pip install coverage
     python tests/mutation cover                                  # once: which test runs which line, minutes
-    python tests/mutation run --seed 1 --minutes 60              # try mutants in random order; goes on where it stopped
+    python tests/mutation run --seed 1 --count 200               # try mutants in random order; goes on where it stopped
     python tests/mutation table --seed 1 > docs/developers/mutants.md
 
 What was tried of a seed's order is a simple random sample, wherever it was stopped.
@@ -28,7 +28,7 @@ from table import written as page
 from trial import WHICH, Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("models", "engine", "sparsifiers", "topologies")
+PACKAGES = ("models", "engine", "sparsifiers", "topologies", "schedulers")
 RESULTS = Path("results/mutation")
 SAME = "simulator/__init__.py"
 
@@ -49,8 +49,8 @@ def cover() -> None:
     subprocess.run([*coverage, "combine"], check=True)
 
 
-def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> None:
-    """Try mutants in the seed's order for so many minutes; `again`: first those that survived before."""
+def run(seed: int, count: int, minutes: float, budget: float, *, only: str, again: bool) -> None:
+    """Try `count` mutants in the seed's order, for so many minutes; `again`: first those that survived before."""
     kept = RESULTS / f"{only.replace('/', '-') or 'all'}-{seed}.jsonl"
     rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
     covering, until = Covering(Path(".coverage")), time.monotonic() + 60 * minutes
@@ -65,7 +65,7 @@ def run(seed: int, minutes: float, budget: float, only: str, again: bool) -> Non
         first = {row["key"] for row in rows} - tried.keys()
         order = sorted(possible.values(), key=lambda mutant: (mutant.key not in first, _drawn(seed, mutant)))
         for number, mutant in enumerate(order):
-            if time.monotonic() > until:
+            if time.monotonic() > until or len(tried) >= count:
                 break
             if mutant.key in tried:
                 continue
@@ -108,6 +108,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python tests/mutation", description=__doc__)
     parser.add_argument("what", choices=("cover", "run", "table"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--again", action="store_true", help="try once more what survived without a known reason")
     parser.add_argument("--budget", type=float, default=12.0, help="seconds of tests per mutant")
@@ -117,7 +118,7 @@ def main() -> None:
     if given.what == "cover":
         cover()
     elif given.what == "run":
-        run(given.seed, given.minutes, given.budget, given.only, given.again)
+        run(given.seed, given.count, given.minutes, given.budget, only=given.only, again=given.again)
     else:
         rows = [json.loads(line) for line in (RESULTS / f"all-{given.seed}.jsonl").read_text().splitlines()]
         print(page(rows, pool(), given.seed))

@@ -24,8 +24,12 @@ COPIED = ("simulator", "sparsim", "tests", "configs", "scenarios", "examples", "
           "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "pyproject.toml", "LICENSE")  # fmt: skip
 
 
-WHICH = ("-n0", "-m", "not torch and not groundtruth and not fuzz and not browser")
-"""In this process, the long tests too: what takes more than the budget for a mutant is left out later."""
+SNAPSHOTS = ("tests/golden", "tests/contracts/test_documentation.py", "tests/contracts/test_notebooks.py",
+             "tests/studies/validate/test_validation.py")  # fmt: skip
+"""Tests that compare whole results, pages and tables with earlier ones: they notice changes, and not what is wrong."""
+WHICH = ("-n0", "-m", "not long and not torch and not groundtruth and not fuzz and not browser",
+         *(f"--ignore={path}" for path in SNAPSHOTS))  # fmt: skip
+"""In this process, and without what takes more than the budget for a mutant."""
 OPTIONS = ("-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no", *WHICH)
 """Plain: what is loaded already can't be rewritten, and nobody reads why an assertion fails."""
 NOT_RUN = 99

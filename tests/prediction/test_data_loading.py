@@ -9,7 +9,7 @@ from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 
 
-def made(gpus=2, loading=None, nodes=1, **workload):
+def made(gpus=2, loading=None, nodes=1, scheduler="wfbp", **workload):
     layers = [{"name": "a", "numel": 1_000_000, "forward": 1.0, "backward": 1.0}]
     link = {"bandwidth": 4e6, "latency": 0}
     return Scenario.model_validate(
@@ -22,7 +22,7 @@ def made(gpus=2, loading=None, nodes=1, **workload):
                 "network": {"kind": "single_switch", "bandwidth": 4e6, "intra_node": link},
                 **({"loading": loading} if loading else {}),
             },
-            **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp"},
+            **{"topology": "ring", "sparsifier": "dense", "scheduler": scheduler},
         }
     )
 
@@ -51,3 +51,12 @@ def test_each_node_has_a_loader_of_its_own_and_the_workloads_own_wait_comes_on_t
     waits = {"rate": 6, "prefetched": False}
     two = run(made(1, waits, nodes=2, input_time=0.5)).document
     assert two["iteration_time_s"] == pytest.approx(3 + 1 + 0.5, rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", [1, 3, 4, 6])
+@pytest.mark.parametrize("scheduler", ["priority", "tictac", "decoupled"])
+def test_exchanges_that_go_on_while_an_iteration_waits_do_not_make_it_shorter_than_the_loading(scheduler, rate):
+    """All of the exchange's 1 s is under way while the iteration waits for its data."""
+    found = run(made(2, {"rate": rate, "prefetched": True}, scheduler=scheduler)).document
+    assert found["iteration_time_s"] == pytest.approx(max(3.0, 12 / rate), rel=1e-9)
+    assert sum(found["breakdown_s"].values()) == pytest.approx(found["iteration_time_s"], rel=1e-9)

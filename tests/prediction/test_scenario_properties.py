@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,8 +32,8 @@ layers = st.lists(
     st.builds(
         lambda numel, forward, backward: {"name": "tensor", "numel": numel, "forward": forward, "backward": backward},
         st.integers(1, 10**6),
-        st.floats(0, 0.01),
-        st.floats(0, 0.01),
+        durations(0.01),
+        durations(0.01),
     ),
     min_size=2,
     max_size=6,
@@ -40,10 +41,10 @@ layers = st.lists(
 software = st.fixed_dictionaries(
     {},
     optional={
-        "kernel_launch": st.floats(0, 1e-4),
-        "negotiation": st.floats(0, 1e-3),
-        "collective_launch": st.floats(0, 1e-3),
-        "gather_overhead": st.floats(0, 1e-3),
+        "kernel_launch": durations(1e-4),
+        "negotiation": durations(1e-3),
+        "collective_launch": durations(1e-3),
+        "gather_overhead": durations(1e-3),
         "endpoint_bandwidth": st.floats(1e8, 1e10),
     },
 )
@@ -71,8 +72,8 @@ def scenarios(draw, gpus=ONE_TO_THREE, nodes=ONE_TO_SIX):
             "network": {
                 "kind": "single_switch",
                 "bandwidth": draw(st.floats(1e7, 1e10)),
-                "latency": draw(st.floats(0, 1e-3)),
-                "intra_node": {"bandwidth": draw(st.floats(1e8, 1e11)), "latency": draw(st.floats(0, 1e-4))},
+                "latency": draw(durations(1e-3)),
+                "intra_node": {"bandwidth": draw(st.floats(1e8, 1e11)), "latency": draw(durations(1e-4))},
             },
         },
         "overlap_concentration": draw(st.sampled_from([None, 0.0, 30.0])),
@@ -223,7 +224,8 @@ def test_the_ring_check_is_the_textbook_time():
 
 
 def test_work_is_planned_once_for_all_networks_and_the_oldest_forgotten(monkeypatch):
-    monkeypatch.setattr("simulator.engine.plan.work.work._works", LatestResults(2))
+    for place in ("work._works", "prepared._prepared"):
+        monkeypatch.setattr(f"simulator.engine.plan.work.{place}", LatestResults(2))
 
     def work(density, bandwidth=10):
         changes = (f"sparsifier.density={density}", f"cluster.network.bandwidth={bandwidth} Gbit/s")

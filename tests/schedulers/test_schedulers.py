@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn import durations, or_none
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ from simulator.models.precision import FP32_BYTES
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import Costs, partition
+from simulator.schedulers.base import FREE, Costs, partition
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.decoupled import Decoupled
 from simulator.schedulers.lags import LayerwiseAdaptive
@@ -42,9 +43,9 @@ M = 1_000_000
 WHOLE = 1e18
 IDEAL = {"name": "ideal", "ideal": True}
 
-times = st.floats(0, 2)
+times = durations(2)
 profiles = st.lists(st.tuples(st.floats(1e-6, 3), times, times), min_size=1, max_size=6)
-sizes = st.lists(st.tuples(st.integers(1, M), st.floats(0, 1)), min_size=1, max_size=9)
+sizes = st.lists(st.tuples(st.integers(1, M), durations(1)), min_size=1, max_size=9)
 
 
 def simulated(layers, scheduler, sparsifier="dense", **parts):
@@ -104,6 +105,39 @@ def grouped(scheduler, layers, costs):
     return [list(bucket.layers) for bucket in scheduler.plan(layers, costs)]
 
 
+# Fusion
+
+
+def cycles(items, limit, cycle_time=1.0):
+    """Horovod's groups of tensors (elements, seconds), numbered in the order in which they are ready."""
+    scheduler = Bucketed(rule="horovod", bucket_size=limit, cycle_time=cycle_time)
+    last = len(items) - 1
+    return [[last - layer for layer in group] for group in grouped(scheduler, model(*items), FREE)]
+
+
+def test_a_buffer_holds_the_next_tensor_only_if_that_fits():
+    """Buffers of 40 bytes, ten elements: 4 and 6 fill one exactly, 4 and 7 do not fit, and 11 travel alone."""
+    assert cycles([(4, 0.1), (6, 0.1), (1, 0.1)], 40.0) == [[0, 1], [2]]
+    assert cycles([(4, 0.1), (7, 0.1), (3, 0.1)], 40.0) == [[0], [1, 2]]
+    assert cycles([(4, 0.1), (11, 0.1), (4, 0.1), (6, 0.1)], 40.0) == [[0], [1], [2, 3]]
+
+
+def test_a_buffer_holds_what_is_ready_when_its_cycle_ends():
+    """Cycles end at 1, 2, 3 s; what is ready as a cycle ends belongs to it."""
+    assert cycles([(1, 0.5), (1, 0.5), (1, 0.5), (1, 1.0)], 400.0) == [[0, 1], [2], [3]]
+    assert cycles([(1, 0.5), (1, 0.5), (1, 0.5), (1, 1.0)], 400.0, 2.5) == [[0, 1, 2, 3]]
+    # The size is counted from the cycle's start: the second buffer has room again.
+    assert cycles([(6, 0.9), (6, 0.2), (4, 0.1)], 40.0) == [[0], [1, 2]]
+
+
+def test_ddp_closes_a_bucket_that_is_full():
+    """The first holds 8 bytes, two elements, the others 20, five; a tensor goes with the bucket that it fills."""
+    scheduler = Bucketed(first_bucket=8.0, bucket_size=20.0)
+    layers = model((1, 0), (1, 0), (4, 0), (1, 0), (2, 0), (9, 0), (1, 0))
+    groups = [[6 - layer for layer in group] for group in grouped(scheduler, layers, FREE)]
+    assert groups == [[0, 1], [2, 3], [4, 5], [6]]
+
+
 # Merged gradients
 
 
@@ -126,8 +160,8 @@ def every_grouping(count):
 
 @given(
     items=sizes,
-    startup=st.floats(0, 1),
-    slope=st.floats(0, 2e-6),
+    startup=durations(1),
+    slope=durations(2e-6),
     power=st.sampled_from([0.5, 1.0, 1.5]),
     jump=st.sampled_from([0.0, 0.3]),
     below=st.integers(1, M),
@@ -194,7 +228,7 @@ def test_greedy_merging_by_hand(first):
 def test_greedy_merging_at_both_ends(items):
     layers = model(*items)
     order = list(reversed(range(len(layers))))
-    huge = MergedGradient(rule="greedy", smallest=0, startup=1e9, per_byte=0)
+    huge = MergedGradient(rule="greedy", smallest=0, startup=1e6, per_byte=0)
     assert grouped(huge, layers, affine(0, 0)) == [order]
     free = MergedGradient(rule="greedy", smallest=0, startup=0, per_byte=0)
     assert grouped(free, layers, affine(1, 1)) == [[layer] for layer in order]
@@ -211,7 +245,7 @@ def last_end_at_once(groups, layers, costs, streams):
     return ends[-1]
 
 
-@given(items=sizes, startup=st.floats(0, 1), slope=st.floats(0, 2e-6), streams=st.integers(1, 4))
+@given(items=sizes, startup=durations(1), slope=durations(2e-6), streams=st.integers(1, 4))
 def test_simultaneous_merging_is_as_good_as_the_best_of_all_cuts(items, startup, slope, streams):
     layers, costs = model(*items), affine(startup, slope)
     best = min(last_end_at_once(groups, layers, costs, streams) for groups in every_grouping(len(layers)))
@@ -320,9 +354,9 @@ def test_costs_are_exact_at_49_sizes_and_straight_between():
 
 @given(
     items=sizes,
-    startup=st.floats(0, 0.2),
+    startup=durations(0.2),
     slope=st.floats(1e-8, 2e-6),
-    select=st.tuples(st.floats(0, 0.2), st.floats(0, 1e-7)),
+    select=st.tuples(durations(0.2), durations(1e-7)),
     density=st.sampled_from([0.001, 0.01, 0.1]),
     highest=st.sampled_from([0.005, 0.25, 1.0]),
 )
@@ -484,7 +518,7 @@ def test_tictac_plans_whole_tensors():
 # Gated iterations
 
 
-@given(layers=profiles, partition=st.floats(1e6, 1e7), credit=st.sampled_from([0, 4e6, 1e9]), latency=st.floats(0, 0.5))
+@given(layers=profiles, partition=st.floats(1e6, 1e7), credit=st.sampled_from([0, 4e6, 1e9]), latency=durations(0.5))
 def test_waiting_layer_by_layer_is_never_slower_than_a_barrier(layers, partition, credit, latency):
     """The link is never left idle while a slice waits, so the last ends as early, and forward may start before."""
     gated = took(layers, {"kind": "priority", "partition": partition, "credit": credit}, latency=latency)
@@ -631,7 +665,7 @@ def test_credit_with_a_server_by_hand(credit, total):
 @given(
     layers=profiles,
     partition=st.floats(1e6, 1e7),
-    credit=st.floats(0, 3e7),
+    credit=or_none("size", 3e7),
     nodes=st.integers(2, 3),
     servers=st.integers(1, 3),
     placement=st.sampled_from(["sharded", "round_robin"]),

@@ -1,6 +1,7 @@
 """What the tests of single methods share: blocks of several tensors, one selection, bytes on a ring."""
 
 import numpy as np
+from replayed import select
 
 from simulator.models.exchange import Compute, Layout
 from simulator.models.gradients import Block
@@ -15,7 +16,7 @@ def block(values, numels, iteration=0):
 
 def once(member, values):
     item = block(values, (values.shape[1],))
-    return member.select(member.start(item), item)
+    return select(member, member.start(item), item)
 
 
 def sent_per_worker(steps, workers):

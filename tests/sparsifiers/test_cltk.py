@@ -5,6 +5,7 @@ import pytest
 from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import Bucket, PushPull
 from simulator.sparsifiers.cltk import CLTK
@@ -18,7 +19,7 @@ def test_replay_is_the_published_loop(beta):
     state = member.start(block(np.zeros((workers, 60)), numels))
     for iteration in range(9):
         item = block(draws.standard_normal((workers, 60)), numels, iteration)
-        state, selection, _, choice = member.select(state, item)
+        state, selection, _, choice = select(member, state, item)
         gradient = item.values.tolist()
         p = [[m + g for m, g in zip(*pair, strict=True)] for pair in zip(memory, gradient, strict=True)]
         leader = p[iteration % workers]
@@ -39,7 +40,7 @@ def test_k_is_flat_in_the_number_of_workers():
     member, bucket = CLTK(density=0.01), Bucket(0, (2000, 1000), 0)
     for workers in range(1, 17):
         item = block(values[:workers], (2000, 1000), iteration=workers + 1)
-        _, selection, _, choice = member.select(member.start(item), item)
+        _, selection, _, choice = select(member, member.start(item), item)
         assert selection.aggregated == 30
         assert selection.selected.tolist() == [30] * workers
         own = np.argsort(-np.abs(item.values[(workers + 1) % workers][:2000]))[:20]
@@ -76,6 +77,6 @@ def test_compression_commutes_with_the_sum(seed, workers, beta):
     for iteration in range(4):
         before = state["residual"]
         item = block(draws.standard_normal((workers, 30)), (30,), iteration)
-        state, _, u, choice = member.select(state, item)
+        state, _, u, choice = select(member, state, item)
         np.testing.assert_allclose(np.where(choice.chosen[0], u.sum(axis=0), 0), choice.sent.sum(axis=0), atol=1e-5)
         np.testing.assert_allclose(state["residual"] - before, beta * (u - choice.sent - before), atol=1e-4)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import select
 from test_micro import run, sent_per_worker
 
 from simulator.models.exchange import AllGather, Broadcast, Bucket, Selection
@@ -172,7 +173,7 @@ def test_a_sample_of_coordinates_gives_the_same_counts():
         piece = np.searchsorted(np.cumsum(numels), keep, side="right")
         block = Block(values[:, keep], piece, keep, weight, numels, t)
         state = member.start(block) if state is None else state
-        state, selection, _, _ = member.select(state, block)
+        state, selection, _, _ = select(member, state, block)
         sampled.append((selection.aggregated, selection.scanned, *sorted(selection.selected)))
     np.testing.assert_allclose(np.mean(sampled, axis=0), np.mean(full, axis=0), rtol=0.05)
 
@@ -207,6 +208,6 @@ def test_a_share_of_one_is_one_element():
     values[:, ::2] = np.tile([1.0, 2.0, 3.0, 2.0], 4)
     block = Block(values, np.repeat(np.arange(4), 8), np.arange(32), np.ones(32), numels)
     member = Deft(density=4 / 32)
-    _, selection, _, choice = member.select(member.start(block), block)
+    _, selection, _, choice = select(member, member.start(block), block)
     assert selection.selected.tolist() == [1.0] * 4
     assert np.flatnonzero(choice.chosen.any(axis=0)).tolist() == [4, 12, 20, 28]

@@ -7,6 +7,7 @@ import pytest
 from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
@@ -16,7 +17,7 @@ from simulator.sparsifiers.dgc import Dgc
 
 def once(member, values, iteration=0):
     item = block(values, (values.shape[1],), iteration)
-    return member.select(member.start(item), item)
+    return select(member, member.start(item), item)
 
 
 def reference(velocity, density, rng):
@@ -56,7 +57,7 @@ def test_replay_is_the_released_loop(masking):
     state = member.start(block(velocity, numels))
     for iteration in range(12):
         item = block(draws.standard_normal((workers, d)) ** 3, numels, iteration)
-        state, selection, u, choice = member.select(state, item)
+        state, selection, u, choice = select(member, state, item)
         for i in range(workers):
             for j in range(d):
                 momentum[i, j] = np.float32(0.9) * momentum[i, j] + item.values[i, j]
@@ -95,7 +96,7 @@ def test_counts_stay_within_the_bounds_and_nothing_is_lost(seed, density, power,
     for iteration in range(3):
         item = block(draws.standard_normal((2, n)) ** power, (n,), iteration)
         before, velocity = state["residual"].copy(), np.float32(momentum) * state["momentum"] + item.values
-        state, selection, _, choice = member.select(state, item)
+        state, selection, _, choice = select(member, state, item)
         np.testing.assert_array_equal(state["residual"] + choice.sent, before + velocity)
         assert not state["momentum"][choice.chosen].any()
         assert selection.largest <= k
@@ -110,7 +111,7 @@ def test_without_masking_all_that_is_sent_is_all_momentum():
     momentum, total, sent = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n))
     for iteration in range(20):
         item = block(draws.standard_normal((2, n)), (n,), iteration)
-        state, _, _, choice = member.select(state, item)
+        state, _, _, choice = select(member, state, item)
         momentum = 0.5 * momentum + item.values
         total += momentum
         sent += choice.sent
@@ -162,7 +163,7 @@ def test_a_sample_of_coordinates_gives_the_counts_of_all():
     places = np.sort(draws.choice(d, 20_000, replace=False))
     part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
     member = Dgc(density=0.01)
-    _, sampled, _, _ = member.select(member.start(part), part)
+    _, sampled, _, _ = select(member, member.start(part), part)
     assert sampled.selected.max() <= 1000
     assert sampled.selected.min() >= 800
 
@@ -171,7 +172,7 @@ def test_a_sample_of_coordinates_gives_the_counts_of_all():
 def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     member, bucket = Dgc(density=0.01), Bucket(0, (50_000, 3000), 0)
     item = block(np.random.default_rng(workers).laplace(size=(workers, 53_000)), bucket.pieces)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     largest = max(int(row.sum()) for row in choice.chosen)
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
     assert sent == pytest.approx((workers - 1) * 8 * largest)

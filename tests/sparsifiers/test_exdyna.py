@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import select
 from test_micro import agrees, run, sent_per_worker
 
 from simulator.models.exchange import Bucket, Selection
@@ -130,7 +131,7 @@ def trained(d, density, iterations, drift):
     for block in blocks(spec):
         for kind, member in members.items():
             state = states[kind] if block.iteration else member.start(block)
-            states[kind], selection, _, _ = member.select(state, block)
+            states[kind], selection, _, _ = select(member, state, block)
             assert selection.selected.sum() == selection.aggregated
             rows[kind].append((selection.aggregated / selection.target, 8 * selection.largest / selection.aggregated))
     return {kind: np.array(row).T for kind, row in rows.items()}

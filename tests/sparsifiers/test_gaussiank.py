@@ -7,6 +7,7 @@ import pytest
 from common import block, once, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 from scipy.stats import norm
 
 from simulator.models.exchange import Bucket, PushPull, Selection
@@ -36,7 +37,7 @@ def test_replay_is_the_released_loop(loops, power):
     residual = np.zeros((3, 500), np.float32)
     for iteration in range(8):
         item = block(draws.standard_normal((3, 500)) ** power + 0.1, numels, iteration)
-        state, selection, u, choice = member.select(state, item)
+        state, selection, u, choice = select(member, state, item)
         residual += item.values
         np.testing.assert_array_equal(u, residual)
         looked, stopped = np.zeros(3), []
@@ -97,7 +98,7 @@ def test_a_sample_of_coordinates_gives_the_counts_of_all():
     places = np.sort(draws.choice(d, 20_000, replace=False))
     part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
     member = GaussianK(density=0.01)
-    _, sampled, _, _ = member.select(member.start(part), part)
+    _, sampled, _, _ = select(member, member.start(part), part)
     _, whole, _, _ = once(member, values)
     assert sampled.selected == pytest.approx(whole.selected, rel=0.2)
     assert sampled.passes == whole.passes == 1
@@ -108,7 +109,7 @@ def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     member, bucket = GaussianK(density=0.01), Bucket(0, (5000, 3000), 0)
     values = np.random.default_rng(workers).standard_normal((workers, 8000)) * np.arange(1, workers + 1)[:, None] ** 3
     item = block(values**3, bucket.pieces)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     largest = max(int(row.sum()) for row in choice.chosen)
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
     assert sent == pytest.approx((workers - 1) * 8 * largest)

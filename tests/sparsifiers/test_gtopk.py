@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from pydantic_core import PydanticCustomError
+from replayed import select
 
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
@@ -41,7 +42,7 @@ def test_replay_is_the_published_loop(workers, granularity):
     residual = np.zeros((workers, 120), np.float32)
     for iteration in range(8):
         item = block(draws.standard_normal((workers, 120)) + draws.standard_normal(120), numels, iteration)
-        state, selection, u, choice = member.select(state, item)
+        state, selection, u, choice = select(member, state, item)
         np.testing.assert_array_equal(u, residual + item.values)
         for start, stop, k in units:
             own, final, residual[:, start:stop] = reference(u[:, start:stop], k)
@@ -56,7 +57,7 @@ def test_replay_is_the_published_loop(workers, granularity):
 def test_the_union_never_grows(workers):
     item = block(np.random.default_rng(1).standard_normal((workers, 5000)), (5000,))
     member = GTopK(density=0.01)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     assert selection.aggregated == 50 == selection.largest
     assert choice.chosen.any(axis=0).sum() > 1.8 * 50  # Top-k would have built up
     assert choice.detail["put_back"] == (choice.chosen & ~choice.aggregated).sum() / workers > 10
@@ -67,7 +68,7 @@ def test_the_union_never_grows(workers):
 def test_a_value_dropped_early_is_lost_where_its_coordinate_survives():
     item = block([[5, 0, 0], [0, 4, 0], [0, 9, 0], [0, 0, 1]], (3,))
     member = GTopK(density=0.34)
-    state, _, _, choice = member.select(member.start(item), item)
+    state, _, _, choice = select(member, member.start(item), item)
     assert np.flatnonzero(choice.aggregated).tolist() == [1]
     np.testing.assert_array_equal(state["residual"], [[5, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1]])
 
@@ -78,7 +79,7 @@ def test_a_value_dropped_early_is_lost_where_its_coordinate_survives():
 )
 def test_ties_and_zeros_lose_nothing(values, density):
     item, member = block(values, (24,)), GTopK(density=density)
-    state, selection, u, choice = member.select(member.start(item), item)
+    state, selection, u, choice = select(member, member.start(item), item)
     k = max(1, round(density * 24))
     np.testing.assert_array_equal(state["residual"] + choice.sent, u)
     assert selection.largest <= selection.aggregated == min(k, choice.aggregated.sum())
@@ -116,6 +117,6 @@ def test_what_cannot_be_merged_in_pairs_is_refused():
     with pytest.raises(PydanticCustomError, match="power of two, got 6"):
         member.exchange(member.expect(bucket, 6, 1.0), bucket, 6, "collective")
     with pytest.raises(PydanticCustomError, match="power of two, got 3"):
-        member.select(member.start(block(np.ones((3, 4)), (4,))), block(np.ones((3, 4)), (4,)))
+        select(member, member.start(block(np.ones((3, 4)), (4,))), block(np.ones((3, 4)), (4,)))
     with pytest.raises(PydanticCustomError, match="gTop-k merges among peers"):
         member.exchange(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")

@@ -6,6 +6,7 @@ import struct
 import numpy as np
 import pytest
 from common import block, sent_per_worker
+from replayed import choose, select
 
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull
 from simulator.sparsifiers.inceptionn import Inceptionn
@@ -36,7 +37,7 @@ def test_it_codes_as_the_shifts_of_the_released_code_do(bound):
     values = (draws.standard_normal((2, 2000)) * 10.0 ** draws.uniform(-5, 1, (2, 2000))).astype(np.float32)
     values[:, :5] = 0.0, 1.0, -(2.0**-bound), 2.0**-5, np.nextafter(np.float32(1), np.float32(0))
     item, member = block(values, (1500, 500)), Inceptionn(bound_exponent=bound)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     expected = [[reference(float(x), bound) for x in row] for row in values]
     assert choice.sent.tolist() == [[value for _, value in row] for row in expected]
     for bits in (8, 16, 32):
@@ -47,7 +48,7 @@ def test_it_codes_as_the_shifts_of_the_released_code_do(bound):
 def test_its_error_is_below_half_a_step_of_eight_bits():
     values = np.linspace(-2, 2, 4001, dtype=np.float32)[None]
     member, item = Inceptionn(), block(values, (4001,))
-    error = np.abs(member.choose(values, item, {}).sent - values)[0]
+    error = np.abs(choose(member, values, item, {}).sent - values)[0]
     magnitude = np.abs(values[0])
     assert not error[magnitude >= 1].any()
     assert error[(magnitude >= 2**-5) & (magnitude < 1)].max() < 2**-14
@@ -59,7 +60,7 @@ def test_values_tags_and_lengths_travel():
     row = [5.0, -1.0, 0.5, 0.1, -0.04, 0.01, 0.02, -0.003, 0.001, *[1e-5] * 11]
     values = np.array([row] * 4, dtype=np.float32)
     item, member, bucket = block(values, (13, 7)), Inceptionn(), Bucket(0, (13, 7), 0)
-    selection = member.select(member.start(item), item)[1]
+    selection = select(member, member.start(item), item)[1]
     steps = member.exchange(selection, bucket, 4, "collective")
     assert [step.nbytes for step in steps if isinstance(step, AllGather)] == [4, 6, 8, 4 + 2, 2 * 4 * 4]
     assert sent_per_worker(steps, 4) == pytest.approx([3 * 56] * 4)
@@ -72,7 +73,7 @@ def test_the_closed_form_is_what_laplace_gradients_give():
     scale, d = 5e-3, 200_000
     values = np.random.default_rng(9).laplace(0, scale / math.sqrt(2), (1, d)).astype(np.float32)
     member, item = Inceptionn(deviation=scale), block(values, (d,))
-    drawn = member.select(member.start(item), item)[1].detail
+    drawn = select(member, member.start(item), item)[1].detail
     law = member.expect(Bucket(0, (d,), 0), 1, 1.0).detail
     for name in ("bits_8", "bits_16"):
         assert drawn[name] == pytest.approx(law[name], abs=5 * math.sqrt(law[name]) + 1)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import choose, select
 
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Bucket, Compute, Selection
 from simulator.models.gradients import Block
@@ -24,7 +25,7 @@ def run(member, gradients, numels=None):
     """Select on gradients (iterations, n, d); yields the state, the selection, u and the choice."""
     state = member.start(whole(gradients[0], 0, numels))
     for t, values in enumerate(gradients):
-        state, selection, u, choice = member.select(state, whole(values, t, numels))
+        state, selection, u, choice = select(member, state, whole(values, t, numels))
         yield state, selection, u, choice
 
 
@@ -116,9 +117,9 @@ def test_all_three_factors_and_empty_parts_come_up():
                                                 ((50, 40.8), 0.995), ((1, 1), 0.995)])  # fmt: skip
 def test_the_threshold_starts_and_moves_as_published(counts, factor):
     member, block = Micro(density=0.1), whole(np.ones((2, 1000), dtype=np.float32))
-    assert member.choose(block.values, block, {}).detail["threshold"] == 1 / (2 * math.sqrt(100))
+    assert choose(member, block.values, block, {}).detail["threshold"] == 1 / (2 * math.sqrt(100))
     state = {"threshold": 0.25, "counts": list(counts)}
-    assert member.choose(block.values, block, state).detail["threshold"] == 0.25 * factor
+    assert choose(member, block.values, block, state).detail["threshold"] == 0.25 * factor
 
 
 def test_every_worker_scans_every_coordinate_once_in_n_iterations():
@@ -161,7 +162,7 @@ def test_a_sample_of_coordinates_gives_the_same_counts_on_average():
     for t, values in enumerate(gradients):
         block = Block(values[:, keep], np.zeros(len(keep), int), keep, np.full(len(keep), 4.0), (d,), t)
         state = member.start(block) if state is None else state
-        state, selection, _, choice = member.select(state, block)
+        state, selection, _, choice = select(member, state, block)
         for worker in range(n):
             at = keep[choice.chosen[worker]]
             part = (t + worker) % n

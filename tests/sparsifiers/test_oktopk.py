@@ -9,6 +9,7 @@ from common import sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import select
 
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -91,7 +92,7 @@ def test_replay_is_the_published_loop(workers):
     state = member.start(block(np.zeros((workers, d))))
     for t in range(40):
         item = block(gradients(draws, workers, d, 1 + math.sin(t)), t)
-        state, _, _, choice = member.select(state, item)
+        state, _, _, choice = select(member, state, item)
         own, final = reference.step(t, item.values)
         for i in range(workers):
             assert np.flatnonzero(choice.chosen[i]).tolist() == own[i]
@@ -105,7 +106,7 @@ def test_replay_is_the_published_loop(workers):
 def test_the_exact_iteration_selects_all_above_the_kth_magnitude():
     item = block(np.random.default_rng(0).standard_normal((3, 1000)))
     member = OkTopK(density=0.05)
-    _, selection, _, _ = member.select(member.start(item), item)
+    _, selection, _, _ = select(member, member.start(item), item)
     assert selection.selected.tolist() == [49, 49, 49]
     assert selection.aggregated == 50
 
@@ -118,7 +119,7 @@ def test_counts_settle_near_k_and_volume_within_the_bound(workers):
     member, aggregated, volume = OkTopK(density=0.01), [], []
     state = member.start(block(np.zeros((workers, d))))
     for t in range(128):
-        state, selection, _, choice = member.select(state, block(gradients(draws, workers, d), t))
+        state, selection, _, choice = select(member, state, block(gradients(draws, workers, d), t))
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         aggregated.append(selection.aggregated / k)
         sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
@@ -145,7 +146,7 @@ def test_regions_are_balanced_where_even_parts_would_not_be():
     scale = np.where(np.arange(d) < d / 8, 20.0, 1.0)
     state = member.start(block(np.zeros((8, d))))
     for t in range(10):
-        state, _, _, choice = member.select(state, block(gradients(draws, 8, d) * scale, t))
+        state, _, _, choice = select(member, state, block(gradients(draws, 8, d) * scale, t))
     final = np.flatnonzero(choice.aggregated)
     assert (final < d / 8).mean() > 0.9  # even parts: one owner would hold nearly all
     assert choice.detail["region_imbalance"] < 1.6
@@ -160,7 +161,7 @@ def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
     draws = np.random.default_rng(0)
     passes = []
     for t, size in enumerate((1.0, 1.0, 10.0)):
-        state, selection, _, _ = member.select(state, block(size * draws.standard_normal((2, 1000)), t))
+        state, selection, _, _ = select(member, state, block(size * draws.standard_normal((2, 1000)), t))
         passes.append(selection.passes)
     assert passes[0] == 1  # the top-k gives the threshold, one scan selects
     assert passes[2] == 6  # all five raises, and the selection
@@ -178,7 +179,7 @@ def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
     state = member.start(block(np.zeros((workers, 40))))
     for t in range(7):
         values = draws.standard_normal((workers, 40)) * (draws.random((workers, 40)) >= zeros)
-        state, selection, u, choice = member.select(state, block(values, t))
+        state, selection, u, choice = select(member, state, block(values, t))
         np.testing.assert_array_equal(state["residual"] + choice.sent, u)
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         assert (np.diff(state["boundaries"]) >= 0).all()
@@ -192,7 +193,7 @@ def test_of_equal_sums_the_first_survive():
     sums, values = np.random.default_rng(0).integers(2, 5, 198), np.ones((2, 400))
     values[0, 0:198:2], values[1, 1:198:2] = sums[::2], sums[1::2]
     member, item = OkTopK(density=0.25), block(values)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     assert choice.chosen.sum(axis=1).tolist() == [99, 99]
     assert selection.aggregated == 100
     assert choice.aggregated is not None
@@ -209,7 +210,7 @@ def test_regions_without_survivors_count_as_empty():
     values[:2][values[:2] > 1] += 1
     values[:2, 101:][values[:2, 101:] > 1] = 2.0
     member, item = OkTopK(density=0.25), block(values)
-    choice = member.select(member.start(item), item)[3]
+    choice = select(member, member.start(item), item)[3]
     assert choice.chosen.sum(axis=1).tolist() == [99] * 4
     assert choice.aggregated is not None
     assert np.flatnonzero(choice.aggregated).max() == 99

@@ -5,6 +5,7 @@ import pytest
 from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import Bucket, PushPull, Selection
 from simulator.sparsifiers.omnireduce import OmniReduce
@@ -14,7 +15,7 @@ SCATTERED = float("inf")
 
 def replayed(member, values):
     item = block(values, (values.shape[1],))
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     return selection, choice
 
 
@@ -24,7 +25,7 @@ def test_replay_is_top_k_cut_into_blocks():
     state, residual = member.start(block(np.zeros((3, 70)), numels)), np.zeros((3, 70), np.float32)
     for iteration in range(6):
         item = block(draws.standard_normal((workers, 70)) * np.linspace(3, 0.1, 70), numels, iteration)
-        state, selection, _, choice = member.select(state, item)
+        state, selection, _, choice = select(member, state, item)
         union = set()
         for i in range(workers):
             u = residual[i] + item.values[i]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from common import block
+from replayed import select
 
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -24,7 +25,7 @@ def test_it_codes_as_a_loop_over_elements_does_and_keeps_the_error():
         values = draws.standard_normal((workers, d)).astype(np.float32)
         item = block(values, numels, iteration)
         state = member.start(item) if state is None else state
-        state, _, _, choice = member.select(state, item)
+        state, _, _, choice = select(member, state, item)
         for worker in range(workers):
             own = residual[worker] + values[worker]
             sent = np.concatenate([reference(tensor.tolist()) for tensor in np.split(own, ends)])

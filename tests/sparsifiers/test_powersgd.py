@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import AllReduce, Bucket, Compute, PushPull
 from simulator.models.gradients import Block
@@ -36,7 +37,7 @@ def low_rank(rng, a, b, rank):
 def run(member, values, shapes, iterations=1):
     state = member.start(block(values, shapes))
     for iteration in range(iterations):
-        state, _, u, choice = member.select(state, block(values, shapes, iteration))
+        state, _, u, choice = select(member, state, block(values, shapes, iteration))
     return state, u, choice
 
 
@@ -51,7 +52,7 @@ def test_it_is_power_iteration_with_two_all_reduces_and_error_feedback(warm_star
     for iteration in range(5):
         values = rng.standard_normal((workers, 203)).astype(np.float32)
         state = member.start(block(values, shapes)) if state is None else state
-        state, selection, _, choice = member.select(state, block(values, shapes, iteration))
+        state, selection, _, choice = select(member, state, block(values, shapes, iteration))
         draws = np.random.default_rng([4, iteration, 0])
         own = residual + values
         expected = own.copy()
@@ -101,7 +102,7 @@ def test_only_what_the_sum_lacks_stays_behind():
     member, total = PowerSGD(rank=2), np.zeros(600)
     state = member.start(block(values, [(30, 20)]))
     for iteration in range(200):
-        state, _, _, choice = member.select(state, block(values, [(30, 20)], iteration))
+        state, _, _, choice = select(member, state, block(values, [(30, 20)], iteration))
         total += choice.sent.mean(axis=0)
     mean = values.mean(axis=0)
     assert np.linalg.norm(total / 200 - mean) / np.linalg.norm(mean) < 0.1
@@ -112,7 +113,7 @@ def test_a_whole_block_ignores_how_it_is_held():
     rng = np.random.default_rng(9)
     values = rng.standard_normal((1, 400)).astype(np.float32)
     sents = [
-        PowerSGD().select(PowerSGD().start(item), item)[3].sent
+        select(PowerSGD(), PowerSGD().start(item), item)[3].sent
         for item in (block(values, [(20, 20)]), block(values, [(20, 20)], known=False))
     ]
     np.testing.assert_array_equal(*sents)
@@ -146,7 +147,7 @@ def test_replayed_shapes_set_the_traffic():
     values = np.random.default_rng(0).standard_normal((2, 16_000))
     member = PowerSGD(rank=2)
     item = block(values, shapes)
-    _, selection, _, _ = member.select(member.start(item), item)
+    _, selection, _, _ = select(member, member.start(item), item)
     bucket = Bucket(0, (16_000,), 0)
     replayed = member.exchange(selection, bucket, 2, "collective")
     closed = member.exchange(member.expect(bucket, 2, 1.0), bucket, 2, "collective")

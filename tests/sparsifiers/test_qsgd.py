@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import AllGather, Bucket, Compute, PushPull
 from simulator.models.gradients import Block
@@ -47,7 +48,7 @@ def test_it_rounds_as_a_loop_over_elements_does(size, levels, error_feedback):
     for iteration in range(4):
         values = draws.standard_normal((workers, d)).astype(np.float32)
         state = member.start(block(values, numels)) if state is None else state
-        state, selection, u, choice = member.select(state, block(values, numels, iteration))
+        state, selection, u, choice = select(member, state, block(values, numels, iteration))
         for worker in range(workers):
             own = residual[worker] + values[worker] if error_feedback else values[worker]
             chance = np.random.default_rng([5, iteration, worker]).random(d, dtype=np.float32)

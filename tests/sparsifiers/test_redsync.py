@@ -5,6 +5,7 @@ import pytest
 from common import block, once, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import Bucket
 from simulator.models.overlap import INDEPENDENT
@@ -36,7 +37,7 @@ def test_replay_is_the_released_loop(tolerance, power):
     state = member.start(block(residual, numels))
     for iteration in range(8):
         item = block(draws.standard_normal((3, 501)) ** power, numels, iteration)
-        state, selection, u, choice = member.select(state, item)
+        state, selection, u, choice = select(member, state, item)
         residual += item.values
         looked, stopped = np.zeros(3), []
         for worker in range(3):
@@ -102,7 +103,7 @@ def test_the_closed_form_lies_where_a_converged_search_ends():
 def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     member, bucket = RedSync(density=0.01), Bucket(0, (5000, 3000), 0)
     item = block(np.random.default_rng(workers).laplace(size=(workers, 8000)), bucket.pieces)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     largest = max(int(row.sum()) for row in choice.chosen)
     assert largest > 0
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)

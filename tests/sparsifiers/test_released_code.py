@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from common import block
+from replayed import select
 
 from simulator.component import build
 from simulator.models.exchange import Bucket
@@ -58,7 +59,7 @@ class Check:
 
     def take(self, item):
         t = item.iteration
-        self.state, selection, _, choice = self.method.select(self.state or self.method.start(item), item)
+        self.state, selection, _, choice = select(self.method, self.state or self.method.start(item), item)
         if t not in self.rows:
             return
         row, place = self.rows.pop(t), f"{self.name}, iteration {t}"
@@ -94,7 +95,7 @@ def test_rounding_is_the_only_difference_that_is_meant():
         method = build(Sparsifier, {"kind": "topk", "density": 0.01, "rounding": rounding})
         assert [method.wanted(n) for n in SIZES] == expected
         item = block(gradients(0)[:1], SIZES)
-        _, selection, _, _ = method.select(method.start(item), item)
+        _, selection, _, _ = select(method, method.start(item), item)
         assert selection.aggregated == sum(expected)
         assert method.expect(Bucket(0, SIZES, 0), 1, float("inf")).aggregated == sum(expected)
     assert [build(Sparsifier, {"kind": "topk", "density": 0.01}).wanted(n) for n in SIZES] == [3, 40, 92, 1, 200, 13, 1]

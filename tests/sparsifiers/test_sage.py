@@ -7,6 +7,7 @@ import pytest
 from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.engine.replay import replay
 from simulator.models.exchange import Bucket
@@ -27,7 +28,7 @@ def test_replay_is_the_published_loop(start):
     state = member.start(block(residual, numels))
     for iteration in range(12):
         item = block(draws.standard_normal((workers, 500)) * 1.1**iteration, numels, iteration)
-        state, selection, _, choice = member.select(state, item)
+        state, selection, _, choice = select(member, state, item)
         residual += item.values
         for worker in range(workers):
             u = residual[worker].tolist()
@@ -75,10 +76,10 @@ def test_density_is_held_better_than_by_a_fixed_threshold_when_the_scale_drifts(
 def test_a_change_of_scale_changes_the_threshold_alike_and_the_choice_not_at_all(seed, exponent, density):
     draws, member, factor = np.random.default_rng(seed), Sage(density=density, threshold=2.0), 2.0**exponent
     first, second = block(draws.laplace(size=(2, 1000)), (1000,)), draws.laplace(size=(2, 1000))
-    state, _, _, _ = member.select(member.start(first), first)
+    state, _, _, _ = select(member, member.start(first), first)
     plain, scaled = ({**state, "residual": np.zeros((2, 1000), np.float32)} for _ in range(2))
-    plain, _, _, choice = member.select(plain, block(second, (1000,), 1))
-    scaled, _, u, same = member.select(scaled, block(second.astype(np.float32) * np.float32(factor), (1000,), 1))
+    plain, _, _, choice = select(member, plain, block(second, (1000,), 1))
+    scaled, _, u, same = select(member, scaled, block(second.astype(np.float32) * np.float32(factor), (1000,), 1))
     np.testing.assert_allclose(scaled["thresholds"], factor * plain["thresholds"], rtol=1e-12)
     np.testing.assert_array_equal(same.chosen, choice.chosen)
     for row, mask, threshold in zip(u, same.chosen, scaled["thresholds"], strict=True):
@@ -89,7 +90,7 @@ def test_gradients_without_scale_leave_the_threshold_alone():
     member, zeros = Sage(density=0.01, threshold=0.3), np.zeros((2, 1000))
     state = member.start(block(zeros, (1000,)))
     for iteration in range(4):
-        state, selection, _, _ = member.select(state, block(zeros, (1000,), iteration))
+        state, selection, _, _ = select(member, state, block(zeros, (1000,), iteration))
         assert selection.largest == 0
     # exam is 0, so beta and gamma lower it; alpha, without a mean, doesn't take it to 0 for ever.
     assert state["thresholds"] == pytest.approx(0.3 * (0.95 * 2 / (1 + math.exp(0.01))) ** 3)
@@ -106,8 +107,8 @@ def test_a_sample_of_coordinates_gives_the_counts_and_thresholds_of_all():
     for t, item in enumerate(values):
         full = block(item, (50_000, 50_000), t)
         some = Block(item[:, places], piece, places, weight, (50_000, 50_000), t)
-        whole, every, _, _ = member.select(whole or member.start(full), full)
-        part, sampled, _, _ = member.select(part or member.start(some), some)
+        whole, every, _, _ = select(member, whole or member.start(full), full)
+        part, sampled, _, _ = select(member, part or member.start(some), some)
         np.testing.assert_allclose(part["sampled_means"], whole["sampled_means"], rtol=0.3)
         assert 0.4 < sampled.selected.mean() / every.selected.mean() < 2.5
 
@@ -117,7 +118,7 @@ def test_traffic_is_the_hard_thresholds(workers):
     """Counts of 8 bytes, then pairs padded to the largest count."""
     member, bucket = Sage(density=0.01, threshold=4.0), Bucket(0, (5000, 3000), 0)
     item = block(np.random.default_rng(workers).laplace(size=(workers, 8000)), bucket.pieces)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     largest = max(int(row.sum()) for row in choice.chosen)
     assert largest > min(int(row.sum()) for row in choice.chosen)
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
@@ -143,7 +144,7 @@ def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with()
     state = member.start(block(np.zeros((1, d)), (d,)))
     found = []
     for iteration, size in enumerate((1.0, 0.0, 3.0)):
-        state, _, _, choice = member.select(state, block(np.full((1, d), size), (d,), iteration))
+        state, _, _, choice = select(member, state, block(np.full((1, d), size), (d,), iteration))
         found.append(choice.detail["threshold"])
     none, everything = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))
     assert found == pytest.approx([0.5, 0.5 * none, 0.5 * none * 3 * everything], rel=1e-6)

@@ -8,6 +8,7 @@ import pytest
 from common import block, once, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 from scipy import stats
 
 from simulator.engine.replay import replay
@@ -60,7 +61,7 @@ def test_replay_is_the_released_algorithm(distribution, stages):
     state = member.start(block(residual, numels))
     for iteration in range(6):
         item = block(draws.laplace(size=(3, 500)), numels, iteration)
-        state, _, u, choice = member.select(state, item)
+        state, _, u, choice = select(member, state, item)
         residual += item.values
         for worker in range(3):
             for start, stop in ((0, 300), (300, 500)):
@@ -78,7 +79,7 @@ def test_stages_follow_the_achieved_ratio_every_five_iterations():
         # Then 32 %, not 25 %, lie above the first threshold, with the exponential tail that the other stages expect.
         peaks = np.where(draws.random((1, d)) < 0.68, 0.1, 1 + 0.3 * draws.exponential(size=(1, d)))
         item = block(draws.standard_normal((1, d)) if iteration < 30 else peaks, (d,), iteration)
-        state, _, u, choice = member.select({**state, "residual": np.zeros((1, d), np.float32)}, item)
+        state, _, u, choice = select(member, {**state, "residual": np.zeros((1, d), np.float32)}, item)
         assert choice.detail["stages"] == stages
         indices = reference(u[0].tolist(), density, "exponential", stages)
         assert np.flatnonzero(choice.chosen[0]).tolist() == indices
@@ -159,7 +160,7 @@ def test_passes_on_laplace_gradients_are_the_closed_form(stages):
 def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
     member, bucket = Sidco(density=0.01), Bucket(0, (5000, 3000), 0)
     item = block(np.random.default_rng(workers).laplace(size=(workers, 8000)), bucket.pieces)
-    _, selection, _, choice = member.select(member.start(item), item)
+    _, selection, _, choice = select(member, member.start(item), item)
     largest = max(int(row.sum()) for row in choice.chosen)
     sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
     assert sent == pytest.approx((workers - 1) * 8 * largest)
@@ -171,7 +172,7 @@ def test_a_sample_of_coordinates_gives_the_counts_of_all():
     places = np.sort(draws.choice(d, 20_000, replace=False))
     part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
     member = Sidco(density=0.01, stages=2)
-    _, sampled, _, _ = member.select(member.start(part), part)
+    _, sampled, _, _ = select(member, member.start(part), part)
     _, whole, _, _ = once(member, values)
     assert sampled.selected == pytest.approx(whole.selected, rel=0.2)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.models.gradients import Block
@@ -29,7 +30,7 @@ def test_it_sends_signs_of_the_mean_magnitude_as_a_loop_does(error_feedback):
         values = draws.standard_normal((workers, d)).astype(np.float32)
         values[:, 3] = 0
         state = member.start(block(values, numels)) if state is None else state
-        state, selection, _, choice = member.select(state, block(values, numels, iteration))
+        state, selection, _, choice = select(member, state, block(values, numels, iteration))
         for worker in range(workers):
             own = [float(v) + (residual[worker][i] if error_feedback else 0) for i, v in enumerate(values[worker])]
             first = 0
@@ -52,7 +53,7 @@ def test_error_feedback_reaches_the_mean_gradient_where_signs_alone_do_not():
         member, total = SignSGD(error_feedback=error_feedback), np.zeros((1, 4))
         state = member.start(block(g, (4,)))
         for iteration in range(400):
-            state, _, _, choice = member.select(state, block(g, (4,), iteration))
+            state, _, _, choice = select(member, state, block(g, (4,), iteration))
             total += choice.sent
         distance[error_feedback] = float(np.abs(total / 400 - g).max())
     assert distance[True] < 0.1

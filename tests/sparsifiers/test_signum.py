@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from common import block
+from replayed import select
 
 from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.sparsifiers.efsignsgd import EFSignSGD
@@ -18,7 +19,7 @@ def test_it_sends_the_signs_of_the_momentum():
         values = draws.standard_normal((2, 35)).astype(np.float32)
         item = block(values, numels, iteration)
         state = member.start(item) if state is None else state
-        state, _, _, choice = member.select(state, item)
+        state, _, _, choice = select(member, state, item)
         momentum = 0.8 * momentum + 0.2 * values
         assert (np.sign(choice.sent) == np.sign(momentum)).all()
         opposite += int((np.sign(choice.sent) != np.sign(values)).sum())
@@ -49,6 +50,6 @@ def test_ef_signsgd_is_signsgd_with_error_feedback():
         state = None
         for iteration, each in enumerate(values):
             item = block(each, (20,), iteration)
-            state, _, _, choice = member.select(member.start(item) if state is None else state, item)
+            state, _, _, choice = select(member, member.start(item) if state is None else state, item)
         outcomes.append(choice.sent.tolist())
     assert outcomes[0] == outcomes[1]

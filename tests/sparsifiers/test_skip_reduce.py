@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
+from replayed import select
 
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
@@ -51,7 +52,7 @@ def test_replay_is_the_ring_with_late_starts(workers):
         state = member.start(block(np.zeros((workers, workers))))
         for iteration in range(5):
             item = block(draws.standard_normal((workers, workers)), iteration)  # one coordinate per chunk
-            state, selection, u, choice = member.select(state, item)
+            state, selection, u, choice = select(member, state, item)
             shift = int(choice.detail.get("shift", 0))
             expected = ring(item.values, min(s, workers - 1), shift)
             np.testing.assert_allclose(expected, np.repeat(choice.sent.sum(axis=0)[None], workers, axis=0), atol=1e-6)
@@ -65,7 +66,7 @@ def test_each_chunk_carries_the_contributions_of_the_others_and_all_lose_alike()
     member, lost, shifts = SkipReduce(skipped=0.5, smallest=0), np.zeros((workers, d)), set()
     for iteration in range(400):
         item = block(np.ones((workers, d)), iteration)
-        _, selection, _, choice = member.select(member.start(item), item)
+        _, selection, _, choice = select(member, member.start(item), item)
         assert (choice.chosen.sum(axis=0) == workers - s).all()
         assert selection.selected.tolist() == [d * (workers - s) / workers] * workers
         lost += ~choice.chosen
@@ -81,8 +82,8 @@ def test_chunks_follow_positions_where_coordinates_are_sampled():
     held = np.union1d(held, np.arange(50))
     member = SkipReduce(smallest=0)
     whole, part = block(values, 3), block(values[:, held], 3, held, 1000)
-    chosen = member.select(member.start(whole), whole)[3].chosen
-    np.testing.assert_array_equal(member.select(member.start(part), part)[3].chosen, chosen[:, held])
+    chosen = select(member, member.start(whole), whole)[3].chosen
+    np.testing.assert_array_equal(select(member, member.start(part), part)[3].chosen, chosen[:, held])
 
 
 @pytest.mark.parametrize("latency", [0.0, 5e-6])
@@ -114,7 +115,7 @@ def test_small_and_protected_gradients_are_reduced_in_full(pieces, skips):
     assert selection.largest == sum(pieces) * (8 - skips) / 8
     if sum(pieces) < 200_000:
         item = block(np.ones((8, sum(pieces))))
-        chosen = member.select(member.start(item), item)[3].chosen
+        chosen = select(member, member.start(item), item)[3].chosen
         assert (chosen.sum(axis=0) == 8 - skips).all()
 
 

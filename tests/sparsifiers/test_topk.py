@@ -1,6 +1,7 @@
 """Top-k by a sum at the union of all choices: everyone's values travel there, and leave the residual."""
 
 import numpy as np
+from replayed import select
 
 from simulator.models.gradients import Block
 from simulator.sparsifiers.topk import TopK
@@ -14,7 +15,7 @@ def test_by_union_all_reduce_everyone_sends_where_anyone_chose():
         "all_gather": values * [[1, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]],
     }.items():
         member = TopK(density=0.25, exchange_by=exchange_by)
-        state, selection, _, choice = member.select(member.start(block), block)
+        state, selection, _, choice = select(member, member.start(block), block)
         np.testing.assert_array_equal(choice.sent, sent)
         np.testing.assert_array_equal(state["residual"], values - sent)
         assert selection.selected.tolist() == [1, 1, 1]

@@ -5,6 +5,7 @@ import pytest
 from common import sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import select
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
@@ -55,7 +56,7 @@ def test_replay_is_top_k_without_loss():
     state, residual = member.start(block(np.zeros((4, 200)))), np.zeros((4, 200), np.float32)
     for iteration in range(6):
         item = block(draws.standard_normal((workers, 200)) + draws.standard_normal(200), iteration)
-        state, selection, _, choice = member.select(state, item)
+        state, selection, _, choice = select(member, state, item)
         union, loads = {}, np.zeros((workers, workers))
         for i in range(workers):
             u = residual[i] + item.values[i]
@@ -111,7 +112,7 @@ def test_hashing_balances_what_even_parts_would_not():
     d, draws = 400_000, np.random.default_rng(3)
     item = block(draws.standard_normal((8, d)) * np.where(np.arange(d) < d / 8, 50, 1))
     member = Zen(density=0.05)
-    _, _, _, choice = member.select(member.start(item), item)
+    _, _, _, choice = select(member, member.start(item), item)
     assert np.flatnonzero(choice.chosen).max() % d < d / 8 + 1
     assert choice.detail["push_imbalance"] < 1.1
     assert choice.detail["pull_imbalance"] < 1.1

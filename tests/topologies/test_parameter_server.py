@@ -107,8 +107,8 @@ def test_on_a_busy_connection_the_lowest_turn_goes_first(turns, ends):
 
     env.process(submit())
     env.run()
-    assert made[0].flows[0][0][0].ended == pytest.approx(1)
-    assert tuple(each.flows[0][0][0].ended for each in made[1:]) == pytest.approx([end - 1 for end in ends])
+    assert made[0].round_ends()[0][0][0] == pytest.approx(1)
+    assert tuple(each.round_ends()[0][0][0] for each in made[1:]) == pytest.approx([end - 1 for end in ends])
 
 
 def scenario(**parts):

@@ -235,8 +235,95 @@ def test_hierarchical_with_another_topology_across(nodes, g):
         topology = example(Topology, "hierarchical", inter=inter)
         took = seconds(topology, "all_reduce", nodes, gpus=g, local=local)
         assert took == pytest.approx(2 * inside + formula, rel=1e-9), inter
-        for primitive in ("reduce_scatter", "all_gather", "broadcast"):
-            assert seconds(topology, primitive, nodes, gpus=g, local=local) > 0
+
+
+@pytest.mark.parametrize("g", [1, 4])
+@pytest.mark.parametrize("nodes", [2, 8])
+def test_hierarchical_scatters_gathers_and_broadcasts(nodes, g):
+    """A NIC carries what all GPUs of its node scatter or gather, and a broadcast once; then comes the node."""
+    local, levels = (5 * B, ALPHA / 10), np.log2(nodes)
+    share, block = (nodes - 1) / nodes * S / B, (nodes - 1) * g * S / B
+    inside = {
+        "reduce_scatter": (g - 1) * (local[1] + S / (g * local[0])),
+        "all_gather": (g - 1) * (local[1] + nodes * S / local[0]),
+        "broadcast": (g - 1) * (local[1] + S / local[0]),
+    }
+    across = {
+        ("ring", "reduce_scatter"): (nodes - 1) * ALPHA + share,
+        ("ring", "all_gather"): (nodes - 1) * ALPHA + block,
+        ("ring", "broadcast"): (nodes - 1) * (ALPHA + S / B),
+        ("halving_doubling", "reduce_scatter"): levels * ALPHA + share,
+        ("halving_doubling", "all_gather"): levels * ALPHA + block,
+        ("halving_doubling", "broadcast"): 2 * (levels * ALPHA + share),
+        # To the root and its parts back; what the root gathered goes back whole.
+        ("tree", "reduce_scatter"): levels * (ALPHA + S / B) + levels * ALPHA + share,
+        ("tree", "all_gather"): levels * ALPHA + block + levels * (ALPHA + nodes * g * S / B),
+        ("tree", "broadcast"): levels * (ALPHA + S / B),
+    }
+    for (inter, primitive), formula in across.items():
+        topology = example(Topology, "hierarchical", inter=inter)
+        took = seconds(topology, primitive, nodes, gpus=g, local=local)
+        assert took == pytest.approx(formula + inside[primitive], rel=1e-9), (inter, primitive)
+
+
+def sent(rounds):
+    """Bytes from each sender to each receiver."""
+    total = Counter()
+    for item in rounds:
+        for src, dst, nbytes in zip(item.src.tolist(), item.dst.tolist(), item.nbytes[0].tolist(), strict=True):
+            total[src, dst] += item.repeat * nbytes
+    return dict(total)
+
+
+def test_a_tree_gathers_the_blocks_of_whole_subtrees_and_scatters_their_parts():
+    """Two nodes of two GPUs: node 1 hands over both of its blocks, and every node the block of its second GPU."""
+    tree, layout = example(Topology, "tree"), Layout(2, 2)
+    gathered = sent(rounds_of(tree, "all_gather", layout, np.array([1.0, 2.0, 4.0, 8.0])))
+    assert gathered == {(1, 0): 2, (3, 2): 8, (2, 0): 12, (0, 2): 15, (0, 1): 15, (2, 3): 15}
+    scattered = sent(rounds_of(tree, "reduce_scatter", layout, 8.0))
+    assert scattered == {(1, 0): 8, (3, 2): 8, (2, 0): 8, (0, 2): 4, (0, 1): 2, (2, 3): 2}
+
+
+def test_a_tree_over_eight_gathers_unequal_blocks_level_by_level():
+    """Binomial: 4 to 7 hang below 0 to 3, these in pairs below 0 and 1, and 1 below 0."""
+    blocks = 2.0 ** np.arange(8)
+    rounds = rounds_of(example(Topology, "tree"), "all_gather", Layout(8, 1), blocks)
+    up = [sent([item]) for item in rounds[:3]]
+    assert up == [
+        {(4, 0): 16, (5, 1): 32, (6, 2): 64, (7, 3): 128},
+        {(2, 0): 4 + 64, (3, 1): 8 + 128},
+        {(1, 0): 2 + 32 + 8 + 128},
+    ]
+    assert received(rounds[3:], 8).tolist() == [0.0, *[blocks.sum()] * 7]
+
+
+@pytest.mark.parametrize("inter", ["ring", "tree"])
+def test_a_hierarchical_broadcast_crosses_to_every_other_node_once(inter):
+    nodes, g = 4, 3
+    rounds = rounds_of(example(Topology, "hierarchical", inter=inter), "broadcast", Layout(nodes, g))
+    into = received(rounds, nodes * g).reshape(nodes, g)
+    np.testing.assert_allclose(into[:, 1:], S)
+    np.testing.assert_allclose(into[1:, 0], S)
+    for (src, dst), nbytes in sent(rounds).items():
+        across = src // g != dst // g
+        assert (src % g, dst % g) == (0, 0) if across else (dst - src, nbytes) == (1, S)
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_servers_receive_a_gradient_of_every_node_or_of_every_gpu(servers, together):
+    """Of n nodes of g GPUs each of s servers gets n S / s where a node sums first, and n g S / s where not."""
+    nodes, g = 3, 4
+    topology = example(Topology, "parameter_server", servers=servers, local_aggregation=together)
+    layout = topology.layout(nodes, g)
+    phases = topology.push_pull(np.array([S]), np.array([2 * S]), layout)
+    push, pull = (phases[1], phases[2]) if together else phases
+    pushed = received(push, layout.workers + servers)
+    np.testing.assert_allclose(pushed[layout.workers :], nodes * (1 if together else g) * S / servers)
+    pulled = received(pull, layout.workers + servers)
+    np.testing.assert_allclose(pulled[: layout.workers], 2 * S / (g if together else 1))
+    assert not pushed[: layout.workers].any() and not pulled[layout.workers :].any()
+    assert len(phases) == (4 if together else 2)
 
 
 @pytest.mark.parametrize("g", [2, 4])

@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from drawn import or_none
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from replayed import select
 
 from simulator.models.overlap import union_density
 from simulator.sparsifiers.topk import TopK
@@ -79,7 +81,7 @@ def test_build_up_reaches_both_extremes(correlation):
         assert union == pytest.approx(identical if correlation else independent, rel=0.01)
     if correlation == 1.0:
         (block,) = blocks(Synthetic(layers=[SyntheticLayer(numel=1000)], workers=4, iterations=1, correlation=1.0))
-        _, selection, _, _ = TopK(density=0.1).select(TopK(density=0.1).start(block), block)
+        _, selection, _, _ = select(TopK(density=0.1), TopK(density=0.1).start(block), block)
         assert selection.aggregated == selection.largest == 100
 
 
@@ -134,7 +136,7 @@ def digest(spec):
     tails=st.lists(st.sampled_from(["gaussian", "laplace", "student_t"]), min_size=1, max_size=3),
     workers=st.integers(1, 4),
     correlation=st.sampled_from([0.0, 0.5, 1.0]),
-    hot=st.floats(0, 1),
+    hot=or_none("fraction", 1),
     seed=st.integers(0, 2**40),
 )
 def test_equal_specs_give_equal_gradients_and_another_seed_others(tails, workers, correlation, hot, seed):

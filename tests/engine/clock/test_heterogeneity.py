@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 import simpy
 from click.testing import CliRunner
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from examples import switch
 from simulator.cli import main
-from simulator.engine.clock import job
+from simulator.engine.clock import job, lanes
 from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.live_stream import SlowedCompute
@@ -42,7 +43,7 @@ C = 4e6
 ONE = [(1, 1, 1)]
 IDEAL = {"name": "ideal", "ideal": True}
 
-OVER = {"link": "node 1 NIC", "factor": 0.5, "start": 1e6, "until": 2e6}
+OVER = {"link": "node 1 NIC", "factor": 0.5, "start": 1e5, "until": 1e6}
 """A change so late that it changes nothing, except that exchanges must be followed as they go."""
 
 
@@ -454,13 +455,13 @@ def test_software_runs_beside_earlier_exchanges_however_they_are_timed(runtime, 
     assert took([(1, 0, 1), (1, 0, 1)], links=links, runtime={"name": "slow", **runtime, **slowed}) == exact(seconds)
 
 
-profiles = st.lists(st.tuples(st.floats(1e-6, 3), st.floats(0, 2), st.floats(0.01, 2)), min_size=1, max_size=5)
+profiles = st.lists(st.tuples(st.floats(1e-6, 3), durations(2), st.floats(0.01, 2)), min_size=1, max_size=5)
 
 
 @given(
     layers=profiles,
     nodes=st.integers(2, 4),
-    latency=st.floats(0, 0.5),
+    latency=durations(0.5),
     scheduler=st.sampled_from(
         [
             "wfbp",
@@ -715,7 +716,7 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     few = simulate(plan, draws)
     assert len(few.spans_of.args[0].segments) == len(foremost_workers(draws.compute, draws.selection)) < 32
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job.Job, "_is_linear", lambda self, draws: False)
+        patch.setattr(lanes, "is_linear", lambda plan, draws: False)
         every = simulate(plan, draws)
     assert few.time == pytest.approx(every.time, rel=1e-12)
     assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)

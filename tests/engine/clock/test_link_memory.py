@@ -1,6 +1,7 @@
 """Token buckets keep what one exchange leaves for the next, in the same iteration and in later ones: closed forms."""
 
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,8 +56,8 @@ def test_a_deep_bucket_runs_dry_over_the_iterations(fidelity):
 
 @given(
     burst=st.floats(1, 3e5),
-    latency=st.floats(0, 0.05),
-    backward=st.floats(0, 0.2),
+    latency=durations(0.05),
+    backward=durations(0.2),
     numel=st.integers(1, 200 * K),
 )
 def test_fold_and_flows_remember_the_same(burst, latency, backward, numel):

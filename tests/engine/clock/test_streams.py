@@ -5,6 +5,7 @@ elements takes 1 s; kernels are free, and all gradients are ready after 1 s.
 """
 
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,7 +92,7 @@ def test_start_ups_hide_behind_the_bytes_of_unlike_exchanges():
 
 @given(
     sizes=st.lists(st.floats(0.01, 3), min_size=1, max_size=5),
-    latency=st.floats(0, 0.5),
+    latency=durations(0.5),
     nodes=st.integers(2, 5),
     streams=st.integers(1, 4),
 )

@@ -10,6 +10,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -120,7 +121,7 @@ def test_a_host_that_is_slow_at_first_delays_the_first_pass_only():
     assert (later.forward_time, later.backward_time) == pytest.approx((1, 4))
 
 
-TIMES = st.floats(0, 3)
+TIMES = durations(3)
 
 
 @given(

@@ -3,6 +3,7 @@
 import hypothesis
 import numpy as np
 import pytest
+from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,24 @@ def test_small_messages_wait_once_the_bucket_is_empty(interpreter):
     assert time == pytest.approx((15 - 1) * BURST / B, rel=1e-9)
 
 
+def test_messages_that_leave_together_share_the_bucket():
+    """Half of the sender's bucket each, so that equal ones end together; what a small one does not need stays there."""
+    at_once = Round(np.array([0, 0]), np.array([1, 2]), np.array([[1e6, 1e6]]))
+    times = follow_flows([at_once], wired(3), np.zeros(3))[0]
+    assert times[1:] == pytest.approx(2 * [ALPHA + (2e6 - BURST) / B], rel=1e-12)
+    unlike = Round(np.array([0, 0]), np.array([1, 2]), np.array([[BURST / 5, 1e6]]))
+    small, large = follow_flows([unlike], wired(3), np.zeros(3))[0, 1:]
+    assert (small, large) == pytest.approx((ALPHA, ALPHA + (1e6 - BURST / 2) / B), rel=1e-12)
+
+
+@pytest.mark.parametrize("interpreter", [fold, follow_flows])
+@pytest.mark.parametrize("nbytes", [100.0, BURST, 1e6])
+def test_no_bucket_saves_the_overhead_of_a_message(interpreter, nbytes):
+    rounds, overhead = [Round(np.array([0]), np.array([1]), np.array([[nbytes]]))], 3e-3
+    time = interpreter(rounds, wired(2), np.zeros(2), overhead=overhead)[0, 1]
+    assert time == pytest.approx(ALPHA + overhead + max(0.0, nbytes - BURST) / B, rel=1e-9)
+
+
 @hypothesis.example(pair=("ring", "all_reduce"), nodes=2, nbytes=1.0000000000000002, burst=1.0, latency=0.0)
 @given(
     pair=st.sampled_from(
@@ -67,7 +86,7 @@ def test_small_messages_wait_once_the_bucket_is_empty(interpreter):
     nodes=st.integers(2, 9),
     nbytes=st.floats(1, 1e7),
     burst=st.floats(1, 1e6),
-    latency=st.floats(0, 1e-2),
+    latency=durations(1e-2),
 )
 def test_the_fold_equals_flows(*, pair, nodes, nbytes, burst, latency):
     wiring = wired(nodes, burst, latency)
@@ -114,7 +133,7 @@ def test_the_shape_of_a_bucket_matters_where_the_links_of_a_message_differ():
     shape=st.tuples(st.integers(2, 4), st.integers(2, 3)),
     nbytes=st.floats(1, 1e7),
     burst=st.floats(1, 1e6),
-    inside=st.tuples(st.floats(0.03, 30), st.floats(0, 1e-2)),
+    inside=st.tuples(st.floats(0.03, 30), durations(1e-2)),
 )
 def test_the_fold_equals_flows_over_links_of_two_kinds(pair, shape, nbytes, burst, inside):
     """Buckets between the nodes and none inside them."""

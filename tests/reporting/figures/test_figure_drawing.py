@@ -1,16 +1,20 @@
 """Every figure is drawn from real results: nothing overlaps, nothing is cut, nothing is empty, files repeat."""
 
 import itertools
+import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from figure_results import SOURCES, replayed, scenario, swept, timed, validation
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from simulator.component import discover
+from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.reporting.figures.base import figure_of, figures
 from simulator.reporting.figures.data.rows import BANDWIDTH
@@ -287,3 +291,18 @@ def test_text_on_a_tinted_cell_has_contrast():
             luminance = float(linear @ (0.2126, 0.7152, 0.0722))
             ratio = (luminance + 0.05) / 0.05 if ink == BLACK else 1.05 / (luminance + 0.05)
             assert ratio >= 4.5
+
+
+def test_a_figure_that_cannot_be_finished_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_bytes(b"old")
+
+    def half(_, place, **__):
+        Path(place).write_bytes(b"ha")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", half)
+    with pytest.raises(InputError, match="No space left on device"):
+        save_figure(Figure(), path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a.png"]

@@ -111,30 +111,35 @@ def test_an_interruption_leaves_the_ranking_so_far(at, during):
     json.dumps(document, allow_nan=False)
 
 
+def test_the_answer_is_the_same_from_any_number_of_processes():
+    one, two = (advise(ddp(layers=LAYERS[:2], gpu=CARD), grid=METHODS, processes=count) for count in (1, 2))
+    assert json.dumps(one) == json.dumps(two)
+
+
 def test_an_interruption_before_the_first_result_leaves_nothing(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulator.studies.advice.search.run", interrupt)
+    monkeypatch.setattr("simulator.studies.advice.search.run_batch", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        advise(ddp(), grid=METHODS)
+        advise(ddp(), grid=METHODS, processes=1)
 
 
 def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps(ddp(layers=LAYERS[:2], gpu=CARD).resolved()))
     monkeypatch.setattr("simulator.studies.advice.advice.candidates", lambda *_: METHODS)
-    plain = ranking.with_responses
+    plain = ranking.with_responses_of
     calls = []
 
-    def once(prediction):
-        calls.append(prediction)
+    def once(predictions):
+        calls.append(predictions)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return plain(prediction)
+        return plain(predictions)
 
-    monkeypatch.setattr(ranking, "with_responses", once)
-    result = CliRunner().invoke(main, ["advise", str(path)])
+    monkeypatch.setattr(ranking, "with_responses_of", once)
+    result = CliRunner().invoke(main, ["advise", str(path), "--processes", "1"])
     assert result.exit_code == 130
     assert "Interrupted during the intervals of the ranking" in result.stdout
     assert "what to do" in result.stdout

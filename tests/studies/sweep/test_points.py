@@ -13,7 +13,7 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 
 from simulator.cli import main
 from simulator.loading.documents import read_document
-from simulator.prediction.run import run
+from simulator.prediction.run import run, run_batch
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 from simulator.studies.storage.row_table import table_of
@@ -152,10 +152,10 @@ def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypat
 
 
 def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypatch):
-    def broken(scenario, **more):
-        return 1 / 0 if scenario.cluster.nodes == 4 else run(scenario, **more)
+    def broken(scenarios, **more):
+        return 1 / 0 if any(item.cluster.nodes == 4 for item in scenarios) else run_batch(scenarios, **more)
 
-    monkeypatch.setattr("simulator.studies.sweep.wanted.run", broken)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.run_batch", broken)
     made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 
@@ -179,9 +179,20 @@ def test_points_that_fail_are_rows_with_their_error(tmp_path):
     assert table["error"].notna().tolist() == [False, True, True, False, False, False]
     assert table["iteration_time_s"].isna().tolist() == table["error"].notna().tolist()
     assert table["digest"].notna().all()
-    again = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1"])
-    assert again.exit_code == 1
-    assert "2 evaluated, 4 reused, 2 failed" in again.stdout  # what failed is tried again
+    before = results(tmp_path / "out")
+    for options, said in (
+        ((), "0 evaluated, 6 reused, 2 failed"),
+        (("--retry-failed",), "2 evaluated, 4 reused, 2 failed"),
+    ):
+        again = CliRunner().invoke(
+            main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", *options]
+        )
+        assert again.exit_code == 1
+        assert said in again.stdout
+        assert "1 failed: scenario 'small': expected a number of workers that is a power of two, got 3" in again.stderr
+        assert results(tmp_path / "out") == before
+    with pytest.raises(PointFailed, match="a power of two, got 3"):
+        swept(path, tmp_path / "out", fail_fast=True)
 
 
 def test_points_that_cannot_be_built_fail_alone(tmp_path):

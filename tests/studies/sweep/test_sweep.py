@@ -18,10 +18,10 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
-from simulator.prediction.run import run
+from simulator.prediction.run import run_batch
 from simulator.scenario.reading import load
+from simulator.studies.processes.executors import Outcome
 from simulator.studies.storage.journal import Journal
-from simulator.studies.sweep.executors import Outcome
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep import PointFailed, sweep
 
@@ -60,7 +60,7 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
 
 
 def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Points, "evaluate", lambda _, number: Outcome(number, "other", b"{}", None))
+    monkeypatch.setattr(Points, "evaluate", lambda _, numbers: [Outcome(numbers[0], "other", b"{}", None)])
     with pytest.raises(SparsimError, match=r"^point 0 was evaluated by another version of sparsim$"):
         swept(written(tmp_path, BASE + "vary: {seed: [1]}\n"), tmp_path / "out")
     assert (tmp_path / "out" / "points.jsonl").read_bytes() == b""
@@ -164,18 +164,19 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
 def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
     calls = []
 
-    def interrupted(scenario, **more):
-        calls.append(scenario)
-        if len(calls) == 100:
+    def interrupted(scenarios, **more):
+        calls.append(len(scenarios))
+        if len(calls) == 4:
             raise KeyboardInterrupt
-        return run(scenario, **more)
+        return run_batch(scenarios, **more)
 
-    monkeypatch.setattr("simulator.studies.sweep.executors.BATCH_SECONDS", 0.0)
-    monkeypatch.setattr("simulator.studies.sweep.wanted.run", interrupted)
+    monkeypatch.setattr("simulator.studies.processes.executors.BATCH_SECONDS", 0.0)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.run_batch", interrupted)
     result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
     assert result.exit_code == 130
     assert " ".join(result.stderr.split()) == SAID.format(tmp_path)
-    assert swept(whole[0], tmp_path).manifest["reused"] == 99
+    before = sum(calls[:3])
+    assert swept(whole[0], tmp_path).manifest["reused"] == before > 0
     assert results(tmp_path) == whole[2]
 
 

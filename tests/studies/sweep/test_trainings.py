@@ -79,7 +79,8 @@ class TestTraining:
         from simulator.studies.sweep.trainings import train_study
 
         # Each training is told of by itself, however fast the machine is.
-        monkeypatch.setattr("simulator.studies.sweep.executors.BATCH_SECONDS", -1.0)
+        for name in ("BATCH_SECONDS", "_CALL_SECONDS"):
+            monkeypatch.setattr(f"simulator.studies.processes.executors.{name}", -1.0)
 
         def stop(progress):
             if progress.evaluated == 2:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import pytest
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.sweep.executors import BATCH_SECONDS, LocalExecutor, Outcome, Queue
-from simulator.studies.sweep.process_executor import ProcessExecutor
+from simulator.studies.processes.executors import BATCH_SECONDS, LocalExecutor, Outcome, Queue
+from simulator.studies.processes.process_executor import ProcessExecutor
 
 
 class Plain:
@@ -24,15 +25,18 @@ class Plain:
     def __init__(self, deadly=(), babbled=(), slow=()):
         self.deadly, self.babbled, self.slow = deadly, babbled, slow
 
-    def evaluate(self, number):
-        if number in self.deadly:
+    def evaluate(self, numbers):
+        if set(self.deadly) & set(numbers):
             os.kill(os.getpid(), signal.SIGKILL)
-        if number in self.babbled:
-            next(item for item in gc.get_objects() if isinstance(item, Connection)).send_bytes(b"no pickle")
+        if set(self.babbled) & set(numbers):
+            gc.unfreeze()
+            for connection in [item for item in gc.get_objects() if isinstance(item, Connection)]:
+                with suppress(OSError):
+                    connection.send_bytes(b"no pickle")
             time.sleep(60)
-        if number in self.slow:
+        if set(self.slow) & set(numbers):
             time.sleep(2 * BATCH_SECONDS)
-        return Outcome(number, str(number), b"", None)
+        return [Outcome(number, str(number), b"", None) for number in numbers]
 
     def failure(self, number, message):
         return Outcome(number, str(number), b"", message)
@@ -49,8 +53,12 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
     assert sorted(given_out) == list(range(sum(sizes)))
 
 
-@pytest.mark.parametrize("executor", [LocalExecutor(), pytest.param(ProcessExecutor(2), marks=pytest.mark.long)])
-def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(executor):
+@pytest.mark.parametrize("copied", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("executor", [LocalExecutor(), ProcessExecutor(2)])
+def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(
+    executor, copied, monkeypatch
+):
+    monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: copied)
     groups = [range(0, 7), range(7, 8), range(8, 300)]
     batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
     assert sorted(number for batch in batches for number in batch) == list(range(300))
@@ -59,7 +67,6 @@ def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_
     assert not multiprocessing.active_children()
 
 
-@pytest.mark.long
 def test_points_that_kill_their_process_fail_and_the_others_come_out():
     plain = Plain(deadly=(3,), babbled=(79,))
     outcomes = {o.number: o for batch in ProcessExecutor(2).run(plain, [range(40), range(40, 80)]) for o in batch}
@@ -97,7 +104,8 @@ class Stillborn:
         raise AssertionError
 
 
-def test_processes_that_never_begin_are_an_error():
+def test_processes_that_never_begin_are_an_error(monkeypatch):
+    monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: False)
     with pytest.raises(
         SparsimError, match=r"new processes end at once \(exit code 3\): in a script, call `sweep` below"
     ):

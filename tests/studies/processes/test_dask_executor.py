@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
-from simulator.studies.sweep.dask_executor import DaskExecutor
-from simulator.studies.sweep.executors import Outcome
+from simulator.studies.processes.dask_executor import DaskExecutor
+from simulator.studies.processes.executors import Outcome
 from simulator.studies.sweep.sweep import run_sweep
 
 pytestmark = [
@@ -133,10 +133,10 @@ class Failing:
     def __init__(self, numbers, error):
         self.numbers, self.error = numbers, error
 
-    def evaluate(self, number):
-        if number in self.numbers:
+    def evaluate(self, numbers):
+        if set(self.numbers) & set(numbers):
             raise self.error
-        return Outcome(number, str(number), b"", None)
+        return [Outcome(number, str(number), b"", None) for number in numbers]
 
     def failure(self, number, message):
         return Outcome(number, str(number), b"", message)
@@ -179,7 +179,7 @@ def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
 def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
     from distributed import LocalCluster
 
-    monkeypatch.setattr("simulator.studies.sweep.dask_executor._CONNECT_SECONDS", 1)
+    monkeypatch.setattr("simulator.studies.processes.dask_executor._CONNECT_SECONDS", 1)
     with (
         LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as empty,
         pytest.raises(InputError, match="expected a Dask scheduler with workers, got none"),
@@ -207,7 +207,7 @@ def test_nothing_to_evaluate_asks_nobody():
 
 
 def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypatch):
-    from simulator.studies.sweep import dask_executor
+    from simulator.studies.processes import dask_executor
 
     monkeypatch.setattr(dask_executor, "_CONNECT_SECONDS", 1)
     with pytest.raises(InputError, match=r"--cluster tcp://127.0.0.1:9: expected a Dask scheduler that answers"):

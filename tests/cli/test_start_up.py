@@ -1,0 +1,77 @@
+"""What a short command imports: start-up is most of what a user waits for."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "dask",
+    "distributed",
+    "email.mime",
+    "IPython",
+    "jinja2",
+    "jsonschema",
+    "matplotlib",
+    "multiprocessing.pool",
+    "numba",
+    "pandas",
+    "plotly",
+    "pyarrow",
+    "scipy",
+    "starlette",
+    "torch",
+    "uvicorn",
+    "webbrowser",
+}
+"""Packages that no short command needs."""
+AFTER = """
+import sys
+from simulator.cli import main
+main({arguments}, standalone_mode=False)
+print("\\n".join(sys.modules), file=sys.stderr)
+"""
+SPENT = """
+import time
+{first}
+print(time.process_time())
+"""
+
+
+def modules_after(arguments):
+    command = [sys.executable, "-c", AFTER.format(arguments=arguments)]
+    return set(subprocess.run(command, capture_output=True, text=True, check=True).stderr.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["run", "quickstart"], ["check", "ring_check"], ["list", "gpus"], ["run", "quickstart", "--json"]]
+)
+def test_a_short_command_imports_nothing_heavy(arguments):
+    assert not HEAVY & modules_after(arguments)
+
+
+def test_a_run_imports_the_file_of_each_kind_that_it_names():
+    imported = modules_after(["run", "ring_check"])
+    assert "simulator.topologies.ring" in imported
+    members = {name for name in imported if name.startswith("simulator.sparsifiers.")}
+    assert members <= {
+        f"simulator.sparsifiers.{name}" for name in ("base", "dense", "implementation", "sampling", "steps")
+    }
+
+
+def test_a_run_that_follows_no_messages_imports_no_event_loop():
+    imported = modules_after(["run", "quickstart"])
+    assert not {f"simulator.engine.rounds.{name}" for name in ("event_loop", "flows", "network")} & imported
+
+
+def spent(first):
+    """CPU seconds of a fresh process, the least of three."""
+    command = [sys.executable, "-c", SPENT.format(first=first)]
+    return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
+
+
+def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
+    """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
+    numpy = spent("import numpy")
+    run = "import gc; gc.disable(); import simulator.prediction.run, simulator.reporting.terminal.tables"
+    assert spent(run) <= 6 * numpy

@@ -1,0 +1,107 @@
+"""Iterations of many plans at once: the same as on the clock, to the last bit."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.iterations import simulate
+from simulator.engine.clock.lanes import run_lanes, simulate_lanes
+from simulator.prediction.run import plan_of
+from simulator.scenario.reading import load
+
+SCHEDULERS = {
+    "wfbp": "{kind: wfbp}",
+    "sequential": "sequential",
+    "fusion in cycles": "{kind: bucketed, rule: horovod, bucket_size: 4 MiB, cycle_time: 5 ms}",
+    "merged": "{kind: mg_wfbp, startup: 1 ms, per_byte: 1 ns}",
+    "buckets": "{kind: bucketed, bucket_size: 25 MiB}",
+}
+METHODS = ("dense", "{kind: topk, density: 0.01}", "{kind: oktopk, density: 0.02}")
+RUNTIMES = (
+    "ideal",
+    "{name: slowed, compute_slowdown: 0.4}",
+    "{name: slowed, compute_slowdown: 2.0, collective_launch: 50 us, cycle_time: 5 ms, negotiation: 1 ms}",
+    "{name: host, exchange_element: 1 ns, gather_overhead: 300 us, fills_buckets: true}",
+)
+
+
+NETWORKS = (("1 Gbit/s", 8), ("100 Gbit/s", 8), ("3 Gbit/s", 1))
+
+
+def plans_with(scheduler, methods=METHODS, runtimes=RUNTIMES):
+    return [
+        plan_of(
+            load(
+                "quickstart",
+                (
+                    f"scheduler={SCHEDULERS[scheduler]}",
+                    f"sparsifier={method}",
+                    f"cluster.network.bandwidth={bandwidth}",
+                    f"cluster.nodes={nodes}",
+                    *(() if runtime == "ideal" else (f"cluster.runtime={runtime}",)),
+                    "ignore_memory=true",
+                ),
+            )
+        )
+        for number, (method, runtime) in enumerate(product(methods, runtimes))
+        for bandwidth, nodes in ((NETWORKS[number % 3], NETWORKS[(number + 1) % 3]))
+    ]
+
+
+def figures(iteration):
+    names = ("time", "breakdown", "communication_total", "communication_added_up", "waiting", "start")
+    return {name: getattr(iteration, name) for name in names} | {"computed": iteration.computed().tolist()}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_lanes_run_as_each_plan_by_itself(scheduler):
+    plans = plans_with(scheduler)
+    plans = [*plans, *(replace(plan, work=replace(plan.work, input_time=0.03)) for plan in plans)]
+    for plan, together in zip(plans, simulate_lanes(plans), strict=True):
+        assert figures(together) == figures(simulate(plan))
+
+
+@pytest.mark.parametrize("scheduler", ["wfbp", "sequential", "buckets"])
+@pytest.mark.parametrize("slowed", [False, True])
+def test_lanes_of_workers_that_differ_run_as_each_iteration_by_itself(scheduler, slowed):
+    plans = plans_with(scheduler, METHODS[1:2], RUNTIMES[1:3] if slowed else RUNTIMES[:1])
+    normal = np.random.default_rng(0).standard_normal((6, 2, 8))
+    lanes = [(plan, Draws(np.maximum(1 + 0.2 * a, 0.1), b)) for plan in plans for a, b in normal]
+    cut = [(plans[0], Draws(np.array([1.0, 3.0]), np.array([0.0, -40.0])))]  # a selection that is cut at half
+    for some in (lanes, [*lanes, *cut, (plans[0], ALIKE)]):
+        for lane, together in zip(some, run_lanes(some), strict=True):
+            assert figures(together) == figures(simulate(*lane))
+
+
+def test_spans_of_a_lane_are_those_of_the_clock():
+    plans = plans_with("buckets", METHODS[:1], RUNTIMES[1:2])
+    for plan, together in zip(plans, simulate_lanes(plans), strict=True):
+        alone = simulate(plan)
+        assert together.spans() == alone.spans()
+        assert together.spans_of(0) == alone.spans_of(0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "scheduler=priority",
+        "scheduler={kind: wfbp, streams: 2}",
+        "scheduler={kind: decoupled}",
+        "topology=parameter_server",
+        "sparsifier={kind: topk, density: 0.01}",
+    ],
+)
+def test_plans_that_need_the_clock_have_it(change):
+    plans = [plan_of(load("quickstart", (change, f"cluster.network.latency={us} us"))) for us in (10, 20, 30)]
+    assert [figures(item) for item in simulate_lanes(plans)] == [figures(simulate(plan)) for plan in plans]
+
+
+def test_more_communication_never_makes_an_iteration_of_lanes_shorter():
+    plans = plans_with("buckets", METHODS[:1], RUNTIMES[:2]) * 8
+    doubled = [replace(plan, prices=replace(plan.prices, seconds=2 * plan.prices.seconds)) for plan in plans]
+    before, after = ([item.time for item in simulate_lanes(each)] for each in (plans, doubled))
+    assert (np.array(after) >= np.array(before)).all()
+    assert after[0] > before[0]

@@ -1,0 +1,44 @@
+"""Small scenarios in which an invariant did not hold once."""
+
+_SWITCH = {"kind": "single_switch", "bandwidth": 1e9, "latency": 1.5e-5}
+_ONE = {"batch_size": 8, "layers": [{"name": "a", "numel": 85515, "backward": 0.008}]}
+_NO_FORWARD = {"batch_size": 8, "input_time": 0.00590706194953503, "layers": [{"name": "a", "numel": 289}]}
+
+
+def _made(topology, sparsifier, scheduler, *, workload=None, network=None, other_jobs=(), **cluster):
+    cluster = {"nodes": 3, "gpu": {"name": "card"}, "network": _SWITCH | (network or {}), **cluster}
+    parts = {"topology": topology, "sparsifier": sparsifier, "scheduler": scheduler, "other_jobs": list(other_jobs)}
+    return {"workload": workload or _ONE, "cluster": cluster, "iterations": 2, **parts}
+
+
+_NEIGHBOUR = {
+    "nodes": [1, 2],
+    "workload": {"batch_size": 1, "layers": [{"name": name, "numel": 10**5, "backward": 1e-3} for name in "ab"]},
+    **{"topology": "nccl", "sparsifier": "dense", "scheduler": "asc_wfbp"},
+}
+ONCE_FAILED = {
+    "which of two messages took a token bucket's bytes first depended on a hash of the latencies": _made(
+        "recursive_doubling",
+        {"kind": "qsgd", "levels": 29},
+        "wfbp",
+        gpus_per_node=3,
+        network={"bandwidth": 984700544.9943334, "latency": 1.4330765344542363e-05, "burst": 307245.01772770024},
+    ),
+    "forward passes that take no time took less than none": _made(
+        "nccl", "inceptionn", "omgs", nodes=1, gpus_per_node=3, workload=_NO_FORWARD,
+        runtime={"compute_slowdown": 0.37648458580073174}, stragglers={"jitter": 0.2954706597925824},
+    ),
+    "an iteration was shorter than the loading of its batches": _made(
+        "halving_doubling", "dense", "decoupled", nodes=2, loading={"rate": 400}
+    ),
+    "cycles of the runtime that a wait shifts found the tensors sooner, before the batches were loaded": _made(
+        "halving_doubling", "sketch", "wfbp", network={"bandwidth": 865382186.9098238, "latency": 0.000387378898166},
+        workload={"batch_size": 8, "micro_batches": 4, "layers": [{"name": "a", "numel": 1810, "forward": 2.3e-5}]},
+        runtime={"cycle_time": 2.6619664267593775e-05}, loading={"rate": 4255.504641959064},
+        gpu={"name": "card", "memory_bandwidth": 996523772872.6705},
+    ),
+    "a neighbour looked for the background's places among its own": _made(
+        "ring", "dense", "wfbp", gpus_per_node=2, other_jobs=[_NEIGHBOUR],
+        background=[{"source": 2, "destination": 0, "bandwidth": 1e8}],
+    ),
+}  # fmt: skip

@@ -1,0 +1,67 @@
+"""The draws of workers: one counter-based stream, of which a part does not depend on how long the rest is."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.engine.clock.draws import foremost_workers
+from simulator.prediction.draws import draw_differences
+from simulator.prediction.run import plan_of
+from simulator.scenario.reading import load
+
+SPREAD = {"kind": "topk", "density": 0.01}
+
+
+def draws(workers, *, iterations=3, warmup=1, seed=0, jitter=0.1, consecutive=False):
+    changes = {
+        "cluster.nodes": workers,
+        "cluster.gpus_per_node": 1,
+        "cluster.stragglers.jitter": jitter,
+        "iterations": iterations,
+        "warmup": warmup,
+        "seed": seed,
+        "sparsifier": SPREAD,
+    }
+    scenario = load("quickstart", changes)
+    return list(draw_differences(scenario, plan_of(scenario), consecutive))
+
+
+def test_more_workers_or_iterations_leave_the_draws_of_the_others_alone():
+    few, many, longer = draws(3), draws(700), draws(3, iterations=8)
+    assert len(few) == len(many) == 3
+    for one, other, third in zip(few, many, longer, strict=False):
+        np.testing.assert_array_equal(one.compute, other.compute[:3])
+        np.testing.assert_array_equal(one.compute, third.compute)
+        np.testing.assert_array_equal(one.selection, other.selection[:3])
+
+
+def test_each_part_of_a_long_run_is_drawn_by_itself(monkeypatch):
+    whole = draws(40, iterations=9)
+    monkeypatch.setattr("simulator.prediction.draws._TOGETHER", 100)  # two iterations at a time
+    parts = draws(40, iterations=9)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_array_equal(one.compute, other.compute)
+
+
+def test_the_warm_up_takes_the_first_draws():
+    np.testing.assert_array_equal(draws(4)[0].compute, draws(4, consecutive=True)[1].compute)
+
+
+def test_seeds_workers_and_iterations_are_independent():
+    """Of 1,000 x 20 normal draws each: means within 5 standard errors, and no correlation beyond it."""
+    one = np.array([item.compute for item in draws(1000, iterations=20)]) - 1
+    other = np.array([item.compute for item in draws(1000, iterations=20, seed=1)]) - 1
+    error = 1 / np.sqrt(one.size)
+    assert abs(one.mean()) < 5 * 0.1 * error
+    assert one.std() == pytest.approx(0.1, rel=5 * error)
+    for left, right in ((one, other), (one[:, 1:], one[:, :-1]), (one[1:], one[:-1])):
+        assert abs(np.corrcoef(left.ravel(), right.ravel())[0, 1]) < 5 * error
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(-3, 3)), min_size=1, max_size=60))
+def test_foremost_workers_are_those_whom_nobody_exceeds(pairs):
+    values = np.array(pairs, dtype=float)
+    kept = foremost_workers(values[:, 0], values[:, 1])
+    best = {pair for pair in pairs if not any(a >= pair[0] and b >= pair[1] and (a, b) != pair for a, b in pairs)}
+    assert sorted(pairs[index] for index in kept) == sorted(best)

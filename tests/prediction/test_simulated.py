@@ -1,0 +1,101 @@
+"""Many scenarios in one evaluation: the same as each by itself, to the last bit; and folds that are refused."""
+
+import random
+
+import pytest
+from places import ROOT
+
+from simulator.errors import InputError
+from simulator.loading.documents import read_document
+from simulator.prediction.simulated import simulate_batch, simulate_scenario
+from simulator.scenario.reading import load
+from simulator.studies.sweep.points import Points
+
+NAMES = ("quickstart", "mixed_gpus", "oversubscription", "partitioned_topk", "priority_p3", "ring_check", "straggler")
+AXES = {
+    "cluster.network.bandwidth": ("2 Gbit/s", "10 Gbit/s", "80 Gbit/s"),
+    "cluster.network.latency": ("1 us", "30 us", "2 ms"),
+    "topology": ("ring", "halving_doubling", "nccl", "{kind: mpi, library: open_mpi}", "gloo"),
+    "sparsifier": ("{kind: topk, density: 0.01}", "{kind: gtopk, density: 0.01}", "{kind: oktopk, density: 0.02}"),
+    "cluster.gpus_per_node": ("1", "2"),
+}
+
+
+def figures(made):
+    """Everything that was computed; of an error its text."""
+    if isinstance(made, InputError):
+        return str(made)
+    prices, plan = made.plan.prices, made.plan
+    counts = prices.folded, prices.flowed, prices.obstacles, prices.algorithms, prices.reasons
+    curves = {name: inside for name, (_, inside) in prices.curves.items()}
+    arrays = prices.seconds, prices.start_up, prices.traffic.sent, prices.traffic.links
+    return list(made.figures.rows), counts, curves, [each.tolist() for each in arrays], plan.flowing, plan.slowdown
+
+
+def alone(scenario):
+    try:
+        return simulate_scenario(scenario)
+    except InputError as error:
+        return error
+
+
+def varied(name, seed, count):
+    """Scenarios of a name with some of the axes at some of their values, where they can be combined."""
+    drawn, made = random.Random(f"{name} {seed}"), []
+    keys = ["cluster.network.bandwidth", *drawn.sample([*AXES], 2)]
+    while len(made) < count:
+        changes = [f"{key}={drawn.choice(AXES[key])}" for key in keys]
+        try:
+            made.append(load(name, ("iterations=2", "warmup=0", *changes)))
+        except InputError:
+            count -= 1
+    return made
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_each_scenario_by_itself(name):
+    scenarios = [scenario for seed in range(2) for scenario in varied(name, seed, 4)]
+    assert [figures(made) for made in simulate_batch(scenarios)] == [figures(alone(item)) for item in scenarios]
+
+
+@pytest.mark.parametrize("name", ["big", "break_even_map", "worker_sweep"])
+def test_points_of_a_sweep_in_one_batch_are_each_by_itself(name):
+    path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
+    points = Points(read_document(path), path.parent, strict=True)
+    numbers = random.Random(0).sample([*points.grid.numbers()], 24)
+    scenarios = [points.scenario(number) for number in numbers]
+    assert [figures(made) for made in simulate_batch(scenarios)] == [figures(alone(item)) for item in scenarios]
+
+
+def test_what_fails_in_a_batch_is_named_in_its_place():
+    """A topology without the primitive, and a method that needs the whole model: neither stops the others."""
+    good = load("quickstart")
+    bad = [
+        load("quickstart", ("topology=double_binary_tree", "sparsifier={kind: topk, density: 0.01}")),
+        load("quickstart", ("sparsifier={kind: topk, density: 0.01, granularity: model}", "scheduler=wfbp")),
+    ]
+    made = simulate_batch([good, bad[0], good, bad[1], good])
+    assert [isinstance(item, InputError) for item in made] == [False, True, False, True, False]
+    assert [figures(made[place]) for place in (1, 3)] == [figures(alone(item)) for item in bad]
+    assert figures(made[0]) == figures(made[2]) == figures(made[4]) == figures(simulate_scenario(good))
+
+
+SERVERS = ("topology=parameter_server", "cluster.network.oversubscription=16")
+
+
+def test_a_fold_that_overfills_a_link_is_refused():
+    """Uplinks of leaves carry pushes of many workers, which the fold lets pass at the same time."""
+    with pytest.raises(
+        InputError, match=r"got `fold`, by which leaf \d to spine 0 would be \d{3,} % busy.*auto"
+    ) as why:
+        simulate_scenario(load("oversubscription", ("fidelity=fold", *SERVERS)))
+    assert "fidelity" in str(why.value)
+    assert isinstance(simulate_batch([load("oversubscription", ("fidelity=fold", *SERVERS))])[0], InputError)
+    made = simulate_scenario(load("oversubscription", SERVERS))
+    links = made.plan.prices.traffic.links / made.plan.wiring.capacity
+    assert links.max() <= made.figures.times[0] * (1 + 1e-9)
+
+
+def test_a_fold_that_is_exact_is_not_refused():
+    asked, chosen = (simulate_scenario(load("quickstart", (f"fidelity={how}",))) for how in ("fold", "auto"))
+    assert asked.figures.rows == chosen.figures.rows

@@ -1,0 +1,98 @@
+"""Stored results: damaged numbers are refused with their row and column, or their key."""
+
+import copy
+import json
+import math
+
+import pandas as pd
+import pytest
+from small_inputs import WHOLE
+
+from simulator.errors import InputError
+from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.prediction.run import run
+from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.scenario.reading import load
+from simulator.studies.storage.rows import row_of
+
+BAD = [-1.0, math.inf, -math.inf, "abc", "1e400"]
+
+
+@pytest.fixture(scope="module")
+def document():
+    return json.loads(json.dumps(run(load(WHOLE)).document))
+
+
+@pytest.fixture(scope="module")
+def table(document):
+    return pd.DataFrame([{"sparsifier.density": value, **row_of(document), "error": None} for value in (0.1, 0.2, 0.3)])
+
+
+def numbers_in(value, place=()):
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers_in(inner, (*place, key))
+    elif isinstance(value, float):
+        yield place
+
+
+def test_whole_results_are_left_as_they_are(document, table):
+    check_document(document, "here")
+    checked = check_table(table, "here")
+    assert list(checked.columns) == list(table.columns)
+    assert checked["iteration_time_s"].equals(table["iteration_time_s"])
+
+
+def test_every_column_of_numbers_is_checked_and_names_its_row(table):
+    columns = [name for name in table.columns[1:] if pd.api.types.is_float_dtype(table[name]) and name in RESULT_KEYS]
+    assert len(columns) > 20
+    for name in columns:
+        for value in BAD:
+            damaged = table.astype({name: object})
+            damaged.loc[1, name] = value
+            with pytest.raises(InputError, match=f"here: row 2: {name}: expected a number of 0 or more"):
+                check_table(damaged, "here")
+
+
+def test_a_point_without_an_error_has_an_iteration_time(table):
+    damaged = table.copy()
+    damaged.loc[2, "iteration_time_s"] = math.nan
+    with pytest.raises(InputError, match=r"here: row 3: iteration_time_s: .* got nothing"):
+        check_table(damaged, "here")
+    damaged["error"] = damaged["error"].astype(object)
+    damaged.loc[2, "error"] = "too large"
+    check_table(damaged, "here")
+
+
+def test_varied_keys_may_be_words_but_not_infinite(table):
+    words = table.assign(**{"sparsifier.density": ["low", "0.1", "auto"]})
+    check_table(words, "here")
+    with pytest.raises(InputError, match=r"row 1: sparsifier\.density: expected a finite number, got inf"):
+        check_table(table.assign(**{"sparsifier.density": [math.inf, 0.1, 0.2]}), "here")
+
+
+def test_every_number_of_a_document_is_checked_and_named(document):
+    places = [place for place in numbers_in(document) if "[" not in str(place[-1])]
+    assert len(places) > 30
+    for place in places:
+        for value in ("abc", math.inf, math.nan):
+            damaged = copy.deepcopy(document)
+            inside = damaged
+            for key in place[:-1]:
+                inside = inside[key]
+            inside[place[-1]] = value
+            with pytest.raises(InputError, match=f"here: {place[0]}"):
+                check_document(damaged, "here")
+
+
+@pytest.mark.parametrize("key", ["breakdown_s", "traffic", "density", "fidelity", "calibration", "warnings"])
+@pytest.mark.parametrize("value", [None, "abc", -1, [None], True])
+def test_a_part_of_another_form_is_refused(document, key, value):
+    with pytest.raises(InputError, match=f"here: {key}"):
+        check_document({**document, key: value}, "here")
+
+
+@pytest.mark.parametrize("text", ["[NaN]", "[Infinity]", "[-Infinity]", f"[{'9' * 400}]"])
+def test_json_of_numbers_that_are_not_finite_is_no_json(text):
+    with pytest.raises(ValueError, match=r"not JSON|digits"):
+        read_json(text)
