@@ -27,7 +27,8 @@ class Bucket:
     index, and `long_index_bytes` of one in methods whose released code sends the framework's own int64 indices.
     `filled`: the runtime has copied the tensors to one place, and copies them back.
     `rows`: of pieces that are whole embeddings, what their gradients consist of; None for a dense piece, and empty if
-    all pieces are dense.
+    all pieces are dense. `fragment`: the part of the model that it belongs to, where parts are exchanged after
+    different local steps.
     """
 
     index: int
@@ -41,6 +42,7 @@ class Bucket:
     long_index_bytes: int = INDEX_BYTES["int64"]
     filled: bool = False
     rows: tuple[Rows | None, ...] = ()
+    fragment: int = 0
 
     @property
     def in_one_piece(self) -> bool:

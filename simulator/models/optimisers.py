@@ -15,6 +15,8 @@ Implementation = Literal["per_tensor", "foreach", "fused", "fused_per_tensor"]
 
 STATE_BYTES = 4
 """Bytes of a weight, of a value of an optimiser's state, and of a temporary: fp32."""
+STATES: dict[Kind, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "lamb": 2}
+"""Values that an optimiser keeps of each parameter: no average, one, or a first and a second one."""
 CHUNK = 65_536
 """Elements of a chunk, which one block of a multi-tensor kernel works on (PyTorch, MultiTensorApply.cuh; apex)."""
 CHUNKS_PER_KERNEL = 320
@@ -100,6 +102,11 @@ class Optimiser(Spec):
         if self.nesterov and self.kind != "momentum":
             raise expected("nesterov with kind momentum", f"kind {self.kind}")
         return self
+
+    @property
+    def states(self) -> int:
+        """Values that it keeps of each parameter."""
+        return STATES[self.kind]
 
     @property
     def passes(self) -> tuple[Pass, ...]:

@@ -113,6 +113,10 @@ class Traffic:
     sent: Floats
     links: Floats
 
+    def shared_by(self, steps: int) -> Traffic:
+        """The traffic of each of so many steps that share it."""
+        return self if steps == 1 else Traffic(self.sent / steps, self.links / steps)
+
     def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
         """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
         self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))

@@ -40,10 +40,10 @@ def _missing_wait(plan: Plan, seconds: float) -> float:
     """
     from simulator.engine.clock.iterations import simulate  # brings SimPy and the event loop
 
-    wait = max(0.0, seconds - simulate(plan).time)
-    uneven = plan.scheduler.gated or plan.runtime.cycle_time > 0
+    wait = max(0.0, seconds - simulate(plan).time / plan.steps)
+    uneven = plan.scheduler.gated or plan.runtime.cycle_time > 0 or plan.steps > 1
     for _ in range(_MOST if wait and uneven else 0):
-        missing = seconds - simulate(_waiting(plan, wait)).time
+        missing = seconds - simulate(_waiting(plan, wait)).time / plan.steps
         if missing <= _SAME * seconds:
             break
         wait += missing

@@ -43,7 +43,7 @@ def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Itera
         fixed[item.worker] *= item.factor
     if not random:
         return [Draws(fixed, np.zeros(p))] * (count if consecutive else 1)
-    return islice(_drawn(scenario, fixed, count, spread), 0 if consecutive else scenario.warmup, None)
+    return islice(_drawn(scenario, fixed, count, spread, plan.steps), 0 if consecutive else scenario.warmup, None)
 
 
 def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
@@ -53,16 +53,21 @@ def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
     layered = gated or plan.slowdown > 0
     refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
     if random:
-        refuse_draws(workers, count)
+        refuse_draws(workers, count * plan.steps)
 
 
-def _drawn(scenario: Scenario, fixed: Floats, count: int, spread: bool) -> Iterator[Draws]:
-    """The random differences of every iteration, warm-up first; those of the selection where its kernels `spread`."""
+def _drawn(scenario: Scenario, fixed: Floats, count: int, spread: bool, steps: int) -> Iterator[Draws]:
+    """The random differences of every iteration, warm-up first; those of the selection where its kernels `spread`.
+
+    A period of local `steps` takes each worker as long as the mean of as many draws says.
+    """
     p = len(fixed)
-    some = max(1, _TOGETHER // p)
+    some = max(1, _TOGETHER // (p * steps))
     for first in range(0, count, some):
         numbers = (first, min(count, first + some))
-        compute = fixed * factors(scenario.cluster.stragglers, _normal(scenario.seed, Purpose.COMPUTE, p, *numbers))
+        normal = _normal(scenario.seed, Purpose.COMPUTE, p, *(steps * number for number in numbers))
+        each = factors(scenario.cluster.stragglers, normal)
+        compute = fixed * (each if steps == 1 else each.reshape(-1, steps, p).mean(axis=1))
         selection = _normal(scenario.seed, Purpose.SELECTION, p, *numbers) if spread else np.zeros_like(compute)
         yield from map(Draws, compute, selection)
 

@@ -18,18 +18,20 @@ _NAMES = ("time", "communication_total", "communication_added_up", "waiting", *B
 class IterationFigures:
     """Times and terms of the counted iterations, and the last iteration; all of them where they are kept.
 
-    `times` and `breakdown` are read after the last iteration was added.
+    `steps`: local steps that each of them holds; the figures are those of one step. `times` and `breakdown` are read
+    after the last iteration was added.
     """
 
-    def __init__(self) -> None:
-        self.rows = array("d")
+    def __init__(self, steps: int = 1) -> None:
+        self.rows, self.steps = array("d"), steps
         self.last: Iteration
         self.kept: list[Iteration] = []
 
     def add(self, item: Iteration, keep: bool = False) -> None:
         """Count one more."""
-        self.rows.extend((item.time, item.communication_total, item.communication_added_up, item.waiting))
-        self.rows.extend(item.breakdown[term] for term in BREAKDOWN)
+        figures = (item.time, item.communication_total, item.communication_added_up, item.waiting)
+        self.rows.extend(value / self.steps for value in figures)
+        self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
         self.last = item
         if keep:
             self.kept.append(item)

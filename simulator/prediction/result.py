@@ -11,6 +11,7 @@ from simulator.engine.clock.compute_times import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.figures import IterationFigures
+from simulator.prediction.local_steps import period_keys
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.spread import Spread
@@ -60,6 +61,7 @@ def result_document(
         **({"replay": recorded.settled.row()} if recorded.settled is not None else {}),
         "waiting_s": figures.mean("waiting"),
         **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
+        **({"period": period_keys(plan, figures, time)} if plan.period else {}),
     }
 
 
@@ -72,7 +74,7 @@ def _lists(simulated: Simulated, time: float) -> dict[str, Any]:
             {
                 "primitive": primitive,
                 "algorithm": algorithm,
-                "calls": calls,
+                "calls": calls if plan.steps == 1 else calls / plan.steps,
                 "reason": plan.prices.reasons.get((primitive, algorithm), ""),
             }
             for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())

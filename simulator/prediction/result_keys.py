@@ -44,6 +44,16 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "communication_total_s": ResultKey("s", "all communication of an iteration, exposed and hidden"),
     "streams.count": ResultKey("1", "communication streams, where there are several"),
     "streams.busy": ResultKey("1", "collectives under way, mean over the time in which any is"),
+    "period.inner_steps": ResultKey("1", "local steps between two exchanges of a tensor, where there are several"),
+    "period.time_s": ResultKey("s", "time of a period: its local steps, and what of its exchanges they do not hide"),
+    "period.synchronisation_s": ResultKey("s", "communication of a period, exposed and hidden"),
+    "period.compute_utilisation": ResultKey(
+        "1", "share of the time in which a worker takes local steps: forward and backward pass, and the inner optimiser"
+    ),
+    "period.sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in a period, mean over workers"),
+    "period.sent_bytes_per_worker_peak": ResultKey("B", "of these, those of the largest fragment, under way at once"),
+    "period.sent_bytes_per_worker_and_hour": ResultKey("B", "bytes that a worker sends in an hour"),
+    "period.busiest_link_bytes_per_hour": ResultKey("B", "bytes that the busiest link carries in an hour"),
     "waiting_s": ResultKey("s", "time in which collectives wait for the slowest worker, exposed and hidden"),
     "traffic.sent_bytes_per_worker": ResultKey("B", "bytes that a worker sends in an iteration, mean over workers"),
     "traffic.sent_bytes_per_worker_max": ResultKey("B", "the same of the worker that sends most"),

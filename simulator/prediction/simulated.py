@@ -100,7 +100,9 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
                 consecutive = bool(others) or plan.remembers
                 draws = draw_differences(draft.scenario, plan, consecutive)
                 few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS
-                if (few or isinstance(draws, list)) and not (plan.live or consecutive or keep_iterations):
+                if (few or isinstance(draws, list)) and not (
+                    plan.live or plan.period or consecutive or keep_iterations
+                ):
                     planned[number] = plan
                     together += [(number, (plan, each)) for each in draws]
                     continue
@@ -165,7 +167,7 @@ def _simulate(
     """The figures of every counted iteration."""
     from simulator.engine.clock.iterations import simulate_all  # brings SimPy and the event loop
 
-    figures, consecutive = IterationFigures(), bool(other_plans) or plan.remembers
+    figures, consecutive = IterationFigures(plan.steps), bool(other_plans) or plan.remembers
     if other_plans:
         from simulator.prediction.run_cost import refuse_many_turns
 

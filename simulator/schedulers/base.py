@@ -13,6 +13,8 @@ from simulator.component import Component, expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
+from simulator.models.optimisers import Optimiser
+from simulator.models.period import Period
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
 
@@ -81,6 +83,16 @@ class Scheduler(Component, family="scheduler"):
     @property
     def in_flight(self) -> float | None:
         """Bytes of gradients that may be handed to the network at once (a credit); None: no limit."""
+        return None
+
+    @property
+    def period(self) -> Period | None:
+        """The local steps between exchanges; None: gradients are exchanged in every step."""
+        return None
+
+    @property
+    def outer(self) -> Optimiser | None:
+        """The optimiser that applies what all workers have found together after local steps; None: there is none."""
         return None
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:

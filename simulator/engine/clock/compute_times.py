@@ -26,9 +26,7 @@ def computed_times(plan: Plan, draws: Draws) -> Floats:
     """
     work, factor = plan.work, draws.compute[:, None] * plan.pace
     backward = work.backward * factor[:, -len(work.backward) :]
-    selection, spread = plan.selection, plan.selection_spread
-    # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-    select = np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
+    select = selection_times(plan, draws)
     if not plan.overlap:
         backward = np.concatenate([backward.sum(axis=1, keepdims=True), np.zeros_like(backward)[:, 1:]], axis=1)
     parts = np.empty((max(len(backward), len(select)), 1 + 2 * backward.shape[1]))
@@ -36,6 +34,13 @@ def computed_times(plan: Plan, draws: Draws) -> Floats:
     parts[:, 1::2] = backward
     parts[:, 2::2] = select
     return np.cumsum(parts, axis=1)
+
+
+def selection_times(plan: Plan, draws: Draws) -> Floats:
+    """Seconds of each worker's selection from each bucket, (w, b)."""
+    selection, spread = plan.selection, plan.selection_spread
+    # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
+    return np.maximum(selection + draws.selection[:, None] * spread, selection / 2)
 
 
 def push_ready_times(plan: Plan, computed: Floats) -> Floats:
@@ -62,9 +67,9 @@ def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
     """Whether workers differ in some iteration, and each pushes to servers when it is ready itself.
 
     Where a scheduler limits what may be under way, where compute is slowed by communication, or where the pushes are
-    too many to be followed one by one, all follow the slowest.
+    too many to be followed one by one, all follow the slowest; after local steps they do, too.
     """
-    if has_too_many_pushes(plan) or not (plan.live and plan.concurrent):
+    if has_too_many_pushes(plan) or plan.period or not (plan.live and plan.concurrent):
         return False
     if plan.scheduler.in_flight is not None or (plan.slowdown and plan.overlap):
         return False

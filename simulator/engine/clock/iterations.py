@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import simpy
 from simulator.engine.clock.compute_times import goes_at_own_pace, start_colours
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
+from simulator.engine.clock.period_job import PeriodJob
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.unfollowed import Stalled
@@ -37,7 +38,7 @@ def simulate_all(
 
     Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
-    if other_jobs or plan.remembers:
+    if other_jobs or plan.remembers or plan.period:
         env, every = simpy.Environment(), list(draws)
         plan, colours = _at_own_pace(plan, every)
         network = _make_network(env, plan, other_jobs, colours)
@@ -121,6 +122,7 @@ def _run(
     """The job's iterations, one for each of `draws`, while other jobs iterate without end."""
     made: list[Iteration] = []
     links = _free_links(plan)
+    iterate_once = _job_on(plan, env, network, links)
 
     def iterate() -> Process:
         found = left = _memory(plan, env, network, links)
@@ -132,18 +134,15 @@ def _run(
             found = left
             if made and not keep:
                 made[-1].forget()
-            job = Job(plan, env, network, links)
-            iteration = yield env.process(job.iterate(each))
-            iteration.spans, iteration.spans_of = partial(slowest_spans, job), partial(worker_spans, job)
-            made.append(iteration)
+            made.append((yield env.process(iterate_once(each))))
             left = _memory(plan, env, network, links)
 
     def iterate_for_ever(item: OtherJobPlan) -> Process:
         yield env.timeout(item.start)
-        own, began = _free_links(item.plan), -1.0
+        began, iterate_other = -1.0, _job_on(item.plan, env, network, _free_links(item.plan))
         while env.now > began:  # an iteration that takes no time would be repeated without end
             began = env.now
-            yield env.process(Job(item.plan, env, network, own).iterate(ALIKE))
+            yield env.process(iterate_other(ALIKE))
 
     for item in other_jobs:
         env.process(iterate_for_ever(item))
@@ -157,6 +156,20 @@ def _run(
         for iteration in made:
             iteration.link_use = network.link_use
     return made
+
+
+def _job_on(plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> Callable[[Draws], Process]:
+    """What runs the next iteration of a job, or the next period of its local steps, as a process of the clock."""
+    if plan.period:
+        return PeriodJob(plan, env, network, links).iterate
+
+    def iterate(draws: Draws) -> Process:
+        job = Job(plan, env, network, links)
+        iteration = yield from job.iterate(draws)
+        iteration.spans, iteration.spans_of = partial(slowest_spans, job), partial(worker_spans, job)
+        return iteration
+
+    return iterate
 
 
 def _free_links(plan: Plan) -> Floats:

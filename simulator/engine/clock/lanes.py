@@ -70,7 +70,7 @@ def _in_parts(numbers: Sequence[int], lanes: Sequence[Lane]) -> Iterator[list[in
 def _kind(plan: Plan, draws: Draws) -> Hashable:
     """Equal for iterations that are simulated together; None where one needs the clock."""
     scheduler, runtime, buckets = plan.scheduler, plan.runtime, len(plan.order)
-    if scheduler.gated or scheduler.decoupled or plan.pace.size > 1 or len(plan.selection) > 1:
+    if plan.period or scheduler.gated or scheduler.decoupled or plan.pace.size > 1 or len(plan.selection) > 1:
         return None
     if not goes_in_turn(plan) or len(draws.compute) * buckets > _MOST_NUMBERS:
         return None

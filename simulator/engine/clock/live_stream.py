@@ -55,10 +55,18 @@ class LiveStream:
     """The communication stream where durations are not known beforehand.
 
     Exchanges share links with others, find token buckets as earlier ones left them, or slow down the compute. Where
-    workers push at their own pace, an exchange is under way from its first push on.
+    workers push at their own pace, an exchange is under way from its first push on. `streams`: those of exchanges that
+    may still be under way. `done`: an event for each bucket, with the time of its exchange's end.
     """
 
-    def __init__(self, plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        env: simpy.Environment,
+        network: Network | None,
+        links: Floats,
+        streams: list[simpy.Resource] | None = None,
+    ) -> None:
         self.plan, self.env, self.network, self.links, self.base = plan, env, network, links, env.now
         count = len(plan.exchanges)
         self.done_at, self.busy = [0.0] * count, list[Busy]()
@@ -66,7 +74,8 @@ class LiveStream:
         self.waiting: list[tuple[int, int]] = []
         self.left, self.finished = count, env.event()
         most = count if plan.concurrent else 1
-        self.streams = [simpy.Resource(env, capacity=most) for _ in range(plan.scheduler.streams)]
+        self.streams = streams or [simpy.Resource(env, capacity=most) for _ in range(plan.scheduler.streams)]
+        self.done = [env.event() for _ in range(count)]
         self.slowed: SlowedCompute | None = None
         self.since: dict[int, float] = {}
         self.handing = False
@@ -147,6 +156,7 @@ class LiveStream:
             yield from self._run_stages(index, stages, number, own)
         self.credit.give_back(self.plan.nbytes[index])
         self._hand_over()
+        self.done[index].succeed(self.env.now)
         self.left -= 1
         if not self.left:
             self.finished.succeed()

@@ -31,6 +31,7 @@ from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.period import Period
 from simulator.models.wiring import Wiring
 from simulator.schedulers.base import Scheduler
 
@@ -130,6 +131,16 @@ class Plan:
         return self.scheduler.overlap
 
     @property
+    def period(self) -> Period | None:
+        """The local steps between exchanges; None: gradients are exchanged in every step."""
+        return self.scheduler.period if self.work.outer.size else None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimiser between two exchanges of the same bucket."""
+        return self.period.steps if self.period else 1
+
+    @property
     def remembers(self) -> bool:
         """Whether links have token buckets: an exchange depends on those before it, of earlier iterations, too."""
         return self.live and self.wiring.burst is not None
@@ -147,7 +158,7 @@ class Plan:
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.uses, self.network, not self.alone)
+        return traffic_between(self.work.steps, self.uses, self.network, not self.alone) / self.steps
 
     def structures(self) -> list[Structure]:
         """What the network needs to find alike messages, each once, in order; stages of one structure share it."""
@@ -271,7 +282,7 @@ def _live_plan(draft: PlanDraft) -> Plan:
 
 def _plan(draft: PlanDraft, prices: Prices, stages: Stages, flowing: bool) -> Plan:
     setup, own = draft.setup, draft.setup.workload.compute_slowdown
-    return Plan(
+    plan = Plan(
         work=draft.prepared.work,
         scheduler=setup.scheduler,
         runtime=setup.runtime,
@@ -285,6 +296,8 @@ def _plan(draft: PlanDraft, prices: Prices, stages: Stages, flowing: bool) -> Pl
         prices=prices,
         stages=stages,
     )
+    prices.traffic = prices.traffic.shared_by(plan.steps)
+    return plan
 
 
 def _has_memory(network: NetworkSetup) -> bool:

@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from simulator.models.layers import Workload
-from simulator.models.optimisers import STATE_BYTES, Kind, Optimiser
+from simulator.models.optimisers import STATE_BYTES, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
 from simulator.sparsifiers.base import Sparsifier
 
-STATES: dict[Kind, int] = {"sgd": 0, "momentum": 1, "adam": 2, "adamw": 2, "lamb": 2}
-"""Values that an optimiser keeps of each parameter: no average, one, or a first and a second one."""
 CONTEXT = 0.5e9
 """Bytes that CUDA and its libraries take before the first tensor. Assumed from reports of users: 300 and 400 MB since
 kernels are loaded when they are needed (CUDA 11.7; pytorch issues 107667 and 109888), 300 to 400 MB (issue 20532, V100,
@@ -82,13 +80,13 @@ def model_parts(workload: Workload) -> Iterator[Part]:
 def state_bytes(workload: Workload, optimiser: Optimiser) -> float:
     """Bytes of the averages that an optimiser keeps: fp32 beside fp32 weights, otherwise in the format of these."""
     width = STATE_BYTES if workload.precision.has_master_weights else workload.precision.gradient_bytes
-    return float(width * STATES[optimiser.kind] * workload.numel)
+    return float(width * optimiser.states * workload.numel)
 
 
 def _states(workload: Workload) -> Part:
     """The averages of the optimiser; of one that is not stated, from none to two."""
     ends = [state_bytes(workload, item) for item in workload.optimisers]
-    count = STATES[workload.optimiser.kind]
+    count = workload.optimiser.states
     how = f"{workload.optimiser.kind}: {count} value{'' if count == 1 else 's'} per parameter"
     how += "" if len(ends) == 1 else "; assumed, since the workload states no optimiser"
     return Part("optimiser", state_bytes(workload, workload.optimiser), min(ends), max(ends), how)

@@ -11,7 +11,6 @@ from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
 from simulator.prediction.memory.memory import Memory, memory_of
-from simulator.prediction.memory.parts import STATES
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.scenario import Scenario
@@ -78,7 +77,7 @@ def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[s
         yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
         yield "weights and states in bf16, without fp32 copies", _in_bf16
-    if STATES[workload.optimiser.kind]:
+    if workload.optimiser.states:
         least = Optimiser(kind="sgd", implementation="fused")
         yield "an optimiser without states (`sgd`)", lambda made: with_value(made, "workload.optimiser", least)
 

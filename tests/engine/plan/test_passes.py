@@ -150,6 +150,10 @@ def test_a_measured_step_is_that_of_the_whole_batch_in_one_pass():
     assert (first.forward_time, later.backward_time) == pytest.approx((0.5, 1.5))
 
 
+AT_OWN_PACE = ("overlapped_diloco", "decoupled_diloco")
+"""Schedulers under which workers that differ do not end a period together."""
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("jitter", [0.0, 0.2])
 def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
@@ -171,14 +175,15 @@ def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
         own = [span for span in iteration.spans_of(worker) if span.stream == "compute"]
         own.sort(key=lambda span: (span.start, span.end))
         assert own[0].start == 0
-        assert own[-1].end == pytest.approx(iteration.time, rel=1e-9)
+        if not (jitter and kind in AT_OWN_PACE):
+            assert own[-1].end == pytest.approx(iteration.time, rel=1e-9)
         for before, after in pairwise(own):
             assert after.start == pytest.approx(before.end, rel=1e-9, abs=1e-12)
         for span in own:
             terms[span.term] += span.duration / 2
         order = [span.term for span in own if span.term in ("forward", "backward")]
         assert sum(a != b for a, b in pairwise(order)) >= 2 * 4 - 2
-    for term in BREAKDOWN:
+    for term in BREAKDOWN if kind != "decoupled_diloco" or not jitter else ():
         assert terms[term] == pytest.approx(iteration.breakdown[term], rel=1e-6, abs=1e-9 * iteration.time), term
     if not jitter:
         drawn = [span for span in iteration.spans() if span.stream == "compute"]

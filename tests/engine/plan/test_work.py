@@ -21,7 +21,7 @@ def noted(gpu, runtime):
     for kernel in gpu.kernels:
         for sizes in ((1e3,), (1e4, 1e8)):
             prices.cost(Compute(kernel, sizes, 1, "selection"))
-    return prices.used
+    return prices.used_in(1)
 
 
 def test_kernels_are_priced_the_same_whatever_other_gpus_were_asked_for():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +52,12 @@ class KernelUse:
     outside: float = 0.0
     small: int = 0
     small_seconds: float = 0.0
+
+    def shared_by(self, steps: int) -> KernelUse:
+        """The use in each of so many steps, which share its calls."""
+        parts = (self.seconds, self.on_gpu, self.outside, self.small_seconds)
+        seconds, on_gpu, outside, small = (value / steps for value in parts)
+        return replace(self, seconds=seconds, on_gpu=on_gpu, outside=outside, small_seconds=small)
 
 
 def _together(uses: Sequence[KernelUse]) -> KernelUse:
@@ -118,13 +124,13 @@ class KernelPrices:
         self._asked: list[tuple[str, KernelUse]] = []
         self._known = _known.get((gpu.fingerprint, runtime.fingerprint, widths), lambda: _Known({}, {}))
 
-    @property
-    def used(self) -> dict[str, KernelUse]:
-        """What was asked so far, kernel by kernel."""
+    def used_in(self, steps: int) -> dict[str, KernelUse]:
+        """What was asked so far, kernel by kernel; its seconds in each of so many steps that it serves."""
         uses: defaultdict[str, list[KernelUse]] = defaultdict(list)
         for kernel, use in self._asked:
             uses[kernel].append(use)
-        return {kernel: _together(each) for kernel, each in uses.items()}
+        made = {kernel: _together(each) for kernel, each in uses.items()}
+        return made if steps == 1 else {kernel: use.shared_by(steps) for kernel, use in made.items()}
 
     @property
     def asked(self) -> int:

@@ -77,5 +77,6 @@ def _take_slowest(work: Work, others: Sequence[Work]) -> Work:
         update=max(item.update for item in every),
         update_alone=max(item.update_alone for item in every),
         combine=np.max([item.combine for item in every], axis=0),
+        outer=np.max([item.outer for item in every], axis=0),
         chains=tuple(longest(each) for each in zip(*(item.chains for item in every), strict=True)),
     )

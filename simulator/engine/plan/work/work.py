@@ -21,6 +21,7 @@ from simulator.engine.plan.work.kernels import (
     chain_steps,
     filling_kernels,
 )
+from simulator.engine.plan.work.outer_step import price_outer_step
 from simulator.engine.plan.work.passes import Passes, passes_of, price_passes
 from simulator.engine.plan.work.update import update_of, update_time
 from simulator.hardware.precision import widths_of
@@ -58,6 +59,8 @@ class Work:
     what follows after all reductions where an all-reduce is split in two; `uses` the pairs of bucket and step;
     `combine` the kernels after the last step. `layer_forward` and `layer_numel` (L,) are in forward order, `covers`
     (2, c) the pairs of bucket and layer, `begins_module` (L,) whether a layer is the first tensor of its module.
+    `outer` (b,): the step after an exchange that ends local steps, in which case `update` is that of each local step;
+    empty otherwise.
     """
 
     input_time: float
@@ -82,6 +85,7 @@ class Work:
     layer_numel: Floats
     covers: Ints
     begins_module: tuple[bool, ...]
+    outer: Floats
 
     @property
     def forward(self) -> float:
@@ -129,7 +133,10 @@ def prepare_work(setup: Setup, workers: int, division: Division) -> Work:
         return _prepare(setup, workers, division)
     specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier)
     named = tuple((type(spec), spec.fingerprint) for spec in specs)
-    key = (division, *named, workers, setup.topology.style, setup.concentration, setup.scheduler.decoupled)
+    how = setup.topology.style, setup.concentration, setup.scheduler.decoupled
+    key: tuple[object, ...] = (division, *named, workers, *how)
+    if setup.scheduler.period is not None:
+        key = (*key, setup.scheduler.fingerprint)
     return _works.get(key, lambda: _prepare(setup, workers, division))
 
 
@@ -169,7 +176,8 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
     backward = _backward_times(later, buckets)
     passes, additions = price_passes(workload, later, buckets, pricing)
     backward += additions
-    if setup.runtime.fills_buckets:
+    outer = price_outer_step(setup, buckets, pricing) if workers > 1 else None
+    if setup.runtime.fills_buckets and setup.scheduler.period is None:
         buckets = division.filled
         for i, (there, back) in enumerate(map(filling_kernels, buckets)):
             backward[i] += pricing.cost(there)
@@ -201,12 +209,14 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
         asked.append(slice(so_far, pricing.asked))
     left = ahead - workload.input_time - passes.forward - passes.earlier_backward
     select[-1] += max(0.0, left - float(backward.sum()))
+    if outer is not None:
+        select += outer.before
     both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
     return Work(
         input_time=workload.input_time,
         input_alone=workload.input_time,
         passes=passes,
-        update=compute.update if workers > 1 else alone,
+        update=compute.update if workers > 1 and outer is None else alone,
         update_alone=alone,
         buckets=buckets,
         selections=exchanges.selections,
@@ -219,12 +229,13 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
         chains=tuple(chains),
         halves=tuple(halves),
         uses=tuple((slot, step) for slot, chain in enumerate(both) for step in chain if isinstance(step, int)),
-        kernels=pricing.used,
+        kernels=pricing.used_in(1 if setup.scheduler.period is None else setup.scheduler.period.steps),
         density=dict(exchanges.density),
         layer_forward=compute.layer_forward,
         layer_numel=workload.numels,
         covers=division.covers,
         begins_module=workload.begins_module,
+        outer=np.zeros(0) if outer is None else outer.after,
     )
 
 

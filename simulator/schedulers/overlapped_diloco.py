@@ -1,0 +1,39 @@
+"""Overlapped DiLoCo: the exchange runs during the next period."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from simulator.component import expected
+from simulator.models.period import Fragment, Period
+from simulator.schedulers.local_steps import OuterStep
+
+
+class OverlappedDiLoCo(OuterStep, kind="overlapped_diloco"):
+    """DiLoCo with its exchange behind the next inner steps (Kale, Douillard and Donchev, 2502.12996, 2025).
+
+    What is exchanged at the end of a period is applied `delay` steps later. `eager`: the worker goes on with the outer
+    step of its own pseudo-gradient at once, and corrects it when the mean has arrived, which takes one more outer step
+    and one more copy of the model. In a steady state a period takes max(compute, exchange) where the delay is H.
+
+    - `delay`: steps between the start of an exchange and its use; none: H.
+    - `eager`: whether the worker's own part is applied at once.
+    """
+
+    delay: int | None = Field(default=None, ge=0, le=1_000_000)
+    eager: bool = False
+
+    @model_validator(mode="after")
+    def _within_a_period(self) -> Self:
+        if self.delay is not None and self.delay > self.inner_steps:
+            hint = "the next exchange starts then"
+            raise expected(f"a `delay` of at most {self.inner_steps} steps", str(self.delay), hint)
+        return self
+
+    @property
+    def period(self) -> Period:
+        """One exchange, awaited in the next period."""
+        delay = self.inner_steps if self.delay is None else self.delay
+        return Period(self.inner_steps, (Fragment(self.inner_steps, self.inner_steps + delay),))
