@@ -11,9 +11,10 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.bounds import Count
 from simulator.component import Spec, expected
+from simulator.fabrics.shaper import Shaper
 from simulator.hardware.runtime import TransportKind
 from simulator.models.curves import map_each
-from simulator.units import BytesPerSecond, Density
+from simulator.units import BytesPerSecond, Density, Seconds
 
 
 class Transport(Spec):
@@ -32,6 +33,9 @@ class Transport(Spec):
     - `cpu_bandwidth`: what the CPUs of one node copy and check per direction, all streams together.
     - `staging`: at which data pass between GPU and NIC through host memory.
     - `store_and_forward`: whether a message is staged whole before it is sent.
+    - `set_up`: seconds that the first collective of a process takes longer than later ones, in which the library finds
+      its peers, connects and loads its kernels; none: not known.
+    - `shaper`: the queue of a shaped link, which many sockets overflow; none: nothing is dropped.
     - `crowding`: measured pairs of a number of nodes that exchange at the same time and the share of the rate that is
       left.
     - `prior_width`: factor by which the rate may be wrong either way, in nine of ten cases; none: it was measured.
@@ -46,6 +50,8 @@ class Transport(Spec):
     cpu_bandwidth: BytesPerSecond | None = None
     staging: BytesPerSecond | None = None
     store_and_forward: bool = False
+    set_up: Seconds | None = None
+    shaper: Shaper | None = None
     crowding: tuple[tuple[Count, Density], ...] = ()
     prior_width: float | None = Field(default=None, ge=1, le=100)
     source: str = ""
@@ -70,6 +76,7 @@ class Transport(Spec):
             carried = 1 / (1 / carried + 1 / self.staging)
         elif self.staging:
             carried = min(carried, self.staging)
+        carried = self.shaper.rate(carried) if self.shaper is not None else carried
         return float(carried * self.share(nodes))
 
     def share(self, nodes: int) -> float:
@@ -93,8 +100,10 @@ PRIORS: dict[str, Transport] = {
     "tcp": Transport(
         kind="tcp",
         stream_bandwidth=3.18e9,
+        set_up=0.65,
         prior_width=2,
-        source="what NCCL moved over sockets between two nodes of Polaris (networks/slingshot-polaris-tcp)",
+        source="what NCCL moved over sockets between two nodes of Polaris (networks/slingshot-polaris-tcp); `set_up`: "
+        "median of four runs on four machines without a shaper (scenarios/validation/4xl40s-diloco)",
     ),
     "rdma": Transport(
         kind="rdma",

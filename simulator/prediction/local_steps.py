@@ -19,15 +19,20 @@ def period_keys(plan: Plan, figures: IterationFigures, time: float) -> dict[str,
     """
     steps, breakdown, work = plan.steps, figures.breakdown, plan.work
     computed = breakdown["forward"] + breakdown["backward"] + work.update
+    kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
     sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
     fragments = [0.0] * len(plan.period.fragments) if plan.period else []
     for bucket in work.buckets:
         fragments[bucket.fragment] += bucket.numel
     peak = max(fragments) / math.fsum(fragments)
+    synchronisation = steps * (figures.mean("communication_total") + kernels)
+    transport = plan.network.fabric.transport
+    set_up = transport.set_up if transport is not None else None
     return {
         "inner_steps": steps,
         "time_s": steps * time,
-        "synchronisation_s": steps * figures.mean("communication_total"),
+        "synchronisation_s": synchronisation,
+        "first_synchronisation_s": None if set_up is None else synchronisation + set_up,
         "compute_utilisation": computed / time if time else None,
         "sent_bytes_per_worker": steps * float(sent.mean()),
         "sent_bytes_per_worker_peak": steps * float(sent.mean()) * peak,

@@ -46,7 +46,12 @@ RESULT_KEYS: dict[str, ResultKey] = {
     "streams.busy": ResultKey("1", "collectives under way, mean over the time in which any is"),
     "period.inner_steps": ResultKey("1", "local steps between two exchanges of a tensor, where there are several"),
     "period.time_s": ResultKey("s", "time of a period: its local steps, and what of its exchanges they do not hide"),
-    "period.synchronisation_s": ResultKey("s", "communication of a period, exposed and hidden"),
+    "period.synchronisation_s": ResultKey(
+        "s", "exchanges of a period, exposed and hidden, from the pseudo-gradient to the end of the outer step"
+    ),
+    "period.first_synchronisation_s": ResultKey(
+        "s", "the same of the first period, in which connections are made; null where the transport does not state it"
+    ),
     "period.compute_utilisation": ResultKey(
         "1", "share of the time in which a worker takes local steps: forward and backward pass, and the inner optimiser"
     ),

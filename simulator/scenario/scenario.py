@@ -50,6 +50,8 @@ class Measured(Spec):
     - `exposed_communication`: seconds of exchanges that no computation hides, with waiting for the slowest worker.
     - `combine`: seconds of adding up what arrived.
     - `update`: seconds of the optimiser.
+    - `synchronisation`: seconds of one exchange after local steps, from the pseudo-gradient to the outer step.
+    - `first_synchronisation`: the same of the first one of a process.
     - `density_selected`: the share of the elements that one worker chooses.
     - `density_aggregated`: the share of the elements that the sum over all workers touches.
     - `source`: where the figure was published.
@@ -64,6 +66,8 @@ class Measured(Spec):
     exposed_communication: Seconds | None = None
     combine: Seconds | None = None
     update: Seconds | None = None
+    synchronisation: Seconds | None = None
+    first_synchronisation: Seconds | None = None
     density_selected: Density | None = None
     density_aggregated: Density | None = None
     source: str

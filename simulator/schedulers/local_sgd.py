@@ -17,4 +17,3 @@ class LocalSGD(LocalSteps, kind="local_sgd"):
     """
 
     sends_differences: ClassVar[bool] = False
-    copies: ClassVar[int] = 0

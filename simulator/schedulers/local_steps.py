@@ -35,12 +35,15 @@ class LocalSteps(Scheduler):
 
     overlap: ClassVar[bool] = False
     sends_differences: ClassVar[bool] = True
-    copies: ClassVar[int] = 1
-    """Copies of the model on a worker beside its own parameters and the state of the outer optimiser."""
 
     inner_steps: int = Field(ge=1, le=1_000_000)
     bucket_size: PartBytes | None = None
     offload: BytesPerSecond | None = None
+
+    @property
+    def copies(self) -> int:
+        """Copies of what is exchanged that a worker keeps beside its own parameters."""
+        return 1
 
     @property
     def period(self) -> Period:

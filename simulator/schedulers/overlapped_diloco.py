@@ -33,6 +33,11 @@ class OverlappedDiLoCo(OuterStep, kind="overlapped_diloco"):
         return self
 
     @property
+    def copies(self) -> int:
+        """The outer parameters, what is under way, and, if eager, the worker's own part of it."""
+        return 3 if self.eager else 2
+
+    @property
     def period(self) -> Period:
         """One exchange, awaited in the next period."""
         delay = self.inner_steps if self.delay is None else self.delay

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Process = Generator[simpy.Event, Any, Any]
 _MOST = 64
+"""Periods after which one is taken as it is."""
+_ALIKE = 3
+"""Periods in a row that take as long as the one before, where it is not known what is still queued."""
 _SAME = 1e-12
 
 
@@ -57,10 +60,14 @@ class PeriodJob:
 
     def iterate(self, draws: Draws) -> Process:
         """The next period; the process's value is its Iteration. The first is repeated until it repeats itself."""
+        alike, before = 0, (-1.0, 0.0)
         for _ in range(1 if self.settled else _MOST):
-            before = self.log.length
             yield from self._follow(draws)
-            if math.isclose(before, self.log.length, rel_tol=_SAME):
+            # A queue of exchanges that grows shows in the length of a period only later.
+            left = float((np.maximum(self.free, self.clock) - self.clock).max())
+            alike = alike + 1 if np.allclose(before, (self.log.length, left), _SAME, _SAME * self.log.length) else 0
+            before = self.log.length, left
+            if alike >= (_ALIKE if self.plan.live else 1):
                 break
         self.settled = True
         return self._iteration()

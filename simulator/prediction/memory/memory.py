@@ -19,9 +19,12 @@ from simulator.prediction.memory.parts import (
     activation_part,
     method_parts,
     model_parts,
+    outer_part,
     update_part,
 )
 from simulator.scenario.scenario import Scenario
+from simulator.schedulers.local_steps import LocalSteps
+from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
 
 
@@ -97,7 +100,7 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
     It is remembered, since points of a sweep that differ in their network share it.
     """
     cluster = scenario.cluster
-    parts = (scenario.workload, scenario.sparsifier, plan.work, plan.runtime, cluster.gpu, cluster.other_gpus)
+    parts = (scenario.workload, scenario.sparsifier, scenario.scheduler, plan.work, plan.runtime, cluster.gpu, cluster.other_gpus)
     return _known.get(parts, lambda: _memory_of(scenario, plan), cluster.workers)
 
 
@@ -108,6 +111,10 @@ def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     workload, method, workers = scenario.workload, scenario.sparsifier, scenario.cluster.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
     made = [*model_parts(workload), activation_part(workload), FRAMEWORK]
+    if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
+        differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)
+        outer = outer_part(workload, scenario.scheduler, differences)
+        made += [outer] if outer is not None else []
     if workers > 1:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
     update = update_part(workload)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from simulator.models.layers import Workload
 from simulator.models.optimisers import STATE_BYTES, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
+from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.base import Sparsifier
 
 CONTEXT = 0.5e9
@@ -45,6 +46,7 @@ PART_LABELS = {
     "running_average": "running average of the weights",
     "gradients": "gradients",
     "buckets": "buckets",
+    "outer": "outer parameters and their optimiser",
     "method": "state of the method",
     "work_space": "work space of the method",
     "exchange": "payloads of the exchange",
@@ -106,6 +108,20 @@ def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int
         unit = "tensor" if by_tensor else "bucket"
         how = f"a copy of the largest {unit}, {largest:,} elements, to select from; assumed, none to two"
         yield Part("work_space", float(width * largest), 0.0, 2.0 * width * largest, how)
+
+
+def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> Part | None:
+    """What local steps keep: the parameters of the last exchange and the states of the outer optimiser, in fp32.
+
+    Offloaded, they lie in the host's memory, and on the GPU only those of the largest fragment while it is exchanged.
+    """
+    copies = (scheduler.copies if differences else 0) + (scheduler.outer.states if scheduler.outer else 0)
+    if not copies:
+        return None
+    numels = [sum(workload.layers[layer].numel for layer in part) for part in scheduler.parts(workload.layers)]
+    held = max(numels) if scheduler.offload is not None else sum(numels)
+    where = "of the largest fragment, the others in the host's memory" if scheduler.offload is not None else "each"
+    return exact("outer", float(STATE_BYTES * copies * held), f"{copies} x 4 B per parameter, {where}")
 
 
 def activation_part(workload: Workload) -> Part:

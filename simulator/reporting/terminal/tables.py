@@ -65,12 +65,14 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "throughput", f"{throughput:.5g} samples/s on {count_of(document['workers'], 'worker')}"
         yield "scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"
     traffic, density = document["traffic"], document["density"]
-    link = traffic["busiest_link"]
+    link, step = traffic["busiest_link"], "local step" if "period" in document else "iteration"
     yield (
         "traffic",
-        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration; busiest link {link['name']}, "
+        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and {step}; busiest link {link['name']}, "
         f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
     )
+    if "period" in document:
+        yield "local steps", _describe_period(document["period"])
     if document.get("precision", "fp32") != "fp32":
         yield "precision", document["precision"]
     if density["target"] < 1:
@@ -89,6 +91,15 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if "memory" in document:
         yield "memory", describe_memory(document["memory"])
     yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
+
+
+def _describe_period(period: dict[str, Any]) -> str:
+    hour = show_bytes(period["sent_bytes_per_worker_and_hour"])
+    return (
+        f"{count_of(period['inner_steps'], 'step')} in {show_time(period['time_s'])}, with exchanges of "
+        f"{show_time(period['synchronisation_s'])}; compute utilisation {100 * period['compute_utilisation']:.1f} %; "
+        f"{show_bytes(period['sent_bytes_per_worker'])} sent per worker and period, {hour} in an hour"
+    )
 
 
 def _breakdown(document: dict[str, Any], width: int) -> Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.run import Prediction
@@ -15,6 +16,8 @@ WHOLE = (ITERATION, THROUGHPUT)
 """Quantities that say how long a whole iteration takes."""
 DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
 """Quantities that are shares of the elements, and their keys in the density of a result."""
+PERIODS = {"synchronisation": "synchronisation_s", "first_synchronisation": "first_synchronisation_s"}
+"""Quantities of a period of local steps, and their keys in the period of a result."""
 TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, "source", "used_in_fit"))
 """Quantities that are seconds of an iteration or of a phase of it."""
 TOLERANCE = 0.01
@@ -100,6 +103,15 @@ def is_used_in_fit(measured: Measured, quantity: str) -> bool:
     return any(name in measured.used_in_fit for name in (WHOLE if quantity in WHOLE else (quantity,)))
 
 
+def _of_period(key: str, document: Mapping[str, Any]) -> float:
+    value = document.get("period", {}).get(key)
+    if value is None:
+        what = f"a scenario whose result has period.{key}"
+        hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
+        raise InputError(Problem("measured", what, f"'{document['scenario']}'", hint))
+    return float(value)
+
+
 def predicted_value(quantity: str, prediction: Prediction) -> float:
     """What a prediction gives for a measured quantity: seconds, or a share."""
     document = prediction.document
@@ -107,6 +119,8 @@ def predicted_value(quantity: str, prediction: Prediction) -> float:
         return float(document["iteration_time_s"])
     if quantity in DENSITIES:
         return float(document["density"][DENSITIES[quantity]])
+    if quantity in PERIODS:
+        return _of_period(PERIODS[quantity], document)
     breakdown = document["breakdown_s"]
     # A timer around a collective includes waiting for the slowest worker.
     waiting = breakdown["idle"] - prediction.plan.work.input_time
