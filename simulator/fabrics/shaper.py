@@ -24,11 +24,11 @@ class Shaper(Spec):
     segments are dropped in every step of an exchange. A ring waits for the slowest of its sockets, so the link is idle
     while lost segments are found by probes: an exchange takes 1 + `lost` times as long.
 
-    The default of `lost` was measured: four network namespaces, a ring of all tensors of a model of 31 M parameters over
-    32 sockets for each neighbour, CUBIC, `tbf` with a burst of 32,768 B and `latency 50ms`: 7.4 % at 200, 9.1 % at 100
-    and 8.5 % at 50 Mbit/s. It hangs on both: 4 to 7 % with 16 sockets, 35 to 43 % with 64; 25 to 40 % with 16 sockets
-    and 20 ms; 1 % with one socket, or with 400 ms and 16 sockets, where nothing is dropped. Unidirectional tests of the
-    rate, such as iperf's, do not show it.
+    The default of `lost` was measured: four network namespaces, a ring of all tensors of a model of 31 M parameters
+    over 32 sockets for each neighbour, CUBIC, `tbf` with a burst of 32,768 B and `latency 50ms`: 7.4 % at 200, 9.1 % at
+    100 and 8.5 % at 50 Mbit/s. It hangs on both: 4 to 7 % with 16 sockets, 35 to 43 % with 64; 25 to 40 % with 16
+    sockets and 20 ms; 1 % with one socket, or with 400 ms and 16 sockets, where nothing is dropped. Unidirectional
+    tests of the rate, such as iperf's, do not show it.
 
     - `sockets`: connections of a node to one neighbour. NCCL opens 2 x 8 for each channel on AWS (NCCL_SOCKET_NTHREADS,
       NCCL_NSOCKS_PERTHREAD), and has at least two channels.

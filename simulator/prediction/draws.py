@@ -17,6 +17,8 @@ from simulator.models.small_cache import LatestResults
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Scenario
 
+_ONE_BY_ONE = 256
+"""Local steps of a period that are drawn one by one."""
 _TOGETHER = 2**18
 """Draws that are made together: memory does not grow with the number of iterations."""
 
@@ -53,7 +55,7 @@ def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
     layered = gated or plan.slowdown > 0
     refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
     if random:
-        refuse_draws(workers, count * plan.steps)
+        refuse_draws(workers, count * min(plan.steps, _ONE_BY_ONE))
 
 
 def _drawn(scenario: Scenario, fixed: Floats, count: int, spread: bool, steps: int) -> Iterator[Draws]:
@@ -61,13 +63,19 @@ def _drawn(scenario: Scenario, fixed: Floats, count: int, spread: bool, steps: i
 
     A period of local `steps` takes each worker as long as the mean of as many draws says.
     """
-    p = len(fixed)
-    some = max(1, _TOGETHER // (p * steps))
+    p, stragglers = len(fixed), scenario.cluster.stragglers
+    drawn = steps if stragglers.jitter and steps <= _ONE_BY_ONE else 1
+    if drawn < steps:
+        # The mean of many independent draws is normal, whatever the shape of one.
+        stragglers = stragglers.model_copy(
+            update={"jitter": stragglers.jitter / math.sqrt(steps), "distribution": "normal"}
+        )
+    some = max(1, _TOGETHER // (p * drawn))
     for first in range(0, count, some):
         numbers = (first, min(count, first + some))
-        normal = _normal(scenario.seed, Purpose.COMPUTE, p, *(steps * number for number in numbers))
-        each = factors(scenario.cluster.stragglers, normal)
-        compute = fixed * (each if steps == 1 else each.reshape(-1, steps, p).mean(axis=1))
+        normal = _normal(scenario.seed, Purpose.COMPUTE, p, *(drawn * number for number in numbers))
+        each = factors(stragglers, normal)
+        compute = fixed * (each if drawn == 1 else each.reshape(-1, drawn, p).mean(axis=1))
         selection = _normal(scenario.seed, Purpose.SELECTION, p, *numbers) if spread else np.zeros_like(compute)
         yield from map(Draws, compute, selection)
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.figures import IterationFigures
 
 _HOUR = 3600.0
+
+
+def compute_utilisation(document: Mapping[str, Any]) -> float:
+    """Compute utilisation of a result: the share of the time in which a worker computes forward, backward and update.
+
+    Of local steps it is that of `period_keys`, without the outer step.
+    """
+    if "period" in document:
+        return float(document["period"]["compute_utilisation"])
+    breakdown = document["breakdown_s"]
+    return float((breakdown["forward"] + breakdown["backward"] + breakdown["update"]) / document["iteration_time_s"])
 
 
 def period_keys(plan: Plan, figures: IterationFigures, time: float) -> dict[str, Any]:

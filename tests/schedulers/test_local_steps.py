@@ -104,7 +104,7 @@ def test_an_overlapped_exchange_takes_the_next_period(inner, eager):
 
 
 def test_decoupled_workers_go_on_by_themselves():
-    """Samples per second add up: two workers of 3 and 6 s a step, of which none waits; with a barrier the slower counts."""
+    """Samples per second add up: workers of 3 and 6 s a step, of which none waits; with a barrier the slower counts."""
     slow = {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": {"kind": "single_switch", "bandwidth": 4e6}}
     slow["stragglers"] = {"slow": [{"worker": 1, "factor": 2}]}
     scenario = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario
@@ -123,7 +123,7 @@ def test_one_fragment_is_exchanged_every_rounded_number_of_steps(inner, fragment
     assert made["inner_steps"] == effective
 
 
-def stepped(period, step, exchanges, repeats=60):
+def stepped(period, step, exchanges, repeats=1000):
     """Seconds of a period in a steady state, one step at a time."""
     clock = free = 0.0
     due = {}

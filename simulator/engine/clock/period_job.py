@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from simulator.engine.rounds.network import Network
 
 Process = Generator[simpy.Event, Any, Any]
-_MOST = 64
-"""Periods after which one is taken as it is."""
+_MOST, _MOST_LIVE = 1000, 64
+"""Periods after which one is taken as it is; a queue of exchanges can grow slowly before compute waits for it."""
 _ALIKE = 3
 """Periods in a row that take as long as the one before, where it is not known what is still queued."""
 _SAME = 1e-12
@@ -61,7 +61,7 @@ class PeriodJob:
     def iterate(self, draws: Draws) -> Process:
         """The next period; the process's value is its Iteration. The first is repeated until it repeats itself."""
         alike, before = 0, (-1.0, 0.0)
-        for _ in range(1 if self.settled else _MOST):
+        for _ in range(1 if self.settled else _MOST_LIVE if self.plan.live else _MOST):
             yield from self._follow(draws)
             # A queue of exchanges that grows shows in the length of a period only later.
             left = float((np.maximum(self.free, self.clock) - self.clock).max())
@@ -119,19 +119,20 @@ class PeriodJob:
                 continue
             members = self.buckets[event.fragment]
             if not event.waits:
-                for bucket in members:
-                    self._note("selection", selection[:, bucket], bucket)
+                self._note("selection", selection[:, members].sum(axis=1), members[0])
                 start = self.clock.max(keepdims=True) if self.period.together else self.clock
                 log.waited += float((start - self.clock).mean()) if self.period.together else 0.0
                 yield event, start
                 continue
             done = yield event, self.clock
             slowest = float(self.clock.max())
-            for bucket, end in zip(members, done or (), strict=True):
-                self._wait(end, slowest, bucket)
-                self._note("combine", np.full(1, work.combine[bucket]), bucket)
-            for bucket in members:
-                self._note("update", np.full(1, work.outer[bucket]), bucket)
+            if work.combine[members].any():
+                for bucket, end in zip(members, done or (), strict=True):
+                    self._wait(end, slowest, bucket)
+                    self._note("combine", np.full(1, work.combine[bucket]), bucket)
+            else:
+                self._wait(np.maximum.reduce(done or ()), slowest, members[-1])
+            self._note("update", np.full(1, work.outer[members].sum()), members[0])
 
     def _compute(self, steps: int, forward: Floats, backward: Floats) -> None:
         """So many local steps, slower while an exchange is under way."""

@@ -100,7 +100,15 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
     It is remembered, since points of a sweep that differ in their network share it.
     """
     cluster = scenario.cluster
-    parts = (scenario.workload, scenario.sparsifier, scenario.scheduler, plan.work, plan.runtime, cluster.gpu, cluster.other_gpus)
+    parts = (
+        scenario.workload,
+        scenario.sparsifier,
+        scenario.scheduler,
+        plan.work,
+        plan.runtime,
+        cluster.gpu,
+        cluster.other_gpus,
+    )
     return _known.get(parts, lambda: _memory_of(scenario, plan), cluster.workers)
 
 

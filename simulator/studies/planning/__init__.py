@@ -1,0 +1,1 @@
+"""A scenario backwards: what is needed so that a target is met."""

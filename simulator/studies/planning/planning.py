@@ -1,0 +1,135 @@
+"""Answer what is needed so that a target is met: each unknown by itself, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulator.errors import InputError
+from simulator.prediction.run import Prediction, run, run_batch, with_responses
+from simulator.scenario.changes import value_at
+from simulator.scenario.scenario import Scenario
+from simulator.studies.planning.solving import Solution, find_border
+from simulator.studies.planning.targets import Target, Training, parse_target
+from simulator.studies.planning.unknowns import Unknown, unknowns_of
+
+
+def plan_backwards(
+    scenario: Scenario, target: str, vary: Sequence[str] = (), training: Training | None = None
+) -> dict[str, Any]:
+    """What a scenario needs to meet a target, such as `compute utilisation 90 %`.
+
+    Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
+    the least number of local steps, the largest density, the least number of nodes (or the most, where more of them
+    make it worse). The interval of an answer holds it in nine of ten cases: at its ends the target is met if everything
+    takes as much longer, or shorter, as the 90 % interval of the prediction at the answer says.
+
+    Raises InputError for a target or an unknown that does not exist, and where the scenario cannot be run.
+    """
+    wanted = parse_target(target, training or Training())
+    unknowns = unknowns_of(scenario, vary)
+    now = with_responses(run(scenario))
+    reached = wanted.reached(now.document_without_lists)
+    return {
+        "scenario": scenario.name,
+        "target": {"text": target, "quantity": wanted.name, "value": wanted.value, "shown": wanted.show(wanted.value)},
+        "now": {"value": reached, "shown": wanted.show(reached), "met": wanted.margin(now.document_without_lists) >= 0},
+        "answers": [_answer(scenario, wanted, unknown) for unknown in unknowns],
+        "measurement": _measurement(now),
+    }
+
+
+class _Margins:
+    """Margins along an unknown, each predicted once."""
+
+    def __init__(self, scenario: Scenario, target: Target, unknown: Unknown) -> None:
+        self.scenario, self.target, self.unknown = scenario, target, unknown
+        self.documents: dict[float, Mapping[str, Any] | None] = {}
+        self.why = ""
+
+    def predict(self, values: Sequence[float]) -> None:
+        """Predict what is not known yet, together."""
+        new, scenarios = list[float](), list[Scenario]()
+        for value in values:
+            if value not in self.documents:
+                try:
+                    scenarios.append(self.unknown.at(self.scenario, value))
+                    new.append(value)
+                except InputError as error:
+                    self.documents[value], self.why = None, str(error)
+        for value, made in zip(new, run_batch(scenarios, intervals=False), strict=True):
+            if isinstance(made, Prediction):
+                self.documents[value] = made.document_without_lists
+            else:
+                self.documents[value], self.why = None, str(made)
+
+    def at(self, value: float, longer: float = 1.0) -> float | None:
+        """The margin at a value, if everything takes `longer` times as long."""
+        self.predict([value])
+        document = self.documents[value]
+        return None if document is None else self.target.margin(document, longer)
+
+
+def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> dict[str, Any]:
+    margins = _Margins(scenario, target, unknown)
+    margins.predict(unknown.tried)
+    stated = value_at(scenario, unknown.key)
+    made: dict[str, Any] = {
+        "name": unknown.name,
+        "key": unknown.key,
+        "now": stated,
+        "now_shown": unknown.show(stated),
+        "tried": [unknown.tried[0], unknown.tried[-1]],
+    }
+    found = find_border(margins.at, unknown.tried, unknown.least, unknown.whole)
+    if found is None:
+        return made | {"status": "refused", "reason": margins.why}
+    made |= {"status": found.status, "upwards": found.upwards, "again": found.again}
+    if found.value is None:
+        best = target.reached(margins.documents[found.best] or {})
+        return made | {
+            "best": found.best,
+            "best_shown": unknown.show(found.best),
+            "best_reached": best,
+            "best_reached_shown": target.show(best),
+        }
+    reached = target.reached(margins.documents[found.value] or {})
+    interval = _interval(margins, found)
+    return made | {
+        "needed": round(found.value) if unknown.whole else found.value,
+        "needed_shown": unknown.show(found.value),
+        "reached": reached,
+        "reached_shown": target.show(reached),
+        "interval": interval,
+        "interval_shown": [None if end is None else unknown.show(end) for end in interval],
+    }
+
+
+def _interval(margins: _Margins, found: Solution) -> list[float | None]:
+    """The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range."""
+    unknown, value = margins.unknown, found.value or found.best
+    spread = with_responses(run(unknown.at(margins.scenario, value))).spread
+    ends = list[float | None]()
+    for seconds in spread.interval():
+        longer = seconds / spread.time if spread.time else 1.0
+        border = find_border(lambda x, f=longer: margins.at(x, f), unknown.tried, unknown.least, unknown.whole)  # type: ignore[misc]
+        ends.append(None if border is None else border.value)
+    return ends if found.upwards else ends[::-1]
+
+
+def _measurement(prediction: Prediction) -> dict[str, Any] | None:
+    """The measurement that would narrow the answers most: of the input with the largest effect on the time."""
+    responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
+    whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
+    for response in responses:
+        for item in response.inputs:
+            if item.measurement is not None:
+                share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
+                return {
+                    "what": item.measurement.what,
+                    "command": item.measurement.command,
+                    "minutes": item.measurement.minutes,
+                    "width": item.width,
+                    "share": share,
+                }
+    return None

@@ -1,0 +1,127 @@
+"""What a plan is to reach: a quantity of a prediction, and the value that it must have at least, or at most."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.prediction.local_steps import compute_utilisation
+from simulator.units import parse, show_time
+
+_HOUR = 3600.0
+_DAYS = {"d": 24 * _HOUR, "day": 24 * _HOUR, "days": 24 * _HOUR, "hours": _HOUR, "hour": _HOUR, "minutes": 60.0}
+Document = Mapping[str, Any]
+
+
+class Training(NamedTuple):
+    """What a whole training is, for targets of its time and cost: its samples, and the price of one GPU per hour."""
+
+    samples: float | None = None
+    price: float | None = None
+
+
+class Quantity(NamedTuple):
+    """A quantity of a result: its dimension, how it follows from the document, and whether more of it is better.
+
+    `needs`: what a `Training` must state.
+    """
+
+    dimension: str
+    of: Callable[[Document, Training], float]
+    more: bool
+    needs: tuple[str, ...] = ()
+
+
+def _hours(document: Document, training: Training) -> float:
+    return (training.samples or 0.0) / float(document["throughput_samples_per_s"])
+
+
+def _cost(document: Document, training: Training) -> float:
+    return _hours(document, training) / _HOUR * float(document["workers"]) * (training.price or 0.0)
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "compute utilisation": Quantity("fraction", lambda d, _: compute_utilisation(d), more=True),
+    "scaling efficiency": Quantity("fraction", lambda d, _: float(d["scaling_efficiency"]), more=True),
+    "speed-up": Quantity("number", lambda d, _: float(d["workers"] * d["scaling_efficiency"]), more=True),
+    "throughput": Quantity("throughput", lambda d, _: float(d["throughput_samples_per_s"]), more=True),
+    "iteration time": Quantity("time", lambda d, _: float(d["iteration_time_s"]), more=False),
+    "time": Quantity("time", _hours, more=False, needs=("samples",)),
+    "cost": Quantity("number", _cost, more=False, needs=("samples", "price")),
+}
+"""Quantities by their names. The speed-up is that over one GPU by itself; time and cost are those of a training."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A quantity and the value that it must have at least, or at most where less of it is better."""
+
+    name: str
+    value: float
+    training: Training
+
+    @property
+    def quantity(self) -> Quantity:
+        """What is to be reached."""
+        return QUANTITIES[self.name]
+
+    def reached(self, document: Document) -> float:
+        """The value of the quantity in a result."""
+        return self.quantity.of(document, self.training)
+
+    def margin(self, document: Document, longer: float = 1.0) -> float:
+        """By which share the target is exceeded (below 0: missed), if everything takes `longer` times as long."""
+        value = self.reached(document)
+        return value / longer / self.value - 1 if self.quantity.more else self.value / (value * longer) - 1
+
+    def show(self, value: float) -> str:
+        """A value of the quantity with its unit."""
+        match self.quantity.dimension:
+            case "fraction":
+                return f"{100 * value:.1f} %"
+            case "time":
+                return show_time(value) if value < _HOUR else f"{value / _HOUR:.4g} h"
+            case "throughput":
+                return f"{value:.5g} samples/s"
+        return f"{value:.4g}"
+
+
+def parse_target(text: str, training: Training) -> Target:
+    """Read `compute utilisation 90 %`, `iteration time 200 ms`, `speed-up 30` and alike.
+
+    Raises InputError with what would be right: a quantity, a value with its unit, and what the quantity needs.
+    """
+    match = re.fullmatch(r"\s*([a-z][a-z -]*?)\s+([-+.\d].*?)\s*", text, re.IGNORECASE)
+    name = re.sub(r"\s+", " ", match[1].lower()).replace("utilization", "utilisation") if match else text.strip()
+    name = {"speedup": "speed-up", "speed up": "speed-up"}.get(name, name)
+    if match is None or name not in QUANTITIES:
+        what = f"a quantity and its value, such as 'compute utilisation 90 %'; quantities are {', '.join(QUANTITIES)}"
+        raise InputError(Problem("target", what, f"'{text}'", suggest_nearest(name, QUANTITIES)))
+    quantity = QUANTITIES[name]
+    absent = [need for need in quantity.needs if getattr(training, need) is None]
+    if absent:
+        options = " and ".join(f"--{need}" for need in absent)
+        raise InputError(Problem(f"target '{name}'", f"{options} of the training", "none"))
+    value = _value(match[2], quantity.dimension, name)
+    if not value > 0 or (quantity.dimension == "fraction" and value > 1):
+        limit = "above 0 and at most 100 %" if quantity.dimension == "fraction" else "above 0"
+        raise InputError(Problem(f"target '{name}'", f"a value {limit}", match[2]))
+    return Target(name, value, training)
+
+
+def _value(text: str, dimension: str, name: str) -> float:
+    number, _, unit = text.partition(" ")
+    try:
+        if dimension == "time" and unit.strip() in _DAYS:
+            return float(number) * _DAYS[unit.strip()]
+        made = float(text) if dimension == "number" else parse(text, dimension)
+    except ValueError as error:
+        what = "a number" if dimension == "number" else str(error)
+        raise InputError(Problem(f"target '{name}'", what, f"'{text}'")) from None
+    if not math.isfinite(made):
+        raise InputError(Problem(f"target '{name}'", "a finite number", f"'{text}'"))
+    return made

@@ -1,0 +1,82 @@
+"""What a plan may change: bandwidth, local steps, density or number of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simulator.bounds import BOUNDS
+from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.scenario.changes import value_at, with_value
+from simulator.scenario.scenario import Scenario
+from simulator.units import show_bandwidth
+
+_MOST_NODES = 1024
+NAMES = ("bandwidth", "inner_steps", "density", "nodes")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A key of the scenario, the values that are tried first, rising, and whether as little as possible is wanted.
+
+    `least`: whether the least value that meets the target is asked for, or the most; of nodes, whichever end of their
+    range meets it. `whole`: whole numbers only.
+    """
+
+    name: str
+    key: str
+    tried: tuple[float, ...]
+    least: bool
+    whole: bool = False
+
+    def at(self, scenario: Scenario, value: float) -> Scenario:
+        """The scenario with that value. Raises InputError where it does not fit the others."""
+        made = with_value(scenario, self.key, round(value) if self.whole else value)
+        return Scenario.model_validate(made.resolved()) if self.name == "nodes" else made
+
+    def show(self, value: float) -> str:
+        """A value with its unit."""
+        if self.name == "bandwidth":
+            return show_bandwidth(value)
+        return f"{round(value):,}" if self.whole else f"{value:.4g}"
+
+
+def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]:
+    """The unknowns of those names that the scenario has; without names all of them.
+
+    Raises InputError for an unknown name, and for one that the scenario has no value of.
+    """
+    wrong = [name for name in wanted if name not in NAMES]
+    if wrong:
+        raise InputError(
+            [Problem("vary", f"one of {', '.join(NAMES)}", f"'{n}'", suggest_nearest(n, NAMES)) for n in wrong]
+        )
+    known = {item.name: item for item in _all(scenario)}
+    absent = [name for name in wanted if name not in known]
+    if absent:
+        hints = {
+            "inner_steps": f"scheduler {scenario.scheduler.kind} exchanges gradients in every step",
+            "density": f"sparsifier {scenario.sparsifier.kind} has no density",
+        }
+        raise InputError(
+            [Problem("vary", f"a scenario with {n}", f"'{scenario.name}'", hints.get(n, "")) for n in absent]
+        )
+    return [known[name] for name in (wanted or known)]
+
+
+def _all(scenario: Scenario) -> list[Unknown]:
+    bounds, cluster = BOUNDS["bandwidth"], scenario.cluster
+    rates = tuple(10 ** (exponent / 2) for exponent in range(6, 29) if 10 ** (exponent / 2) <= bounds.largest)
+    made = []
+    if cluster.nodes > 1:
+        made.append(Unknown("bandwidth", "cluster.network.bandwidth", rates, least=True))
+    if value_at(scenario, "scheduler.inner_steps") is not None:
+        steps = tuple(float(2**power) for power in range(20))
+        made.append(Unknown("inner_steps", "scheduler.inner_steps", steps, least=True, whole=True))
+    if value_at(scenario, "sparsifier.density") is not None:
+        densities = tuple(10 ** (power / 2) for power in range(-12, 1))
+        made.append(Unknown("density", "sparsifier.density", densities, least=False))
+    most = max(_MOST_NODES // cluster.gpus_per_node, 2)
+    nodes = tuple(float(2**power) for power in range(1, 11) if 2**power <= most)
+    made.append(Unknown("nodes", "cluster.nodes", nodes, least=True, whole=True))
+    return made
