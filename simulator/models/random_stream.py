@@ -12,6 +12,7 @@ class Purpose(IntEnum):
 
     COMPUTE = 0
     SELECTION = 1
+    FAILURES = 2
 
 
 def random_stream(seed: int, purpose: Purpose, iteration: int) -> np.random.Generator:

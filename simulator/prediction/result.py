@@ -10,6 +10,7 @@ import numpy as np
 from simulator.engine.clock.compute_times import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
+from simulator.prediction.elastic.elastic import elastic_keys
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_keys
 from simulator.prediction.simulated import Simulated
@@ -62,6 +63,7 @@ def result_document(
         "waiting_s": figures.mean("waiting"),
         **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
         **({"period": period_keys(plan, figures, time)} if plan.period else {}),
+        **elastic_keys(scenario, plan, time),
     }
 
 

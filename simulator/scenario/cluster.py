@@ -14,6 +14,7 @@ from simulator.component import MemberOf, Spec, expected
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
+from simulator.scenario.membership import Membership
 from simulator.scenario.named_parts import Named
 from simulator.units import BytesPerSecond, Ratio, Seconds
 
@@ -119,6 +120,7 @@ class Cluster(Spec):
     - `links`: links that are slow or fail.
     - `background`: traffic that is not this training's.
     - `other_gpus`: nodes with another kind of GPU.
+    - `membership`: how nodes fail, leave and join; none: all are always there.
     - `loading`: data loading that the GPUs of a node share; none: nothing but the workload's `input_time`.
     """
 
@@ -132,6 +134,7 @@ class Cluster(Spec):
     background: tuple[BackgroundTraffic, ...] = ()
     other_gpus: tuple[OtherGpus, ...] = ()
     loading: Loading | None = None
+    membership: Membership | None = None
 
     @property
     def workers(self) -> int:
@@ -153,6 +156,7 @@ class Cluster(Spec):
         named = [node for item in self.other_gpus for node in item.nodes]
         if len(set(named)) < len(named):
             raise expected("every node once in other_gpus", str(sorted(named)))
+        named += [item.node for item in (self.membership.events if self.membership else ())]
         named += [node for item in self.background for node in (item.source, item.destination)]
         absent = sorted({node for node in named if node >= self.nodes})
         if absent:

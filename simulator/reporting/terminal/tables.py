@@ -73,6 +73,8 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     )
     if "period" in document:
         yield "local steps", _describe_period(document["period"])
+    if "elastic" in document:
+        yield "machines", _describe_elastic(document["elastic"])
     if document.get("precision", "fp32") != "fp32":
         yield "precision", document["precision"]
     if density["target"] < 1:
@@ -99,6 +101,17 @@ def _describe_period(period: dict[str, Any]) -> str:
         f"{count_of(period['inner_steps'], 'step')} in {show_time(period['time_s'])}, with exchanges of "
         f"{show_time(period['synchronisation_s'])}; compute utilisation {100 * period['compute_utilisation']:.1f} %; "
         f"{show_bytes(period['sent_bytes_per_worker'])} sent per worker and period, {hour} in an hour"
+    )
+
+
+def _describe_elastic(elastic: dict[str, Any]) -> str:
+    if not elastic["finishes"]:
+        return f"the training never ends: {elastic['cause']}"
+    return (
+        f"goodput {100 * elastic['goodput']:.1f} % of the undisturbed progress, "
+        f"{100 * elastic['participation']:.1f} % of the workers take part in an exchange; "
+        f"{elastic['failures_per_hour']:.3g} failures in an hour; with them an iteration takes "
+        f"{show_time(elastic['iteration_time_s'])}"
     )
 
 

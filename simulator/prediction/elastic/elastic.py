@@ -1,0 +1,159 @@
+"""What a result says of a cluster whose machines come and go: progress, participation, and whether it ever ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from simulator.engine.plan.plan import Plan
+from simulator.models.random_stream import Purpose, random_stream
+from simulator.prediction.draws import factors
+from simulator.prediction.elastic.follow import Followed, follow, random_events
+from simulator.prediction.elastic.renewal import (
+    best_interval,
+    checkpoint_goodput,
+    continued_goodput,
+    present_nodes,
+)
+from simulator.scenario.membership import Membership
+from simulator.scenario.scenario import Scenario
+from simulator.units import show_time
+
+_FAILURES = 4000
+"""Failures that are followed."""
+_DRAWS = 256
+"""Steps whose slowest workers are drawn for a deadline."""
+_ENDS = 0.01
+"""Goodput below which a training is said never to finish: it would take a hundred times as long."""
+
+
+def elastic_keys(scenario: Scenario, plan: Plan, time: float) -> dict[str, Any]:
+    """The key `elastic` of a result: an iteration takes `time` seconds as long as nothing happens."""
+    membership = scenario.cluster.membership
+    if membership is None:
+        return {}
+    saved, participation = _of_deadline(scenario, plan, membership)
+    period = plan.steps * max(time - saved, 0.0)
+    nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
+    starved = _starvation(plan, membership, period)
+    made: dict[str, Any] = {"failures_per_hour": 0.0 if mtbf is None else 3600 * nodes / mtbf}
+    if membership.policy == "checkpoint":
+        made |= _with_checkpoints(membership, nodes)
+        present = 1.0
+    else:
+        seen = _followed(scenario, membership, period)
+        made |= _shares(seen, period, nodes)
+        present = seen.present
+        if mtbf is not None:
+            least = _least(membership, nodes)
+            times = {"healing": membership.healing_time, "detection": membership.detection_time}
+            closed = continued_goodput(nodes, period, mtbf=mtbf, **times, least=least)
+            made["goodput_in_closed_form"] = closed
+    made["participation"] = present * participation
+    if starved:
+        made |= {"goodput": 0.0}
+    made["goodput"] *= (time / (time - saved) if time > saved else 1.0) * participation
+    finishes = made["goodput"] >= _ENDS
+    made |= {"finishes": finishes, "cause": "" if finishes else starved or _cause(membership, nodes, period)}
+    made["iteration_time_s"] = time / made["goodput"] if finishes else None
+    return {"elastic": made}
+
+
+def _least(membership: Membership, nodes: int) -> int:
+    return max(1, math.ceil(membership.quorum * nodes - 1e-9))
+
+
+def _followed(scenario: Scenario, membership: Membership, period: float) -> Followed:
+    """The nodes, followed over some thousand failures, or over the recorded changes."""
+    nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
+    least, detection = _least(membership, nodes), membership.detection_time
+    down = membership.healing_time + detection
+    if mtbf is None:
+        changes = [
+            (item.time + membership.healing_time * (item.what == "joins"), item.node, item.what == "joins")
+            for item in membership.events
+        ]
+        last = max((time for time, _, _ in changes), default=0.0)
+        seconds = membership.duration or (last + period)
+        return follow(nodes, period, iter(sorted(changes)), detection=detection, least=least, seconds=seconds)
+    seconds = _FAILURES / nodes * (mtbf + down)
+    events = random_events(nodes, mtbf, down, random_stream(scenario.seed, Purpose.FAILURES, 0))
+    return follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
+
+
+def _shares(seen: Followed, period: float, nodes: int) -> dict[str, Any]:
+    whole = seen.seconds / period * nodes
+    return {
+        "goodput": seen.progress / whole,
+        "goodput_error": seen.error / whole,
+        "lost_share": seen.lost / seen.seconds,
+        "waiting_for_quorum_share": seen.waited / seen.seconds,
+        "failures_followed": seen.failures,
+    }
+
+
+def _with_checkpoints(membership: Membership, nodes: int) -> dict[str, Any]:
+    rate = nodes / membership.mean_time_between_failures if membership.mean_time_between_failures else 0.0
+    interval, cost = membership.checkpoint_interval or 1.0, membership.checkpoint_time
+    recovery = membership.healing_time + membership.detection_time
+    best = best_interval(cost, rate)
+    return {
+        "goodput": checkpoint_goodput(interval, cost, recovery, rate),
+        "best_checkpoint_interval_s": best if math.isfinite(best) and best > 0 else None,
+        "best_goodput": checkpoint_goodput(best, cost, recovery, rate) if 0 < best < math.inf else None,
+    }
+
+
+def _of_deadline(scenario: Scenario, plan: Plan, membership: Membership) -> tuple[float, float]:
+    """Seconds of a step that a deadline saves, and the mean share of workers that are ready by then."""
+    stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
+    if membership.deadline is None or p == 1:
+        return 0.0, 1.0
+    fixed = np.ones(p)
+    for item in stragglers.slow:
+        fixed[item.worker] *= item.factor
+    spread = stragglers.model_copy(update={"jitter": stragglers.jitter / math.sqrt(plan.steps)})
+    normal = random_stream(scenario.seed, Purpose.FAILURES, 1).standard_normal((_DRAWS, p))
+    seconds = plan.steps * plan.work.compute_alone * fixed * factors(spread, normal)
+    limit = seconds.min(axis=1) + membership.deadline
+    late = np.maximum(seconds.max(axis=1) - limit, 0.0)
+    return float(late.mean()) / plan.steps, float((seconds <= limit[:, None]).mean())
+
+
+def _starvation(plan: Plan, membership: Membership, period: float) -> str:
+    """Why control traffic does not pass while an exchange lasts; empty where it does."""
+    heartbeat = membership.heartbeat
+    if heartbeat is None or not plan.prices.traffic.links.any():
+        return ""
+    slowest = int(np.argmax(plan.prices.traffic.links / plan.wiring.capacity))
+    rate = float(plan.wiring.capacity[slowest])
+    behind, busy = heartbeat.queue / rate, plan.steps * float(plan.prices.traffic.links[slowest]) / rate
+    if min(behind, busy) <= heartbeat.timeout:
+        return ""
+    return (
+        f"control traffic is starved: a heartbeat on {plan.wiring.names[slowest]} waits {show_time(behind)} behind the "
+        f"data of an exchange of {show_time(busy)}, longer than its timeout of {show_time(heartbeat.timeout)}, so that "
+        "nodes that work are taken for failed in every exchange; give it a queue of its own, or a longer timeout"
+    )
+
+
+def _cause(membership: Membership, nodes: int, period: float) -> str:
+    mtbf = membership.mean_time_between_failures
+    least = _least(membership, nodes)
+    if mtbf is None:
+        return f"fewer than {least} nodes are left after the recorded changes" if least > 1 else "no step is completed"
+    rate = nodes / mtbf
+    if membership.policy == "checkpoint":
+        length = (membership.checkpoint_interval or 0.0) + membership.checkpoint_time
+        recovery = show_time(membership.healing_time + membership.detection_time)
+        return (
+            f"the cluster fails every {show_time(1 / rate)}, and the work up to a checkpoint takes "
+            f"{show_time(length)}, with a recovery of {recovery} after each failure"
+        )
+    present = present_nodes(nodes, mtbf, membership.healing_time + membership.detection_time)
+    if float(present[least:].sum()) < 0.5:
+        mean = nodes * mtbf / (mtbf + membership.healing_time + membership.detection_time)
+        return f"the quorum is lost: {mean:.1f} of {nodes} nodes are there on average, and {least} are needed"
+    return f"a period of {show_time(period)} is hardly ever completed: a node fails every {show_time(1 / rate)}"

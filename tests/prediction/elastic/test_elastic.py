@@ -1,0 +1,171 @@
+"""Machines that come and go: what is followed equals the renewal formulas, and what never ends is said to."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.errors import InputError
+from simulator.prediction.elastic.follow import follow, follow_checkpoints, random_events
+from simulator.prediction.elastic.renewal import (
+    best_interval,
+    checkpoint_goodput,
+    completion_time,
+    continued_goodput,
+    present_nodes,
+)
+from simulator.prediction.run import run
+from simulator.scenario.reading import load
+
+
+def elastic(text, *changes):
+    return run(load("quickstart", ("sparsifier=dense", f"cluster.membership={{{text}}}", *changes))).document
+
+
+def followed(nodes, step, *, mtbf, healing, detection, least=1):
+    down = healing + detection
+    seconds = 60_000 / nodes * (mtbf + down)
+    events = random_events(nodes, mtbf, down, np.random.default_rng(0))
+    seen = follow(nodes, step, events, detection=detection, least=least, seconds=seconds)
+    return seen.progress * step / (seconds * nodes), seen
+
+
+@pytest.mark.parametrize("nodes", [1, 4, 32])
+@pytest.mark.parametrize(("step", "healing", "detection"), [(1, 0, 0), (1, 50, 0), (10, 100, 5), (60, 300, 20)])
+def test_goodput_of_those_who_go_on_is_that_of_the_renewal_formula(nodes, step, healing, detection):
+    times = {"mtbf": 600.0 * nodes, "healing": healing, "detection": detection}
+    assert followed(nodes, step, **times)[0] == pytest.approx(continued_goodput(nodes, step, **times), rel=0.01)
+
+
+@pytest.mark.parametrize("least", [3, 5, 7])
+def test_with_a_quorum_all_wait_for_it(least):
+    """Eight nodes that are there half of the time."""
+    seen, trace = followed(8, 1.0, 1000.0, 1000.0, 0.0, least)
+    assert seen == pytest.approx(
+        continued_goodput(8, 1.0, mtbf=1000.0, healing=1000.0, detection=0.0, least=least), rel=0.015
+    )
+    below = math.fsum(math.comb(8, n) for n in range(least)) / 2**8
+    assert trace.waited / trace.seconds == pytest.approx(below, rel=0.03)
+    assert trace.present == pytest.approx(0.5, rel=0.01)
+
+
+@pytest.mark.parametrize("interval", [100, 600, 3000])
+@pytest.mark.parametrize(("cost", "recovery"), [(0, 0), (20, 120), (100, 600)])
+def test_goodput_with_checkpoints_is_dalys(interval, cost, recovery):
+    rate = 1 / 2000
+    random = np.random.default_rng(1)
+    seen = follow_checkpoints(interval, cost, recovery=recovery, rate=rate, random=random, segments=60_000)
+    assert seen == pytest.approx(checkpoint_goodput(interval, cost, recovery, rate), rel=0.01)
+
+
+@given(st.floats(0.01, 100), st.floats(1e-6, 1e-2))
+def test_dalys_interval_is_about_the_best(cost, rate):
+    """No other interval has a goodput that is 1 % better."""
+    best = best_interval(cost, rate)
+    top = max(checkpoint_goodput(best * 2 ** (k / 8), cost, 0.0, rate) for k in range(-24, 25))
+    assert checkpoint_goodput(best, cost, 0.0, rate) >= 0.99 * top
+
+
+def test_work_that_begins_anew_takes_the_mean_of_a_geometric_number_of_attempts():
+    random = np.random.default_rng(2)
+    times = []
+    for _ in range(40_000):
+        clock = 0.0
+        while (failure := random.exponential(100.0)) < 50.0:
+            clock += failure + 7.0
+        times.append(clock + 50.0)
+    assert np.mean(times) == pytest.approx(completion_time(50.0, 0.01, 7.0), rel=0.02)
+    assert completion_time(50.0, 0.0, 7.0) == 50.0
+    assert completion_time(1e6, 1.0, 0.0) == math.inf
+
+
+@given(st.integers(1, 300), st.floats(1, 1e6), st.floats(0, 1e6))
+def test_probabilities_of_nodes_sum_to_one_with_the_mean_of_their_availability(nodes, up, down):
+    made = present_nodes(nodes, up, down)
+    assert made.sum() == pytest.approx(1.0)
+    assert (made * np.arange(nodes + 1)).sum() == pytest.approx(nodes * up / (up + down))
+
+
+def test_recorded_changes_are_followed():
+    """Ten steps of 1 s with two nodes, one that fails in the middle of a step, and is back later."""
+    events = [(3.5, 1, False), (6.0, 1, True)]
+    seen = follow(2, 1.0, iter(events), detection=0.5, least=1, seconds=10.0, parts=10)
+    assert (seen.failures, seen.lost) == (1, pytest.approx(1.0))
+    # 3 steps of two; from 4.0 on 2 of one; from 6.0 on 4 of two.
+    assert seen.progress == pytest.approx(3 * 2 + 2 + 4 * 2)
+    assert seen.present == pytest.approx((10 + 3.5 + 4) / 20)
+
+
+def test_a_result_says_what_is_left_of_the_progress():
+    made = elastic("mean_time_between_failures: 10 min, healing_time: 1 min, detection_time: 2 s")
+    keys = made["elastic"]
+    assert keys["goodput"] == pytest.approx(keys["goodput_in_closed_form"], abs=4 * keys["goodput_error"])
+    assert keys["iteration_time_s"] == pytest.approx(made["iteration_time_s"] / keys["goodput"])
+    assert keys["failures_per_hour"] == pytest.approx(8 * 6)
+    assert keys["finishes"]
+    assert "elastic" not in run(load("quickstart")).document
+
+
+def test_undisturbed_nodes_lose_nothing():
+    keys = elastic("events: [], duration: 1000 s")["elastic"]
+    assert keys["goodput"] == pytest.approx(1.0, rel=1e-3)
+    assert keys["participation"] == 1.0
+
+
+def test_a_period_of_local_steps_is_what_a_failure_loses():
+    failing = "mean_time_between_failures: 10 min, detection_time: 0 s"
+    short = elastic(failing)["elastic"]["goodput"]
+    long = elastic(failing, "scheduler={kind: diloco, inner_steps: 200}")
+    rate, period = 8 / 600, long["period"]["time_s"]
+    assert long["elastic"]["goodput"] == pytest.approx(period / completion_time(period, rate, 0.0), rel=0.05)
+    assert long["elastic"]["goodput"] < short
+
+
+def test_a_lost_quorum_is_the_cause_of_what_never_ends():
+    keys = elastic("mean_time_between_failures: 1 min, healing_time: 1 h, quorum: 0.5")["elastic"]
+    assert (keys["finishes"], keys["iteration_time_s"]) == (False, None)
+    assert "the quorum is lost: 0.1 of 8 nodes" in keys["cause"]
+
+
+def test_starved_control_traffic_is_the_cause_of_what_never_ends():
+    changes = ("cluster.network.bandwidth=50 Mbit/s",)
+    starved = elastic("heartbeat: {timeout: 5 s, queue: 40 MB}", *changes)["elastic"]
+    assert not starved["finishes"]
+    assert "waits 6.4 s behind the data" in starved["cause"]
+    assert elastic("heartbeat: {timeout: 7 s, queue: 40 MB}", *changes)["elastic"]["finishes"]
+
+
+def test_checkpoints_that_take_longer_than_the_cluster_lives_never_end():
+    text = "policy: checkpoint, checkpoint_interval: 1 h, checkpoint_time: 5 min, mean_time_between_failures: 1 h"
+    keys = elastic(text)["elastic"]
+    assert not keys["finishes"]
+    assert "the cluster fails every 450 s" in keys["cause"]
+    assert keys["best_goodput"] > keys["goodput"]
+
+
+def test_a_deadline_goes_on_without_the_slow():
+    """One worker of 32 takes twice as long: without it a step lasts as long as that of the others and the deadline."""
+    slow = "cluster.stragglers.slow=[{worker: 0, factor: 2}]"
+    made = elastic("deadline: 10 ms, events: []", slow)
+    keys, compute = made["elastic"], made["breakdown_s"]["forward"] + made["breakdown_s"]["backward"]
+    assert keys["participation"] == pytest.approx(31 / 32)
+    one = compute / (33 / 32)
+    left = made["iteration_time_s"] - (one - 10e-3)
+    assert keys["iteration_time_s"] == pytest.approx(left / keys["participation"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("policy: checkpoint", "checkpoint_interval"),
+        ("events: [{time: 1 s, node: 99, what: leaves}]", "nodes below 8"),
+        ("events: [{time: 2 s, node: 1, what: leaves}, {time: 1 s, node: 1, what: joins}]", "order of their times"),
+        ("events: [{time: 2 s, node: 1, what: leaves}], mean_time_between_failures: 1 h", "`events` or"),
+        ("mean_time_between_failures: 0 s", "mean_time_between_failures"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        load("quickstart", (f"cluster.membership={{{text}}}",))
