@@ -121,6 +121,10 @@ class Sparsifier(Component, family="sparsifier"):
         """The state before the first iteration: a residual of zeros."""
         return {"residual": np.zeros_like(block.values)}
 
+    def encode(self, values: Values, block: Block) -> Values:
+        """Gradients or residuals (n, m) as the method holds them: themselves, unless it transforms them."""
+        return values
+
     def accumulate(self, state: State, block: Block) -> Values:
         """The values to select from, (n, m): the gradients of this iteration are added to the residual, in place."""
         total: Values = state["residual"]
@@ -187,6 +191,10 @@ class Sparsifier(Component, family="sparsifier"):
         self.after(state, u, choice)
         counts = count_selected(choice, block, self.target(block.numel))
         return Outcome(replace(counts, exclusive=self.exclusive), choice, sent, u, energy, lost)
+
+    def combine(self, outcome: Outcome, block: Block) -> Values:
+        """What every worker makes of all that was sent, (m,): the sum divided by the number of workers."""
+        return outcome.mean()
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""
