@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -59,7 +59,7 @@ class Chunked(Sparsifier):
     - `k`: elements of each chunk.
     """
 
-    whole_only = "it selects from chunks of elements that lie together"
+    whole_only: ClassVar[str] = "it selects from chunks of elements that lie together"
 
     chunk: int = Field(default=64, ge=1, le=64)
     k: Count
