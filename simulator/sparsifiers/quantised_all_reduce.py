@@ -1,4 +1,4 @@
-"""Quantised all-reduce: low-bit numbers on the wire, sums in fp32."""
+"""Quantised all-reduce: messages of 1 to 8 bits per value, sums in fp32."""
 
 from __future__ import annotations
 
