@@ -20,7 +20,7 @@ RING_MESSAGES = 2
 
 
 class QuantisedAllReduce(Compressor, kind="quantised_all_reduce"):
-    """An all-reduce whose messages are rounded to a few bits; whoever receives one decodes it, and adds in fp32.
+    """Quantised all-reduce: messages are rounded to a few bits, and whoever receives one decodes it and adds in fp32.
 
     The bucket is one vector of d elements, in n parts. `exchange_by: ring`: a part is rounded, sent, decoded and added
     at each of n-1 hops, and rounded for the last time when it is whole: 2 (n-1)/n d bits/8 bytes and two codebooks of
@@ -36,10 +36,13 @@ class QuantisedAllReduce(Compressor, kind="quantised_all_reduce"):
     rounds: with `error_feedback` it stays in that worker's residual. The ring is summed as a whole, so that the work
     of its hops comes before and after it, not between.
 
+    - `format`: what values are rounded to.
+    - `exchange_by`: how messages are summed.
     - `row`: elements that share a scale or codebook; none: all of a message. torchft: the last dimension of a matrix.
-    - `on_host`: whether the host rounds and decodes, at the runtime's `host_element` seconds for each element and time.
-      Prime's first code took about 3.6 ns: two processes on one machine needed 8.99 s for 1e9 elements in `uint8`, and
-      6.90 s for four times the bytes in fp32 (PrimeIntellect-ai/prime-diloco, pull request 23, 2024).
+    - `on_host`: whether the host rounds and decodes, at the runtime's `host_element` seconds for each element and time,
+      which are 0 unless it states them. Prime's first code took about 3.6 ns: two processes on one machine needed
+      8.99 s for 1e9 elements in `uint8`, and 6.90 s for four times the bytes in fp32 (PrimeIntellect-ai/prime-diloco,
+      pull request 23, 2024).
     """
 
     whole_only: ClassVar[str] = "elements in a row are rounded together"

@@ -5,6 +5,7 @@ import pytest
 import scipy.fft
 from common import block, sent_per_worker
 
+from simulator.engine.replay import Replay
 from simulator.models.exchange import AllGather, Bucket
 from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
@@ -89,3 +90,13 @@ def test_a_smooth_gradient_is_one_coefficient():
     done = method.select(method.start(item), item)
     assert done.lost / done.energy < 1e-10
     np.testing.assert_array_equal(method.combine(done, item), np.sign(gradient[0]))
+
+
+def test_recorded_residuals_are_transformed_before_they_are_selected_from():
+    """A replay that is given half of the gradient as momentum sends what one without it sends of one and a half."""
+    gradient = np.random.default_rng(13).standard_normal((2, 4096)).astype(np.float32)
+    method = DeMo(momentum=0.5)
+    begun = Replay(method).advance(block(gradient, (4096,)), gradient)
+    fresh = Replay(method).advance(block(1.5 * gradient, (4096,)))
+    assert (begun.energy, begun.lost) == pytest.approx((fresh.energy, fresh.lost), rel=1e-5)
+    assert begun.selection.aggregated == fresh.selection.aggregated
