@@ -62,9 +62,9 @@ KERNELS: dict[str, KernelWork] = {
     "pack": KernelWork("streaming", 4.0, 26.0, launches=3),  # signs as bytes, times powers of two, sum of eight
     # Both sides of blocks of 64 x 64 times matrices of cosines: two copies and two products, each in and out.
     "dct": KernelWork("streaming", 32.0, launches=4),
-    # 12 bits of int64 indices, by shifts and masks of pairs, each a call: packed to bytes, after a check; unpacked.
-    "pack_indices": KernelWork("streaming", 0.0, 65.0, launches=18, host_reads=1),
-    "unpack_indices": KernelWork("streaming", 0.0, 100.0, launches=13),
+    # 12 bits of int64 indices as bytes, by shifts and masks of pairs, each a call (one-covenant/templar, compress.py).
+    "pack_indices": KernelWork("streaming", 0.0, 66.0, launches=18, host_reads=1),
+    "unpack_indices": KernelWork("streaming", 0.0, 102.0, launches=13),
     # A mask of bytes: count, select; then the host reads how many there are.
     "nonzero": KernelWork("compaction", 0.0, 2.0, launches=3, host_reads=1, bound="multiprocessors"),
     "masked_select": KernelWork("streaming", 4.0, parts=("nonzero",), host_reads=1),

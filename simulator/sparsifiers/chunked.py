@@ -77,16 +77,21 @@ class Chunked(Sparsifier):
 
     def counts(self, bucket: Bucket) -> Floats:
         """Elements that a worker selects of each tensor."""
-        return np.array([float(sum(c.number * min(self.k, c.size) for c in self.chunks_of(n))) for n in bucket.pieces])
+        wanted = {n: sum(c.number * min(self.k, c.size) for c in self.chunks_of(n)) for n in set(bucket.pieces)}
+        return np.array([wanted[n] for n in bucket.pieces], dtype=float)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every chunk, and K by the overlap law, chunk by chunk."""
-        k, union = float(self.counts(bucket).sum()), 0.0
-        for numel in bucket.pieces:
-            for chunks in self.chunks_of(numel):
-                share = min(self.k, chunks.size) / chunks.size
-                union += chunks.number * chunks.size * union_density(share, workers, concentration)
-        return Selection(alike(workers, k), union, k, self.target(bucket.numel))
+
+        def union(numel: int) -> float:
+            chunks = self.chunks_of(numel)
+            shares = [union_density(min(1.0, self.k / c.size), workers, concentration) for c in chunks]
+            return math.fsum(c.number * c.size * share for c, share in zip(chunks, shares, strict=True))
+
+        unions = {n: union(n) for n in set(bucket.pieces)}  # tensors of the same size have the same K
+        k = float(self.counts(bucket).sum())
+        total = math.fsum(unions[n] for n in bucket.pieces)
+        return Selection(alike(workers, k), total, k, self.target(bucket.numel))
 
     def entries(self, selection: Selection, bucket: Bucket) -> tuple[float, ...]:
         """Entries of each tensor in what a worker sends."""

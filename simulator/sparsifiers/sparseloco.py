@@ -34,7 +34,7 @@ class SparseLoCo(Chunked, kind="sparseloco"):
     fp32), divides a coordinate by the number of workers that sent it, and shortens payloads longer than the median;
     here, as in the paper, all sums are divided by the number of workers. It keeps e in the memory of the host between
     exchanges; here it stays on the GPU. Give it differences: a scheduler with local steps, such as `diloco` with
-    an outer optimiser without momentum.
+    an outer optimiser without momentum, and, as the code stores all tensors as one object, one bucket for the model.
 
     - `decay`: share of the residual that is kept.
     - `bins`: different values of a tensor that can be sent.

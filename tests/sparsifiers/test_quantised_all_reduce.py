@@ -43,7 +43,6 @@ def test_intellect_1_took_as_long_as_its_ring_at_1_2_to_1_5_gigabits(workers):
     fast, slow = periods
     assert fast["synchronisation_s"] < 103 < slow["synchronisation_s"]
     assert slow["compute_utilisation"] < 38 * 60 / (38 * 60 + 103) < fast["compute_utilisation"]
-    assert [round(period["compute_utilisation"], 2) for period in periods] == pytest.approx([0.96, 0.96], abs=0.01)
 
 
 @pytest.mark.parametrize(("name", "row", "part"), [("fp8", 4096, 4100), ("e3m0", None, 2052), ("sign", None, 516)])
