@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Count
+from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Outcome, State, Values
 from simulator.sparsifiers.base import Style, per_call, refuse
@@ -105,17 +106,16 @@ class DeMo(Chunked, kind="demo"):
 
 
 def _turn(chunks: Chunks, parts: Values, inverse: bool) -> Values:
-    """Chunks (number, rows, columns) with both sides transformed."""
+    """Chunks (number, rows, columns) with both sides transformed, in fp64, so that all processors choose the same."""
     down, across = cosines(chunks.rows), cosines(chunks.columns)
     turned: Values = (down.T @ parts @ across if inverse else down @ parts @ across.T).astype(np.float32)
     return turned
 
 
 @cache
-def cosines(n: int) -> Values:
+def cosines(n: int) -> Floats:
     """The orthonormal DCT-II as a matrix (n, n): row i holds cos(pi (2 j + 1) i / 2n), scaled to norm 1."""
     j = np.arange(n)
-    matrix = np.sqrt(2 / n) * np.cos(np.pi * (2 * j + 1) * j[:, None] / (2 * n))
+    matrix: Floats = np.sqrt(2 / n) * np.cos(np.pi * (2 * j + 1) * j[:, None] / (2 * n))
     matrix[0] /= np.sqrt(2)
-    made: Values = matrix.astype(np.float32)
-    return made
+    return matrix
