@@ -166,9 +166,7 @@ class Sparsifier(Component, family="sparsifier"):
 
     def collect(self, state: State, block: Block) -> Values:
         """The first half of `select`: u, the values to select from, (n, m), checked."""
-        if self.whole_only and block.sampled:
-            hint = f"{self.whole_only}; record whole gradients to replay it"
-            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
+        self.refuse_sample(block)
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
             u = self.accumulate(state, block)
         for row in u:
@@ -180,6 +178,12 @@ class Sparsifier(Component, family="sparsifier"):
                     hint = "did the training diverge?"
                     raise InputError(Problem(where, f"{what} of gradients and residuals", got, hint))
         return u
+
+    def refuse_sample(self, block: Block) -> None:
+        """Raise InputError on a sample of coordinates, where the method needs all of them."""
+        if self.whole_only and block.sampled:
+            hint = f"{self.whole_only}; record whole gradients to replay it"
+            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
 
     def send(self, state: State, u: Values, block: Block) -> Outcome:
         """The second half of `select`: what is sent is taken out of u (n, m), in place."""

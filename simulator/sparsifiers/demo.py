@@ -35,7 +35,8 @@ class DeMo(Chunked, kind="demo"):
     momentum: float = Field(default=0.999, ge=0, lt=1)
 
     def encode(self, values: Values, block: Block) -> Values:
-        """The coefficients of values (n, m), at the places of their chunks."""
+        """The coefficients of values (n, m), at the places of their chunks. Raises InputError on a sample."""
+        self.refuse_sample(block)
         return self._transformed(values, block, inverse=False)
 
     def accumulate(self, state: State, block: Block) -> Values:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from common import block
 
+from simulator.engine.replay import Replay
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -85,5 +86,7 @@ def test_the_closed_form_is_that_of_a_replay_of_independent_gradients():
 def test_a_sample_of_coordinates_is_refused():
     values = np.ones((2, 50), dtype=np.float32)
     sampled = Block(values, np.zeros(50, int), np.arange(50) * 2, np.full(50, 2.0), (100,))
-    with pytest.raises(InputError, match="elements that lie together"):
-        DeMo().select(DeMo().start(sampled), sampled)
+    for method in (DeMo(), SparseLoCo()):
+        for residual in (None, values):
+            with pytest.raises(InputError, match="elements that lie together"):
+                Replay(method).advance(sampled, residual)
