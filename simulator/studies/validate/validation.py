@@ -53,8 +53,9 @@ def validate(
     `processes`: how many predict (default: one per core, where copies of this process can be made).
 
     Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
-    `signs`), `formulas` (see `formula_scoreboard`) and `versions`. Rows that were used in fitting are listed but not counted. An interruption (Ctrl-C) leaves
-    out what `watch` has not seen done, once there are rows. Raises InputError with every problem of every file.
+    `signs`), `formulas` (see `formula_scoreboard`) and `versions`. Rows that were used in fitting are listed but not
+    counted. An interruption (Ctrl-C) leaves out what `watch` has not seen done, once there are rows. Raises InputError
+    with every problem of every file.
     """
     watch = watch or Watch()
     problems: list[Problem] = []
