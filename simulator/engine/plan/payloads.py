@@ -173,7 +173,8 @@ class _Batch:
         for network in item.networks:
             wiring, disturbed = network.wiring, _is_disturbed(network)
             meeting = senders_meet(wiring, item.src, self.one.route)
-            flowed = network.fidelity == "flows" or disturbed or meeting or wiring.burst is not None
+            limited = wiring.burst is not None or wiring.ceiling is not None
+            flowed = network.fidelity == "flows" or disturbed or meeting or limited
             made.append((SHARED if disturbed else "", flowed))
         return made
 

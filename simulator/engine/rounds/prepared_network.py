@@ -47,7 +47,8 @@ def prepare_network(
     for row, change in zip(changing, disturbances.changes, strict=True):
         row[list(change.links)] = 1
     bursts = np.zeros(links) if wiring.burst is None else wiring.burst
-    properties = np.vstack([capacity, arriving, bursts, changing])
+    ceiling = np.full(links, np.inf) if wiring.ceiling is None else wiring.ceiling
+    properties = np.vstack([capacity, arriving, bursts, ceiling, changing])
     link_colours = np.unique(properties, axis=1, return_inverse=True)[1].ravel().astype(float)
     start = np.zeros(places) if colours is None else colours
     classes = classify(list(dict.fromkeys([*structures, *steady_rounds])), wiring.route, start, link_colours)
@@ -57,8 +58,7 @@ def prepare_network(
     classes = classes.with_types(ways)
     steady = list(range(classes.types - len(ways), classes.types))
     limit = np.full(classes.types, np.inf)
-    if wiring.connection is not None:
-        limit[classes.type_of[one_link[classes.link_of] < wiring.offset]] = wiring.connection
+    np.minimum.at(limit, classes.type_of, ceiling[one_link][classes.link_of])
     limit[steady] = [item.rate for item in disturbances.steady]
     rates = MaxMinRates(
         capacity[one_link].copy(),
