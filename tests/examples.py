@@ -12,7 +12,15 @@ from simulator.models.exchange import Layout
 from simulator.models.wiring import Wiring
 from simulator.topologies.base import Topology
 
-EXAMPLE = {"density": 0.01, "bandwidth": 1.25e9, "nodes_per_leaf": 2, "dimensions": (4, 4), "inner_steps": 3}
+EXAMPLE = {
+    "density": 0.01,
+    "bandwidth": 1.25e9,
+    "nodes_per_leaf": 2,
+    "dimensions": (4, 4),
+    "inner_steps": 3,
+    "sites": ({"name": "one", "nodes": 2}, {"name": "two", "nodes": 6, "up": 2.5e7}),
+    "nodes_per_site": 2,
+}
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 
 

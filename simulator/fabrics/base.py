@@ -167,7 +167,7 @@ class Fabric(Component, family="fabric"):
         return float(np.maximum(0.0, route.latency - self.latency).sum())
 
     def times(self, rates: float, start_ups: float) -> dict[str, Any]:
-        """Parts of this fabric's own, whose rates and start-ups belong to the links between nodes, with both multiplied.
+        """Links between nodes that are parts of this fabric's own, with their rates and start-ups multiplied.
 
         As changes of its fields; a fabric whose links are described by plain fields has none.
         """

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from statistics import NormalDist
 from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from simulator.bounds import Count
 from simulator.component import Spec, expected
+from simulator.errors import format_value
 from simulator.fabrics.tcp_laws import stream_rate
 from simulator.units import BytesPerSecond, Fraction, PositiveBytes, Seconds
 
@@ -32,7 +34,7 @@ class Line(Spec):
 
     - `latency`: one way, end to end: half of the round trip that `ping` shows.
     - `jitter`: standard deviation of the delay of one message (`mdev` of `ping`).
-    - `loss`: share of packets that are lost.
+    - `loss`: share of packets that are lost, at most a half.
     - `law`: how a TCP stream reacts to loss: that of its congestion control.
     - `window`: bytes that a stream may have under way, of the smaller buffer of both ends; none: enough.
     - `streams`: TCP connections over which one message is spread.
@@ -41,7 +43,7 @@ class Line(Spec):
 
     latency: Seconds = 0.0
     jitter: Seconds = 0.0
-    loss: Fraction = 0.0
+    loss: Fraction = Field(default=0.0, le=0.5)
     law: Literal["mathis", "cubic", "bbr"] = "cubic"
     window: PositiveBytes | None = None
     streams: int = Field(default=1, ge=1, le=1024)
@@ -93,10 +95,18 @@ class Site(Spec):
     - `down`: what it receives from them; none: all that its NICs receive.
     """
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)
+    name: str
     nodes: Count
     up: BytesPerSecond | None = None
     down: BytesPerSecond | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _one_word(cls, value: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", value):
+            hint = "it is a part of the names of links"
+            raise expected("a name of at most 64 letters, digits and `_.-`", format_value(value), hint)
+        return value
 
 
 class Pair(Spec):
@@ -122,7 +132,7 @@ class Pair(Spec):
     back: BytesPerSecond | None = None
     latency: Seconds | None = None
     jitter: Seconds | None = None
-    loss: Fraction | None = None
+    loss: Fraction | None = Field(default=None, le=0.5)
     law: Literal["mathis", "cubic", "bbr"] | None = None
     window: PositiveBytes | None = None
     streams: int | None = Field(default=None, ge=1, le=1024)

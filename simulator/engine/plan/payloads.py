@@ -19,6 +19,7 @@ from simulator.topologies.base import Rounds
 MAX_TIMES = 2**22
 """Payloads times places that are folded together at most."""
 SHARED = "other traffic uses the same links"
+LIMITED = "one message cannot fill every link by itself"
 
 
 class UnlikeRoutesError(Exception):
@@ -31,8 +32,9 @@ class Payloads:
 
     `places` (b,): the steps that they belong to. `rounds`: their messages, with senders, receivers and `route` of all
     rounds. `timed`: those whose time is asked for. `total` (b,): bytes of each result, of a collective; None for
-    messages. `efficiency`, `start_up` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and `found`, for
-    each network why the fold would not be exact (or nothing), and whether messages were followed one by one.
+    messages. `efficiency`, `start_up`, `beside` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and
+    `found`, for each network why the fold would not be exact (or nothing), and whether messages were followed one by
+    one.
     """
 
     places: Ints
@@ -45,6 +47,7 @@ class Payloads:
     total: Floats | None = None
     efficiency: Floats | None = None
     start_up: Floats | None = None
+    beside: Floats | None = None
     seconds: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     found: list[tuple[str, bool]] = field(default_factory=list)
 
@@ -117,6 +120,8 @@ class _Batch:
         """Add what a collective takes beside its links."""
         if item.start_up is not None:
             seconds = item.start_up[item.timed] + seconds
+        if item.beside is not None:
+            seconds = item.beside[item.timed] + seconds
         if self.beside is not None:
             seconds = seconds + self.beside[np.ix_(numbers[places], start + item.timed)]
         item.seconds[np.ix_(places, item.timed)] = seconds
@@ -173,9 +178,9 @@ class _Batch:
         for network in item.networks:
             wiring, disturbed = network.wiring, _is_disturbed(network)
             meeting = senders_meet(wiring, item.src, self.one.route)
-            limited = wiring.burst is not None or wiring.ceiling is not None
-            flowed = network.fidelity == "flows" or disturbed or meeting or limited
-            made.append((SHARED if disturbed else "", flowed))
+            reason = SHARED if disturbed else LIMITED if wiring.ceiling is not None else ""
+            flowed = network.fidelity == "flows" or bool(reason) or meeting or wiring.burst is not None
+            made.append((reason, flowed))
         return made
 
     def _flow(self, item: Payloads, number: int, start: int, piped: bool) -> Floats:

@@ -75,7 +75,7 @@ def _network(setup: Setup, placement: Placement) -> NetworkSetup:
         wiring,
         setup.fidelity,
         disturbances,
-        not setup.conditions.links,
+        not (setup.conditions.links or setup.conditions.recorded),
         _device(setup),
     )
 

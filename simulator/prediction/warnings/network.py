@@ -35,6 +35,7 @@ def warn_of_network(sizes: Sizes) -> Iterator[SizedWarning]:
         about = [*beyond, *(laws if curves else unknown)]
         yield sizes.warning("; ".join(reasons), about, sizes.seconds_of("communication_exposed"))
     yield from _idle_nics(sizes)
+    yield from _short_trace(sizes)
 
 
 def _curves_beyond_sizes(sizes: Sizes) -> Iterator[str]:
@@ -119,3 +120,16 @@ def _idle_nics(sizes: Sizes) -> Iterator[SizedWarning]:
         saved,
         0.0,
     )
+
+
+def _short_trace(sizes: Sizes) -> Iterator[SizedWarning]:
+    """That an iteration, or a period of local steps, lasts longer than the recorded bandwidths of its links."""
+    trace, time = sizes.scenario.cluster.link_trace, sizes.plan.steps * sizes.spread.time
+    if trace is not None and time > trace.length:
+        what = "a period" if sizes.plan.steps > 1 else "an iteration"
+        yield SizedWarning(
+            f"{what} lasts {show_time(time)}, but the recorded bandwidths end after {show_time(trace.length)}; "
+            "the last of them holds from then on",
+            sizes.spread.time,
+            min(sizes.seconds_of("communication_exposed"), (time - trace.length) / sizes.plan.steps),
+        )

@@ -40,6 +40,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
         changes["intra_node"] = inside.model_copy(update=update)
     runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None, "server_bandwidth": None})
     cluster = {"network": network.model_copy(update=changes), "runtime": runtime, "links": (), "background": ()}
+    cluster |= {"link_trace": None}
     return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
 
 
