@@ -19,6 +19,7 @@ EXAMPLE = {
     "dimensions": (4, 4),
     "inner_steps": 3,
     "sites": ({"name": "one", "nodes": 2}, {"name": "two", "nodes": 6, "up": 2.5e7}),
+    "between": {"rate": 1.25e7, "latency": 0.02},
     "nodes_per_site": 2,
 }
 PRIMITIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")

@@ -154,14 +154,14 @@ class Pair(Spec):
         fields = type(self).model_fields.keys() - {"sites", "through"}
         return {name: value for name in fields if (value := getattr(self, name)) is not None}
 
-    def line(self, default: Between | None) -> Between:
+    def line(self, default: Between) -> Between:
         """The line of this pair."""
         new = self.own
         if self.rate is not None:
             new.setdefault("back", None)
         if new.keys() & {"latency", "loss", "law", "window"}:
             new.setdefault("stream_bandwidth", None)  # it was measured on another line
-        return (default or Between()).model_copy(update=new)
+        return default.model_copy(update=new)
 
 
 def times_rates(spec: Spec, factor: float) -> dict[str, float]:

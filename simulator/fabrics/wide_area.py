@@ -32,13 +32,13 @@ class WideArea(Fabric, kind="wide_area"):
     start of a connection is not in it. A server on a machine of its own stands at the `store`, outside all sites.
 
     - `sites`: in the order of the nodes.
-    - `between`: the line between any two sites; may be left out where `pairs` has all.
+    - `between`: the line between any two sites.
     - `pairs`: pairs of sites with other lines, or with a relay.
     - `store`: where servers on machines of their own are: an object store, or parameter servers.
     """
 
     sites: tuple[Site, ...] = Field(min_length=1, max_length=64)
-    between: Between | None = None
+    between: Between
     pairs: tuple[Pair, ...] = ()
     store: Store | None = None
 
@@ -55,9 +55,6 @@ class WideArea(Fabric, kind="wide_area"):
         again = next((pair for pair in given if given.count(pair) > 1), None)
         if again:
             raise expected("each pair of sites once", " and ".join(sorted(again)), "`rate` and `back` are its two ways")
-        absent = next((pair for pair in combinations(names, 2) if frozenset(pair) not in given), None)
-        if absent and self.between is None:
-            raise expected("a line between all sites", f"none between {' and '.join(absent)}", "give `between`")
         relayed = {frozenset(pair.sites) for pair in self.pairs if pair.through}
         for pair in self.pairs:
             if pair.through and any({name, pair.through} in relayed for name in pair.sites):
@@ -127,7 +124,7 @@ class WideArea(Fabric, kind="wide_area"):
         )
         return {
             "sites": tuple(site.model_copy(update=times_rates(site, rates)) for site in self.sites),
-            "between": self.between and self.between.times(rates, start_ups),
+            "between": self.between.times(rates, start_ups),
             "pairs": tuple(pairs),
             "store": self.store and self.store.times(rates, start_ups),
         }
@@ -137,8 +134,9 @@ class WideArea(Fabric, kind="wide_area"):
         last = np.cumsum([site.nodes for site in self.sites])
         served = np.isin(placement.node, placement.servers)
         if served.any() and self.store is None:
-            hint = "`store` says how servers on machines of their own are reached; co-located ones stand in the sites"
-            raise expected("`store`", "a server on a machine of its own", hint)
+            what = f"at most {int(placement.node[~served].max()) + 1} nodes without a `store`"
+            hint = "servers on machines of their own stand at the `store`, co-located ones in the sites"
+            raise expected(what, f"{placement.nodes} nodes", hint)
         most = int(placement.node[~served].max()) + 1
         if most > last[-1]:
             raise expected(f"at most {last[-1]} nodes, as the sites have", f"{most} nodes", "raise `nodes` of a site")

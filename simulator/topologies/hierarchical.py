@@ -81,7 +81,9 @@ class Hierarchical(Topology, kind="hierarchical"):
     def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
         """A primitive among the GPUs of rank 0 of all nodes, of rank 1, ..., one payload for each rank, at once."""
         g = layout.gpus_per_node
-        return exchange_across(self.inter, primitive, payloads, np.arange(layout.workers).reshape(-1, g).T)
+        return exchange_across(
+            self.inter, primitive, payloads, np.arange(layout.workers).reshape(-1, g).T[: len(payloads)]
+        )
 
     @staticmethod
     def _shares(nbytes: Floats, layout: Layout) -> list[Floats]:

@@ -36,8 +36,8 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     network, endpoint = _network(setup, placement), _endpoint(setup)
     others = []
     for item, seat in zip(other_jobs, seats, strict=True):
-        there = Placement(placement.node[seat], placement.rank[seat], placement.servers)
-        layout = item.setup.layout
+        own, layout = placement.node[seat], item.setup.layout
+        there = Placement(own, placement.rank[seat], np.intersect1d(placement.servers, own))
         local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
         # Disturbances are numbered as links and places of the whole; a neighbour's own choices do not look at them.
         idle = replace(network, topology=item.setup.topology, wiring=local, disturbances=NO_DISTURBANCES)
