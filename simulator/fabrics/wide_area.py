@@ -58,9 +58,8 @@ class WideArea(Fabric, kind="wide_area"):
         relayed = {frozenset(pair.sites) for pair in self.pairs if pair.through}
         for pair in self.pairs:
             if pair.through and any({name, pair.through} in relayed for name in pair.sites):
-                raise expected(
-                    "a relay that both sites reach directly", pair.through, "one relay lies between two sites"
-                )
+                hint = "only one relay may lie between two sites"
+                raise expected("a relay that both sites reach directly", pair.through, hint)
         return self
 
     def across(self, placement: Placement, nic: float) -> Links:
