@@ -125,10 +125,11 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     value = {"file": value} if isinstance(value, str) else value
     if not isinstance(value, Mapping) or "file" not in value:
         return value
-    name = value["file"]
-    path = find_beside(name, (info.context or {}).get("near")) if isinstance(name, str) else None
+    name, near = value["file"], (info.context or {}).get("near")
+    path = (find_beside(name, near) or find_beside(name, None)) if isinstance(name, str) else None
     if path is None:
-        raise expected("the name of a CSV file with recorded bandwidths, in the same folder", format_value(name))
+        where = "in the folder of the scenario or the current one"
+        raise expected(f"the name of a CSV file with recorded bandwidths, {where}", format_value(name))
     try:
         links = [RecordedLink.model_validate(item) for item in read_link_trace(path)]
     except InputError as error:

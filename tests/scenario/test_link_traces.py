@@ -86,7 +86,7 @@ def test_what_comes_after_the_trace_is_warned_of(seconds):
     _, warnings = seconds("seconds,link,share\n0,node 0 NIC out,0.9\n5,node 0 NIC out,1\n")
     (found,) = [text for text in warnings if "recorded" in text]
     assert found.startswith("an iteration lasts 9.4 s, but the recorded bandwidths end after 5 s; the last of them")
-    assert not [text for text in seconds(ROWS.replace("8,node", "80,node"))[1] if "recorded" in text]
+    assert not [text for text in seconds(f"{ROWS}100,node 0 NIC out,1\n")[1] if "recorded" in text]
 
 
 @pytest.mark.parametrize(
@@ -134,15 +134,21 @@ def test_a_long_trace_is_read_and_one_that_is_too_long_is_refused(seconds):
         seconds("\n".join(["seconds,link,share", *rows]))
 
 
+NAMED = "expected the name of a CSV file with recorded bandwidths, in the folder of the scenario or the current one"
+
+
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
         (
             "absent.csv",
-            "expected the name of a CSV file with recorded bandwidths, in the same folder, got 'absent.csv'",
+            f"{NAMED}, got 'absent.csv'",
         ),
         ({"file": "trace.csv", "start": 9.0}, "expected a `start` within the trace, at most 8 s, got 9 s"),
-        ({"file": 3}, "expected the name of a CSV file with recorded bandwidths, in the same folder, got 3"),
+        (
+            {"file": 3},
+            f"{NAMED}, got 3",
+        ),
         (5, "cluster.link_trace: expected a mapping"),
         ({"links": [{"link": "node 0", "seconds": [1], "share": []}]}, "expected a share, or a rate, for each time"),
         (
