@@ -128,6 +128,17 @@ def test_one_message_gets_no_more_than_its_streams(streams, law):
     assert seconds(fabric, 8, [0], [1]) == pytest.approx(LAN + S / NIC)
 
 
+def test_messages_inside_a_node_use_no_stream():
+    fabric = wide_area(2, 2, between={"latency": WAY, "window": 1e5}, intra_node={"bandwidth": 4 * NIC, "latency": 0.0})
+    wiring = fabric.wire(Layout(4, 2))
+    ends = np.array([[0, 1], [1, 4]])
+    for (src, dst), expected in zip(ends, (S / (4 * NIC), WAY + S / (1e5 / (2 * WAY))), strict=True):
+        item = Round(np.array([src]), np.array([dst]), np.array([[S]]))
+        assert follow_flows([item], wiring, np.zeros(8)).max() == pytest.approx(expected)
+    # A second communication stream of a slow transport holds one message on every link between nodes.
+    assert wiring.with_ceiling(1e3).ceiling[: wiring.offset].max() == 1e3
+
+
 def test_a_pipelined_library_is_held_by_its_streams_too():
     """NCCL's ring crosses each way once per step: 2(p-1)/p S over one message's share of the line."""
     fabric = wide_area(2, 2, between={"latency": WAY, "window": 1e5, "rate": DOWN})
