@@ -131,7 +131,7 @@ def test_one_message_gets_no_more_than_its_streams(streams, law):
 def test_messages_inside_a_node_use_no_stream():
     fabric = wide_area(2, 2, between={"latency": WAY, "window": 1e5}, intra_node={"bandwidth": 4 * NIC, "latency": 0.0})
     wiring = fabric.wire(Layout(4, 2))
-    ends = np.array([[0, 1], [1, 4]])
+    ends = ((0, 1), (1, 4))
     for (src, dst), expected in zip(ends, (S / (4 * NIC), WAY + S / (1e5 / (2 * WAY))), strict=True):
         item = Round(np.array([src]), np.array([dst]), np.array([[S]]))
         assert follow_flows([item], wiring, np.zeros(8)).max() == pytest.approx(expected)
