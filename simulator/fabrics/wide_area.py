@@ -109,6 +109,11 @@ class WideArea(Fabric, kind="wide_area"):
             ceiling=ceiling if np.isfinite(ceiling).any() else None,
         )
 
+    def empty_sites(self, nodes: int) -> list[str]:
+        """The names of the sites that have no node where a cluster has so many."""
+        before = np.cumsum([0, *(site.nodes for site in self.sites)])
+        return [site.name for site, first in zip(self.sites, before, strict=False) if first >= nodes]
+
     def far_latency(self, layout: Layout) -> float:
         """Seconds of a way through all nodes in order and back that lines take beyond the local network."""
         return self.latency_around(layout)

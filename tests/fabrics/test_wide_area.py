@@ -223,6 +223,14 @@ def test_a_slower_network_is_slower_in_the_interval():
     assert high > 1.4 * document["iteration_time_s"]
 
 
+def test_sites_without_nodes_are_warned_of():
+    assert wide_area(4, 2, 2).empty_sites(4) == ["b", "c"]
+    assert wide_area(4, 2, 2).empty_sites(7) == []
+    warnings = run(scenario(wide_area(4, 2, 2))).document["warnings"]
+    assert [text for text in warnings if text.startswith("no node is at b and c: 4 nodes fill the sites of the")]
+    assert not [text for text in run(scenario(wide_area(3, 1))).document["warnings"] if "no node is at" in text]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
