@@ -128,6 +128,23 @@ def test_all_wait_for_a_straggler():
     assert speed_up("straggler", "cluster.stragglers={jitter: 5 %}") < 1
 
 
+def test_local_steps_share_one_exchange_over_the_line():
+    period = result("slow_links")["period"]
+    line = load(FOLDER / "slow_links.yaml").cluster.network.bandwidth
+    once = 4 * 1_100_048_384 / line
+    assert 1 < period["synchronisation_s"] / once < 1.1, "each site sends the sum of its GPUs once, with some delays"
+    computed = period["compute_utilisation"] * period["time_s"]
+    assert period["time_s"] == pytest.approx(computed + period["synchronisation_s"], rel=1e-3)
+    assert speed_up("slow_links") > 50
+    longer = result("slow_links", "scheduler.inner_steps=300")["period"]
+    assert longer["time_s"] - period["time_s"] == pytest.approx(2 * computed, rel=1e-3)
+    # What can be added up crosses the line once; what is gathered in a ring crosses it seven times.
+    sent = {"dense": once, "eight_bit": 7 * once / 4, "{kind: topk, density: 1 %}": 7 * 0.02 * once}
+    for method, seconds_of_bytes in sent.items():
+        made = result("slow_links", f"sparsifier={method}")["period"]
+        assert 1 <= made["synchronisation_s"] / seconds_of_bytes < 1.1
+
+
 @pytest.mark.long
 def test_p3_pays_where_half_is_hidden_and_is_never_slower():
     # Up to 25 % in throughput as published (Jayarajan et al., MLSys 2019); here by order, not by slices.

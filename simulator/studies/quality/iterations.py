@@ -98,7 +98,8 @@ class MeasuredIterations:
         is_dense = scenario.sparsifier.kind == Dense.kind
         level: Level = "measured" if self.same_model else "transferred"
         known = [self._response(method, mine, 1, level)]
-        value = mine.value
+        # A training counts exchanges; of a scenario with local steps an iteration is one of these.
+        value = mine.value * mine.setting.recipe.local_steps
         if self.dense is not None:
             other = self.study.steps(self._setting_of_dense(mine.setting))
             value = self.dense * math.exp(mine.log - other.log)
@@ -135,14 +136,18 @@ class MeasuredIterations:
     def setting_of(self, scenario: Scenario) -> Setting:
         """Where in the trainings the scenario's method is looked up. Raises InputError where it was not trained."""
         member, place = scenario.sparsifier, self.place
-        wanted = (place.task, member.kind, changed_parameters(member), True, 1, "fp32")
+        wanted = (place.task, member.kind, changed_parameters(member), True, local_steps_of(scenario), "fp32")
         for recipe in self.study.laws:
             if (recipe.task, *_how(recipe)) == wanted:
                 return Setting(recipe, float(getattr(member, "density", 1.0)), place.workers, place.batch_size)
         known = sorted({recipe.name for recipe in self.study.laws if recipe.task == place.task})
         where = f"trainings of {place.task} in {self.study.place}"
         what = f"one with {method_name(scenario)}" + (f" and {wanted[2]}" if wanted[2] != "{}" else "")
-        raise InputError(Problem(where, what, "none", suggest_nearest(member.kind, known)))
+        hint = suggest_nearest(member.kind, known)
+        if (steps := wanted[4]) > 1:
+            what += f" and {steps} local steps"
+            hint = f"`sparsim train` with local_steps={steps}; iterations with an exchange in every step are others"
+        raise InputError(Problem(where, what, "none", hint))
 
     def _setting_of_dense(self, setting: Setting) -> Setting:
         return replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0)
@@ -150,6 +155,12 @@ class MeasuredIterations:
     def _response(self, method: str, steps: Steps, sign: int, level: Level) -> Response:
         ends = sign * (steps.low - steps.log), sign * (steps.high - steps.log)
         return _response(WHAT, method, level, *ends)
+
+
+def local_steps_of(scenario: Scenario) -> int:
+    """Steps that a worker takes between two exchanges: 1, where gradients are exchanged in every step."""
+    period = scenario.scheduler.period
+    return 1 if period is None else period.steps
 
 
 def _how(recipe: Recipe) -> tuple[str, str, bool, int, str]:

@@ -18,7 +18,7 @@ from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
-from simulator.studies.quality.iterations import Iterations, MeasuredIterations
+from simulator.studies.quality.iterations import Iterations, MeasuredIterations, local_steps_of
 from simulator.units import join_words
 
 HOUR = 3600.0
@@ -76,10 +76,11 @@ def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scen
     """The scenario with every method and density that was trained with error feedback, and its own method."""
     seen = set[str]()
     settings = [each for each in measured.study.groups if each.recipe.task == measured.place.task]
+    steps = local_steps_of(scenario)
     members = [
         build(Sparsifier, {"kind": each.recipe.kind, **each.parameters})
         for each in settings
-        if each.recipe.error_feedback and each.recipe.local_steps == 1 and each.recipe.precision == "fp32"
+        if each.recipe.error_feedback and each.recipe.local_steps == steps and each.recipe.precision == "fp32"
     ]
     for member in [*members, scenario.sparsifier]:
         changed = scenario.model_copy(update={"sparsifier": member, "measured": None, "versus": None})

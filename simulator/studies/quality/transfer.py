@@ -15,8 +15,8 @@ from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.settings import HOME, Observation, Setting, read_table
 from simulator.studies.quality.targets import Target
 
-Method = tuple[str, str, bool, float]
-"""A method by its kind, its parameters, whether it has error feedback, and its density."""
+Method = tuple[str, str, bool, int, float]
+"""A method by its kind, its parameters, whether it has error feedback, its local steps, and its density."""
 
 
 @cache
@@ -62,7 +62,7 @@ def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tup
     for (setting, target), log in logs.items():
         recipe, place = setting.recipe, _place(setting, target)
         if recipe.kind != Dense.kind and place in dense:
-            method = (recipe.kind, recipe.parameters, recipe.error_feedback, setting.density)
+            method = (recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, setting.density)
             found[method][recipe.task, target].append(log - dense[place])
     return {
         method: {task: math.fsum(values) / len(values) for task, values in tasks.items()}

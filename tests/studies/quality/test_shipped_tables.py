@@ -19,6 +19,7 @@ TARGETS = {
     "mlp-digits": (Target("loss", 1), Target("accuracy", 0.8)),
     "lstm-text": (Target("nats_per_token", 2.3),),
     "transformer-text": (Target("nats_per_token", 2.3),),
+    "transformer-text-local-steps": (Target("nats_per_token", 2.05),),
 }
 CASES = [(name, target) for name, targets in TARGETS.items() for target in targets]
 
@@ -69,6 +70,19 @@ def test_a_lower_density_needs_more_iterations(case):
             found.setdefault(key, []).append((setting.density, known.log))
     pairs = [(max(each)[1], min(each)[1]) for each in found.values() if len(each) > 1]
     assert sum(high < low for high, low in pairs) >= 0.9 * len(pairs)
+
+
+def test_local_steps_add_up_where_top_k_does_not():
+    """Local steps of one exchange by iterations with an exchange in each: few more if dense, many more of Top-k 1 %."""
+    steps = {
+        (setting.recipe.kind, setting.recipe.local_steps): math.exp(known.log) * setting.recipe.local_steps
+        for setting, known in study(*CASES[-1]).typical.items()
+    }
+    for apart in (2, 4, 8, 16, 32, 64):
+        assert 0.85 < steps["dense", apart] / steps["dense", 1] < 1.35
+    ratios = [steps["topk", apart] / steps["topk", 1] for apart in (4, 8, 16, 32, 64)]
+    assert ratios == sorted(ratios)
+    assert ratios[-1] > 2.5
 
 
 def test_what_carries_over_is_measured_between_tasks():

@@ -141,6 +141,20 @@ def test_methods_that_were_not_trained_are_not_known(folder, study):
         measured.find(scenario(folder, "sparsifier.density=0.02"))
 
 
+def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
+    place, local = Place("made", 4, 8), "scheduler={kind: diloco, inner_steps: 5}"
+    every_step = find_iterations(study, scenario(folder), place)
+    with pytest.raises(InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim train` with"):
+        every_step.find(scenario(folder, local))
+    for seed in range(3):
+        write_training(tmp_path / str(seed), DENSE, seed=seed, local_steps=5)
+    # The same curves, whose points are exchanges: five of the scenario's iterations each.
+    exchanges = find_iterations(read_study(str(tmp_path), LOSS), scenario(folder), place)
+    found = exchanges.find(scenario(folder, local, "sparsifier=dense"))
+    assert found.value == pytest.approx(5 * every_step.find(scenario(folder, "sparsifier=dense")).value)
+    assert exchanges.of(scenario(folder, "sparsifier=dense")) is None
+
+
 def invoke(*arguments):
     result = CliRunner().invoke(main, ["quality", *map(str, arguments)])
     assert result.exit_code == 0, result.output
