@@ -56,8 +56,8 @@ class LinkTrace(Spec):
     the next one of the same link. A link has its whole bandwidth before its first row, and after its last row what
     that says; a result warns where an iteration is longer than the trace.
 
-    Every iteration, and every period of local steps, begins at second `start` of the trace; periods whose exchanges
-    reach into the next one follow each other along it.
+    Every iteration, and every period of local steps, begins at second `start` of the trace. Schedules whose exchanges
+    reach into the next period are refused.
 
     - `start`: seconds of the trace that have passed when an iteration begins.
     - `links`: the rows of the file, link by link.

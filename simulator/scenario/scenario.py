@@ -240,6 +240,10 @@ class Scenario(Spec):
         changing += [item.link for item in self.cluster.link_trace.links] if self.cluster.link_trace else []
         if self.fidelity == "fold" and changing:
             raise expected("fidelity auto or flows", "fold", f"{changing[0]} changes while messages are under way")
+        period = self.scheduler.period
+        if self.cluster.link_trace and period is not None and period.crosses:
+            hint = "periods that overlap have no common beginning in a trace"
+            raise expected("a scheduler whose exchanges end with its period", self.scheduler.kind, hint)
         twice = [item.worker for item in self.collective_order]
         if len(set(twice)) < len(twice):
             raise expected("every worker once in collective_order", str(sorted(twice)))

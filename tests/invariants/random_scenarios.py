@@ -306,6 +306,11 @@ def differences(draw, nodes, workers, noisy):
             at["until"] = at["start"] + spread(draw, 1e-4, 1e-1)
         factor = draw.choice([0.0, 0.5]) if "until" in at else draw.uniform(0.1, 1)
         made["links"] = [{"link": f"node {draw.randrange(nodes)}", "factor": factor, **at}]
+    if nodes > 1 and sometimes(draw, 0.06):
+        times = sorted({spread(draw, 1e-5, 1e-1) for _ in range(draw.randint(1, 5))})
+        shares = [*(draw.choice([0.0, 0.3, 1.0]) for _ in times[1:]), draw.uniform(0.1, 1)]
+        trace = {"link": f"node {draw.randrange(nodes)}", "seconds": times, "share": shares}
+        made["link_trace"] = {"links": [trace], **some(draw, 0.3, start=lambda: draw.uniform(0, times[-1]))}
     if nodes > 1 and sometimes(draw, 0.08):
         ends = draw.sample(range(nodes), 2)
         made["background"] = [{"source": ends[0], "destination": ends[1], "bandwidth": spread(draw, 1e6, 1e10)}]

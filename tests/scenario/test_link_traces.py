@@ -81,6 +81,11 @@ def test_a_period_of_local_steps_begins_where_the_trace_does(seconds):
     assert 4 * time == pytest.approx(4 + 4 + 4 / 0.5, rel=1e-9)
 
 
+def test_periods_that_overlap_are_refused(seconds):
+    with pytest.raises(InputError, match="expected a scheduler whose exchanges end with its period, got overlapped_di"):
+        seconds(ROWS, scheduler={"kind": "overlapped_diloco", "inner_steps": 4})
+
+
 def test_what_comes_after_the_trace_is_warned_of(seconds):
     """3.6 MB at nine tenths of the rate until second 5, the other 4.4 MB at the whole rate."""
     _, warnings = seconds("seconds,link,share\n0,node 0 NIC out,0.9\n5,node 0 NIC out,1\n")

@@ -142,11 +142,16 @@ def _describe_calls(numbers: dict[str, Any]) -> str:
     return f"{count_of(count, 'exchange')} that compute waits for, with {count_of(calls, 'call')}"
 
 
+def _describe_latency(numbers: dict[str, Any]) -> str:
+    far = numbers.get("latency_between_sites_s")
+    return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
+
+
 _CONTENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
-    "start_up": lambda numbers: f"{_describe_calls(numbers)}; latency {show_time(numbers['latency_s'])} per message",
+    "start_up": lambda numbers: f"{_describe_calls(numbers)}; latency {_describe_latency(numbers)} per message",
     "software": _describe_software,
 }
 

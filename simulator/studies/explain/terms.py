@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import Communication
 from simulator.models.terms import BREAKDOWN, TERMS, Term
@@ -81,6 +82,8 @@ def _numbers(
     waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
     nbytes = sum(payload_bytes(step, scenario.cluster.workers) for step in waited)
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
+    if isinstance(network, WideArea):
+        inside["latency_between_sites_s"] = network.between.latency
     communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
