@@ -11,6 +11,7 @@ from typing import Any
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.finding import find_beside, find_file, find_shipped, only_shipped_files
+from simulator.models.precision import NUMBER_BYTES
 
 _FILES = ("config", "gradients", "layers", "tuner")
 """Keys whose text is the name of a file or folder."""
@@ -39,7 +40,7 @@ def refuse_paths(document: Document, allowed: Mapping[str, Path]) -> None:
 
 def _is_path(path: KeyPath, text: str) -> bool:
     last = _last_word(path)
-    if last in _TEXTS or not text:
+    if last in _TEXTS or not text or (last == "gradients" and text in NUMBER_BYTES):
         return False
     if (
         last in _FILES
