@@ -165,7 +165,7 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
         refused = describe_not_modelled(kind)
         if refused is not None:
             raise expected("", *refused)
-        hints = [suggest_nearest(kind, discover(base)), *map(str, broken_plugins())]
+        hints = [*map(str, broken_plugins()), suggest_nearest(kind, discover(base))]
         raise expected(f"a kind of {base.family}", kind, "; ".join(hints))
     return cast(AnyComponent, member.model_validate(rest, context=context))
 

@@ -48,7 +48,8 @@ def scenario() -> str:
 def family(base: type[Component]) -> str:
     """Every kind of one family."""
     kinds = discover(base)
-    parts = dict.fromkeys(spec for kind in kinds.values() for spec in nested(kind))
+    scenario_page = {*nested(Scenario)}  # what a scenario has is on its own page
+    parts = dict.fromkeys(spec for kind in kinds.values() for spec in nested(kind) if spec not in scenario_page)
     return page(
         f"{target(f'family-{base.family}')}\n# {_plural(base).capitalize()}",
         _SAID[base.family],

@@ -106,6 +106,13 @@ def block_text(value: Any) -> str:
     return text.rstrip("\n")
 
 
+def without_nothing(value: Any) -> Any:
+    """A value of a config without keys that say nothing: no value, no text, an empty list."""
+    if isinstance(value, dict):
+        return {key: without_nothing(item) for key, item in value.items() if item not in (None, "", [], ())}
+    return value
+
+
 def _tidy_quantities(value: Any) -> Any:
     """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):

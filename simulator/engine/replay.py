@@ -88,7 +88,7 @@ class Replay:
         if not self.error_feedback:
             self._state["residual"].fill(0)
         elif residual is not None:
-            self._state["residual"][:] = residual
+            self._state["residual"][:] = self.sparsifier.encode(residual, block)
         done = self.sparsifier.at(block.iteration).select(self._state, block)
         for places, values in zip(done.choice.sent_places, done.sent, strict=True):
             touched = np.flatnonzero(values)

@@ -26,7 +26,7 @@ class Shaper(Spec):
 
     The default of `lost` was measured: four network namespaces, a ring of all tensors of a model of 31 M parameters
     over 32 sockets for each neighbour, CUBIC, `tbf` with a burst of 32,768 B and `latency 50ms`: 7.4 % at 200, 9.1 % at
-    100 and 8.5 % at 50 Mbit/s. It hangs on both: 4 to 7 % with 16 sockets, 35 to 43 % with 64; 25 to 40 % with 16
+    100 and 8.5 % at 50 Mbit/s. It depends on both: 4 to 7 % with 16 sockets, 35 to 43 % with 64; 25 to 40 % with 16
     sockets and 20 ms; 1 % with one socket, or with 400 ms and 16 sockets, where nothing is dropped. Unidirectional
     tests of the rate, such as iperf's, do not show it.
 

@@ -60,6 +60,11 @@ KERNELS: dict[str, KernelWork] = {
     "norm": KernelWork("streaming", 4.0, launches=2),  # within blocks, then over blocks
     "statistics": KernelWork("streaming", 8.0, launches=2),  # mean and standard deviation
     "pack": KernelWork("streaming", 4.0, 26.0, launches=3),  # signs as bytes, times powers of two, sum of eight
+    # Both sides of blocks of 64 x 64 times matrices of cosines: two copies and two products, each in and out.
+    "dct": KernelWork("streaming", 32.0, launches=4),
+    # 12 bits of int64 indices as bytes, by shifts and masks of pairs, each a call (one-covenant/templar, compress.py).
+    "pack_indices": KernelWork("streaming", 0.0, 66.0, launches=18, host_reads=1),
+    "unpack_indices": KernelWork("streaming", 0.0, 102.0, launches=13),
     # A mask of bytes: count, select; then the host reads how many there are.
     "nonzero": KernelWork("compaction", 0.0, 2.0, launches=3, host_reads=1, bound="multiprocessors"),
     "masked_select": KernelWork("streaming", 4.0, parts=("nonzero",), host_reads=1),
@@ -72,6 +77,8 @@ KERNELS: dict[str, KernelWork] = {
     "hash": KernelWork("hash", 448.0, atomics=1),
     # Absolute value; then 4 passes of 8 bits over fp32 keys; then two passes that gather. 12 kernels in PyTorch.
     "topk": KernelWork("selection", 32.0, launches=12, sort_passes=4, variant="all blocks"),
+    # Absolute value; then one block for each row of at most 4,096, which it reads again from its cache, and a gather.
+    "chunk_topk": KernelWork("selection", 16.0, launches=2),
     "radix_select": KernelWork("selection", 24.0, launches=9, sort_passes=4),  # the same without absolute value
     "radix_sort": KernelWork("sort", 36.0, launches=6, sort_passes=4, bound="multiprocessors"),  # keys alone
     "sort": KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4),  # with int64 indices

@@ -25,6 +25,7 @@ VALUES: dict[str, dict[Role, float]] = {
     "pack": {"accumulated": 1.0},
     "dequantise": {"gradients": 1.0},
     "matmul": {"accumulated": 1.0},
+    "dct": {"accumulated": 1.0},
     "unscale": {"gradients": 1 / 2, "weights": 1 / 2},  # reads the gradient, writes what the optimiser reads
 }
 """What the values are that a kernel reads and writes (`KernelWork.values`), as shares: gradients, sums with the

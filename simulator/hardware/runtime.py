@@ -111,7 +111,8 @@ class Runtime(Spec):
     - `server_bandwidth`: the same of a server on a machine of its own, which has no GPU to copy from and to; none: as
       `endpoint_bandwidth`.
     - `message_overhead`: endpoint seconds per pushed or pulled message.
-    - `host_element`: host seconds per element that the framework merges on the CPU (kernel `host_merge`).
+    - `host_element`: host seconds per element that the framework merges, rounds or decodes on the CPU (kernel
+      `host_merge`).
     - `exchange_element`: host seconds per element of the gradient in every exchange, whatever part of it is sent:
       copies between GPU and host, and the library's passes over the whole gradient (kernel `host_exchange`).
     - `forward_hook`: host seconds before the forward pass of each module (tensors with one name before the last dot) in

@@ -12,8 +12,9 @@ from simulator.units import Bytes, Density, PositiveSeconds, Seconds
 
 
 class Change(Spec):
-    """A node that leaves, or is back and begins to heal, at a time since the start.
+    """A node that leaves, or is back and begins to heal.
 
+    - `time`: seconds since the start.
     - `node`: counted from 0.
     - `what`: which of the two.
     """

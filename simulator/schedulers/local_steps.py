@@ -29,8 +29,8 @@ class LocalSteps(Scheduler):
     - `inner_steps`: steps between two exchanges of the same tensor, H.
     - `bucket_size`: tensors travel in buckets of at least so many bytes; none: each by itself, as the reference code of
       these methods sends them.
-    - `offload`: bytes per second between GPU and host, where what belongs to the outer step lies in the memory of the
-      host and is copied at each exchange; none: it stays on the GPU.
+    - `host_bandwidth`: bytes per second between GPU and host, where what belongs to the outer step lies in the memory
+      of the host and is copied at each exchange; none: it stays on the GPU.
     """
 
     overlap: ClassVar[bool] = False
@@ -38,7 +38,7 @@ class LocalSteps(Scheduler):
 
     inner_steps: int = Field(ge=1, le=1_000_000)
     bucket_size: PartBytes | None = None
-    offload: BytesPerSecond | None = None
+    host_bandwidth: BytesPerSecond | None = None
 
     @property
     def copies(self) -> int:

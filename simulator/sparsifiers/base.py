@@ -121,6 +121,10 @@ class Sparsifier(Component, family="sparsifier"):
         """The state before the first iteration: a residual of zeros."""
         return {"residual": np.zeros_like(block.values)}
 
+    def encode(self, values: Values, block: Block) -> Values:
+        """Gradients or residuals (n, m) as the method holds them: themselves, unless it transforms them."""
+        return values
+
     def accumulate(self, state: State, block: Block) -> Values:
         """The values to select from, (n, m): the gradients of this iteration are added to the residual, in place."""
         total: Values = state["residual"]
@@ -162,9 +166,7 @@ class Sparsifier(Component, family="sparsifier"):
 
     def collect(self, state: State, block: Block) -> Values:
         """The first half of `select`: u, the values to select from, (n, m), checked."""
-        if self.whole_only and block.sampled:
-            hint = f"{self.whole_only}; record whole gradients to replay it"
-            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
+        self.refuse_sample(block)
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
             u = self.accumulate(state, block)
         for row in u:
@@ -177,6 +179,12 @@ class Sparsifier(Component, family="sparsifier"):
                     raise InputError(Problem(where, f"{what} of gradients and residuals", got, hint))
         return u
 
+    def refuse_sample(self, block: Block) -> None:
+        """Raise InputError on a sample of coordinates, where the method needs all of them."""
+        if self.whole_only and block.sampled:
+            hint = f"{self.whole_only}; record whole gradients to replay it"
+            raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
+
     def send(self, state: State, u: Values, block: Block) -> Outcome:
         """The second half of `select`: what is sent is taken out of u (n, m), in place."""
         choice = self.choose(u, block, state)
@@ -187,6 +195,10 @@ class Sparsifier(Component, family="sparsifier"):
         self.after(state, u, choice)
         counts = count_selected(choice, block, self.target(block.numel))
         return Outcome(replace(counts, exclusive=self.exclusive), choice, sent, u, energy, lost)
+
+    def combine(self, outcome: Outcome, block: Block) -> Values:
+        """What every worker makes of all that was sent, (m,): the sum divided by the number of workers."""
+        return outcome.mean()
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""

@@ -37,16 +37,17 @@ class Exchange:
         self.state: State = sparsifier.start(self._block)
 
     def run(self, values: Values, iteration: int) -> tuple[Values, dict[str, float]]:
-        """The mean over workers of what they send of `values` (n, d), and the figures of this iteration.
+        """What the method makes of what the workers send of `values` (n, d), and the figures of this iteration.
 
-        Every sum is divided by n: with SkipReduce, whose sums lack the contributions of s workers, too, as in its
-        released code, where gradients are divided by n before they are summed. Figures: `selected`, `aggregated`,
-        `energy_kept` and `residual_norm`, as in a replay.
+        That is their mean, unless the method makes more of it. Every sum is divided by n: with SkipReduce, whose sums
+        lack the contributions of s workers, too, as in its released code, where gradients are divided by n before they
+        are summed. Figures: `selected`, `aggregated`, `energy_kept` and `residual_norm`, as in a replay.
         """
         block = replace(self._block, values=values, iteration=iteration)
         if not self.error_feedback:
             self.state["residual"].fill(0)
-        done = self.sparsifier.at(iteration).select(self.state, block)
+        sparsifier = self.sparsifier.at(iteration)
+        done = sparsifier.select(self.state, block)
         kept = math.fsum(sum_of_squares(row, None) for row in self.state["residual"])
         figures = {
             "selected": float(done.selection.selected.mean()) / block.numel,
@@ -54,4 +55,4 @@ class Exchange:
             "energy_kept": 1.0 - done.lost / done.energy if done.energy else 1.0,
             "residual_norm": math.sqrt(kept / block.workers),
         }
-        return done.mean(), figures
+        return sparsifier.combine(done, block), figures

@@ -41,4 +41,13 @@ ONCE_FAILED = {
         "ring", "dense", "wfbp", gpus_per_node=2, other_jobs=[_NEIGHBOUR],
         background=[{"source": 2, "destination": 0, "bandwidth": 1e8}],
     ),
+    "a link that failed until the batches were loaded had recovered when the exchange began": _made(
+        "all_to_all", {"kind": "redsync", "density": 0.10743348113306254}, "lags", nodes=5,
+        workload={"batch_size": 8, "layers": [{"name": "a", "numel": 1}]}, network={"bandwidth": 355946400.57411647},
+        links=[{"link": "node 2", "factor": 0.5, "until": 0.023029723126815393}], loading={"rate": 250.36482488183745},
+    ),
+    "the busiest link of a tree over two spines was not always in use": _made(
+        "nccl", "powersgd", "omgs", nodes=5, workload={"batch_size": 8, "layers": [{"name": "a", "numel": 5}]},
+        network={"kind": "leaf_spine", "bandwidth": 25791928.60109684, "nodes_per_leaf": 1, "spines": 2},
+    ),
 }  # fmt: skip

@@ -8,11 +8,21 @@ from click.testing import CliRunner
 from simulator.cli import main
 from simulator.prediction.result_keys import IDLE, RESULT_KEYS, flat_keys
 
+FAILING = (
+    "scheduler={kind: diloco, inner_steps: 4}",
+    "cluster.membership={mean_time_between_failures: 1 h, healing_time: 1 min}",
+)
+CHECKPOINTS = (
+    "cluster.membership={policy: checkpoint, checkpoint_interval: 1 h, checkpoint_time: 1 min, "
+    "mean_time_between_failures: 100 h}"
+)
 RUNS = {
     "compared": ("quickstart",),
     "replayed": ("replay_topk", "--set", "cluster.nodes=2"),
     "followed": ("failover",),
     "several at once": ("ring_check", "--set", "scheduler.streams=2"),
+    "local steps": ("quickstart", *(part for text in FAILING for part in ("--set", text))),
+    "checkpoints": ("quickstart", "--set", CHECKPOINTS),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 LISTS = {key.partition("[]")[0] for key in RESULT_KEYS if "[]" in key}

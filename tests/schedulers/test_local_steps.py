@@ -251,7 +251,8 @@ def test_events_of_a_period_wait_for_earlier_exchanges_first():
 def test_offloading_costs_the_copies():
     """Outer parameters come once, the state of the optimiser comes and goes, and the parameters go: 16 bytes each."""
     there = {"kind": "diloco", "inner_steps": 5}
-    assert period_of({**there, "offload": 64e6})["time_s"] == exact(period_of(there)["time_s"] + 4 * M * 4 * 4 / 64e6)
+    copied = period_of({**there, "host_bandwidth": 64e6})["time_s"]
+    assert copied == exact(period_of(there)["time_s"] + 4 * M * 4 * 4 / 64e6)
 
 
 def test_a_decoupled_period_waits_for_its_own_exchange():

@@ -27,7 +27,11 @@ def blocks(values):
 
 @pytest.mark.parametrize("error_feedback", [True, False])
 @pytest.mark.parametrize(
-    "method", ["topk 0.05", "dgc 0.05", "exdyna 0.05", "topk 0.05 granularity=model", "powersgd rank=2", "signsgd"]
+    "method",
+    [
+        *("topk 0.05", "dgc 0.05", "exdyna 0.05", "topk 0.05 granularity=model", "powersgd rank=2", "signsgd"),
+        *("sparseloco chunk=8 k=4", "demo chunk=8 k=4", "quantised_all_reduce format=e3m0"),
+    ],
 )
 def test_figures_are_those_of_a_replay(method, error_feedback):
     sparsifier = build(Sparsifier, parse_method(method))
@@ -51,6 +55,15 @@ def test_dense_sends_the_mean():
     sent, figures = exchange.run(values, 0)
     np.testing.assert_array_equal(sent, values.mean(axis=0))
     assert figures == {"selected": 1.0, "aggregated": 1.0, "energy_kept": 1.0, "residual_norm": 0.0}
+
+
+def test_a_method_may_apply_more_than_the_mean():
+    """DeMo's step is a sign; that of the others is the sum over the number of workers."""
+    (values,) = gradients(1)
+    sent, _ = Exchange(build(Sparsifier, "demo"), SHAPES, WORKERS).run(values, 0)
+    assert set(np.abs(sent).tolist()) == {1.0}
+    rounded, _ = Exchange(build(Sparsifier, "quantised_all_reduce"), SHAPES, WORKERS).run(values, 0)
+    np.testing.assert_allclose(rounded, values.mean(axis=0), atol=0.02)
 
 
 def test_skip_reduce_divides_shorter_sums_by_all_workers():

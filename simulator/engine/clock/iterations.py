@@ -12,7 +12,6 @@ import simpy
 from simulator.engine.clock.compute_times import goes_at_own_pace, start_colours
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
-from simulator.engine.clock.period_job import PeriodJob
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.unfollowed import Stalled
@@ -161,6 +160,8 @@ def _run(
 def _job_on(plan: Plan, env: simpy.Environment, network: Network | None, links: Floats) -> Callable[[Draws], Process]:
     """What runs the next iteration of a job, or the next period of its local steps, as a process of the clock."""
     if plan.period:
+        from simulator.engine.clock.period_job import PeriodJob  # brings the event loop; few scenarios need it
+
         return PeriodJob(plan, env, network, links).iterate
 
     def iterate(draws: Draws) -> Process:

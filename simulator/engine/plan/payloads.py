@@ -11,7 +11,13 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.fold import Lanes, fold, fold_lanes
-from simulator.engine.rounds.fold_validity import meet_nobody, reason_against_fold, reasons_against_fold, senders_meet
+from simulator.engine.rounds.fold_validity import (
+    busiest_link_decides,
+    meet_nobody,
+    reason_against_fold,
+    reasons_against_fold,
+    senders_meet,
+)
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.topologies.base import Rounds
@@ -19,6 +25,7 @@ from simulator.topologies.base import Rounds
 MAX_TIMES = 2**22
 """Payloads times places that are folded together at most."""
 SHARED = "other traffic uses the same links"
+UNEVEN = "messages wait on several links, so that the busiest one is not always in use"
 
 
 class UnlikeRoutesError(Exception):
@@ -174,7 +181,8 @@ class _Batch:
             wiring, disturbed = network.wiring, _is_disturbed(network)
             meeting = senders_meet(wiring, item.src, self.one.route)
             flowed = network.fidelity == "flows" or disturbed or meeting or wiring.burst is not None
-            made.append((SHARED if disturbed else "", flowed))
+            uneven = not (flowed or busiest_link_decides(item.rounds, self.one.route, wiring.capacity))
+            made.append((SHARED if disturbed else UNEVEN if uneven else "", flowed or uneven))
         return made
 
     def _flow(self, item: Payloads, number: int, start: int, piped: bool) -> Floats:

@@ -14,6 +14,7 @@ from simulator.models.exchange import Ints, Round, Route
 from simulator.models.wiring import Wiring
 
 _SAME = 1e-9
+_ROUNDING = 1e-12
 
 
 def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
@@ -68,6 +69,30 @@ def meet_nobody(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> 
 def senders_meet(wiring: Wiring, src: Ints, route: Route) -> bool:
     """Whether messages of several senders arrive at a NIC whose bandwidth depends on the number of senders."""
     return wiring.incast is not None and not _one_to_one(route.last, src)
+
+
+def busiest_link_decides(rounds: Sequence[Round], route: Route, capacity: Floats) -> bool:
+    """Whether messages that all flow at once take as long as the busiest link, whatever else they meet.
+
+    A message of n bytes is never slower than the least fair share s of the links on its way, the capacity over the
+    number of messages there, since the others only become fewer. So max n/s bounds the time from above, as the load of
+    the busiest link over its capacity does from below; where both are equal, so is the time. Where messages meet only
+    at their ends, the channels of a library load these evenly, and flows agree with the busiest link.
+    """
+    if route.middle is None:
+        return True
+    nbytes = np.concatenate([item.repeat * item.nbytes[0] for item in rounds])
+    columns = [route.first, route.last, *(() if route.middle is None else route.middle.T)]
+    count, load = np.zeros(len(capacity)), np.zeros(len(capacity))
+    for links in columns:
+        on = links >= 0
+        count += np.bincount(links[on & (nbytes > 0)], minlength=len(capacity))
+        load += np.bincount(links[on], weights=nbytes[on], minlength=len(capacity))
+    share = np.full(len(nbytes), np.inf)
+    fair = capacity / np.maximum(count, 1)
+    for links in columns:
+        share = np.minimum(share, np.where(links >= 0, fair[links], np.inf))
+    return bool((nbytes / share).max() <= (load / capacity).max() * (1 + _ROUNDING))
 
 
 def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:

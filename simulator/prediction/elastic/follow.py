@@ -41,7 +41,7 @@ def follow(
 ) -> Followed:
     """Follow nodes that take steps together up to the end of `seconds`.
 
-    A failure loses the step under way, and the others stand still for `detection` seconds; a node that is back takes
+    A failure loses the step under way, and the others do nothing for `detection` seconds; a node that is back takes
     part from the next step on. With fewer than `least` nodes all wait. The error is that of the mean over `parts` equal
     parts of the time.
     """

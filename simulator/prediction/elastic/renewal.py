@@ -72,7 +72,7 @@ def continued_goodput(
     """Share of the undisturbed progress of nodes that go on with fewer after a failure, which loses one step.
 
     sum over n >= `least` of (P(n) - D P(n + 1) (n + 1) / M) (n / N) t / C(n), with P of `present_nodes`, whose nodes
-    are away for D + `healing` seconds. The subtrahend is the share of the time in which n nodes stand still, since a
+    are away for D + `healing` seconds. The subtrahend is the share of the time in which n nodes do nothing, since a
     failure is not noticed for D seconds (`detection`). C is the `completion_time` of a step of t seconds at the rate
     n / M, with M the `mtbf` of a node.
     """

@@ -119,8 +119,9 @@ def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> 
     if not copies:
         return None
     numels = [sum(workload.layers[layer].numel for layer in part) for part in scheduler.parts(workload.layers)]
-    held = max(numels) if scheduler.offload is not None else sum(numels)
-    where = "of the largest fragment, the others in the host's memory" if scheduler.offload is not None else "each"
+    on_host = scheduler.host_bandwidth is not None
+    held = max(numels) if on_host else sum(numels)
+    where = "of the largest fragment, the others in the host's memory" if on_host else "each"
     return exact("outer", float(STATE_BYTES * copies * held), f"{copies} x 4 B per parameter, {where}")
 
 

@@ -54,6 +54,14 @@ _SIGN_SUMS = (
     Column("right", "right", "count", "pairs whose faster row is predicted to be the faster one"),
     Column("share", "share", "size", "right over counted"),
 )
+_FORMULAS = (
+    Column("formula", "synchronisation by"),
+    Column("n", "rows", "count"),
+    ERRORS[4],
+    ERRORS[2],
+    ERRORS[5],
+    Column("source", "formula"),
+)
 _DETAILS = (
     Column("warnings", "warnings"),
     Column("digest", "digest", "text", "identity of the resolved scenario"),
@@ -72,6 +80,8 @@ def validation_tables(document: dict[str, Any], brief: bool = False) -> Iterator
         columns = _SIGNS if brief else (ERRORS[0], *_SIGNS)
         yield Table.of("Whether compression pays", columns, document["signs"], choose=() if brief else ("group",))
         yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(document["signs_summary"]))
+    if document.get("formulas"):
+        yield Table.of("Synchronisations after local steps, by closed formulas", _FORMULAS, document["formulas"])
     yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(document))
 
 

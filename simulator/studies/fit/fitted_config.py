@@ -45,7 +45,7 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
         spec = _with_evidence(spec, base, fit, own, scenarios).model_copy(update={"name": about.name, "source": source})
         schema = f"# yaml-language-server: $schema=../schema/{owner}.json"
         comment = replace(about, digests=dict(about.digests)).comment()
-        made[owner] = "\n".join([schema, *comment, block_text(_stated(spec))]) + "\n"
+        made[owner] = "\n".join([schema, *comment, block_text(stated(spec))]) + "\n"
     return made
 
 
@@ -106,7 +106,7 @@ def _sizes(scenarios: Sequence[Scenario], kernel: str) -> tuple[float, float] | 
     return (max(1.0, min(sizes)), max(1.0, *sizes)) if sizes else None
 
 
-def _stated(spec: Spec) -> dict[str, Any]:
+def stated(spec: Spec) -> dict[str, Any]:
     """The fields of a config that are not left at their defaults, as a person writes them."""
     data = spec.described("json") if isinstance(spec, Component) else spec.model_dump(mode="json")
     usual = type(spec).model_fields

@@ -97,7 +97,7 @@ def parse_target(text: str, training: Training) -> Target:
     """
     match = re.fullmatch(r"\s*([a-z][a-z -]*?)\s+([-+.\d].*?)\s*", text, re.IGNORECASE)
     name = re.sub(r"\s+", " ", match[1].lower()).replace("utilization", "utilisation") if match else text.strip()
-    name = {"speedup": "speed-up", "speed up": "speed-up"}.get(name, name)
+    name = re.sub(r"^speed ?up$", "speed-up", name)
     if match is None or name not in QUANTITIES:
         what = f"a quantity and its value, such as 'compute utilisation 90 %'; quantities are {', '.join(QUANTITIES)}"
         raise InputError(Problem("target", what, f"'{text}'", suggest_nearest(name, QUANTITIES)))

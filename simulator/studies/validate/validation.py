@@ -23,6 +23,7 @@ from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
+from simulator.studies.validate.formulas import formula_errors, formula_scoreboard
 from simulator.studies.validate.measured_rows import (
     DENSITIES,
     WHOLE,
@@ -52,8 +53,9 @@ def validate(
     `processes`: how many predict (default: one per core, where copies of this process can be made).
 
     Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
-    `signs`) and `versions`. Rows that were used in fitting are listed but not counted. An interruption (Ctrl-C) leaves
-    out what `watch` has not seen done, once there are rows. Raises InputError with every problem of every file.
+    `signs`), `formulas` (see `formula_scoreboard`) and `versions`. Rows that were used in fitting are listed but not
+    counted. An interruption (Ctrl-C) leaves out what `watch` has not seen done, once there are rows. Raises InputError
+    with every problem of every file.
     """
     watch = watch or Watch()
     problems: list[Problem] = []
@@ -79,7 +81,7 @@ def validate(
         names = ", ".join([*map(str, places), *(scenario.name for scenario in scenarios)]) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     judged = signs(iterations)
-    summary = {"signs": judged, "signs_summary": sum_up_signs(judged)}
+    summary = {"signs": judged, "signs_summary": sum_up_signs(judged), "formulas": formula_scoreboard(rows)}
     return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
 
 
@@ -206,10 +208,17 @@ def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
             "signed_error": predicted / value - 1,
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
+            **(_formulas(prediction, value) if quantity == "synchronisation" else {}),
             "digest": scenario.digest,
             "warnings": texts_of(prediction.document),
         }
         yield Whole(row, scenario, judged.settled())
+
+
+def _formulas(prediction: Prediction, measured: float) -> dict[str, Any]:
+    """What published formulas make of a measured synchronisation, where all of the model is sent as it is."""
+    dense = prediction.scenario.sparsifier.kind == "dense"
+    return {"formula_errors": formula_errors(prediction.plan, measured)} if dense else {}
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:

@@ -79,7 +79,14 @@ def test_columns_of_a_sweep_are_those_described():
     # Only results of a replay have its columns.
     table = sweep({"base": "replay_topk", "vary": {"scheduler.streams": [1, 2]}}, workers=1)
     said, judged = results().partition("## Columns of a sweep")[2].split("With `verdicts: true`")
-    columns = set(table.columns) - {"scheduler.streams", "error"}
+    membership = {"mean_time_between_failures": "1 h", "healing_time": "1 min"}
+    there = {"scheduler": [{"kind": "diloco", "inner_steps": 4}], "cluster.membership": [membership]}
+    local = sweep({"base": "quickstart", "vary": there}, workers=1)
+    saving = {"policy": "checkpoint", "checkpoint_interval": "1 h", "checkpoint_time": "1 min"}
+    saving["mean_time_between_failures"] = "100 h"
+    checkpoints = sweep({"base": "quickstart", "vary": {"cluster.membership": [saving]}}, workers=1)
+    columns = {*table.columns, *local.columns, *checkpoints.columns} - {"error", "cluster.membership", "scheduler"}
+    columns -= {"scheduler.streams"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
     assert all(f"| `{name}` |" in judged for name in VERDICT_COLUMNS)

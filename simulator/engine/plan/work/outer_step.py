@@ -28,8 +28,8 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
 
     Before: the pseudo-gradient, outer less own parameters, is one element-wise kernel per tensor. After: the outer
     optimiser's step, in proportion to the elements, and for differences one more kernel that moves the result to the
-    worker's own parameters. With `offload`, the outer parameters come from the host before, and the optimiser's state
-    comes and goes, and the parameters go, after.
+    worker's own parameters. With `host_bandwidth`, the outer parameters come from the host before, and the optimiser's
+    state comes and goes, and the parameters go, after.
     """
     scheduler, workload = setup.scheduler, setup.workload
     if not isinstance(scheduler, LocalSteps):
@@ -45,8 +45,8 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
         after += (1 + getattr(scheduler, "eager", False)) * whole * numel / numel.sum()
         states = scheduler.outer.states
     before = moved
-    if scheduler.offload is not None and differences:
-        copy = STATE_BYTES * numel / scheduler.offload
+    if scheduler.host_bandwidth is not None and differences:
+        copy = STATE_BYTES * numel / scheduler.host_bandwidth
         before, after = before + copy, after + (1 + 2 * states) * copy
     return OuterWork(before, after)
 

@@ -27,7 +27,8 @@ PHASES = {**dict(zip(_SPENT, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, BLACK), str
 METHODS = (
     *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),
     *("exdyna", "micro", "cltk", "omnireduce", "zen", "qsgd", "terngrad", "signsgd", "powersgd", "skip_reduce"),
-    *("efsignsgd", "signum", "onebit", "natural", "eight_bit", "sketch", "inceptionn"),
+    *("efsignsgd", "signum", "onebit", "natural", "eight_bit", "sketch", "inceptionn", "sparseloco"),
+    *("demo", "quantised_all_reduce"),
 )
 """Colours and strokes are assigned in this fixed order, so that a method looks the same in all figures."""
 STROKES = ("-", "--", "-.", ":")
