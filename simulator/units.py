@@ -151,6 +151,7 @@ Bytes = Annotated[float, _quantity("size", "size", True), _schema("size"), _with
 PositiveBytes = Annotated[float, _quantity("size", "size", False), _schema("size"), _with_unit("B")]
 PartBytes = Annotated[float, _quantity("size", "size of a part", False), _schema("size"), _with_unit("B")]
 BytesPerSecond = Annotated[float, _quantity("bandwidth", "bandwidth", False), _schema("bandwidth"), _with_unit("B/s")]
+RateOrZero = Annotated[float, _quantity("bandwidth", "bandwidth", True), _schema("bandwidth"), _with_unit("B/s")]
 Hertz = Annotated[float, _quantity("frequency", "frequency", False), _schema("frequency"), _with_unit("Hz")]
 FlopsPerSecond = Annotated[
     float, _quantity("arithmetic rate", "arithmetic rate", False), _schema("arithmetic rate"), _with_unit("FLOP/s")

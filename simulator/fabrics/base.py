@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -73,6 +74,9 @@ class Fabric(Component, family="fabric"):
         """Links and routes for any placement; `layout` is that of the job in question."""
         across = self.across(placement, min(self.carried(placement.nodes), endpoint_bandwidth or np.inf))
         inside = self.inside(placement)
+        ceiling = across.ceiling
+        if ceiling is not None:
+            ceiling = np.concatenate([ceiling, np.full(len(inside.capacity), np.inf)])
         return Wiring(
             layout=layout,
             node=placement.node,
@@ -83,6 +87,7 @@ class Fabric(Component, family="fabric"):
             offset=len(across.capacity),
             incast=np.array(self.incast) if self.incast else None,
             burst=np.repeat([across.burst, 0.0], [len(across.names), len(inside.names)]) if across.burst else None,
+            ceiling=ceiling,
         )
 
     def carried(self, nodes: int) -> float:
@@ -151,6 +156,22 @@ class Fabric(Component, family="fabric"):
     def far_latency(self, layout: Layout) -> float:
         """Seconds of a way through all nodes in order and back, beyond `latency` for each of its steps."""
         return 0.0
+
+    def latency_around(self, layout: Layout) -> float:
+        """The same, found on the routes between the nodes' first GPUs."""
+        placement = layout.placement()
+        firsts = np.flatnonzero((placement.rank == 0) & ~np.isin(placement.node, placement.servers))
+        if len(firsts) < 2:
+            return 0.0
+        route = self.across(placement, self.bandwidth).route(firsts, np.roll(firsts, -1))
+        return float(np.maximum(0.0, route.latency - self.latency).sum())
+
+    def times(self, rates: float, start_ups: float) -> dict[str, Any]:
+        """Links between nodes that are parts of this fabric's own, with their rates and start-ups multiplied.
+
+        As changes of its fields; a fabric whose links are described by plain fields has none.
+        """
+        return {}
 
     def measured_curve(self, primitive: str, topology: str, layout: Layout) -> MeasuredCollective | None:
         """The collective that was measured with this layout, bandwidth and latency, or None."""

@@ -40,12 +40,7 @@ class Switched(Fabric):
 
     def far_latency(self, layout: Layout) -> float:
         """Seconds that a way through all nodes in order and back spends on switches beyond the first of each step."""
-        if not self.hop_latency or layout.nodes == 1:
-            return 0.0
-        placement = layout.placement()
-        firsts = np.flatnonzero(placement.rank == 0)
-        route = self.across(placement, self.bandwidth).route(firsts, np.roll(firsts, -1))
-        return float(np.maximum(0.0, route.latency - self.latency).sum())
+        return self.latency_around(layout) if self.hop_latency else 0.0
 
 
 class LeafSpine(Switched, kind="leaf_spine"):

@@ -87,15 +87,17 @@ class Layout:
         rank = np.where(server < 0, places % self.gpus_per_node, 0)
         if self.colocated:
             rank = np.where(server < 0, rank, self.gpus_per_node + server // self.nodes)
-        return Placement(self.node_of(places), rank)
+        servers = np.arange(0 if self.colocated else self.servers)
+        return Placement(self.node_of(places), rank, self.nodes + servers)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The node of each place (P,), and its number on that node (P,)."""
+    """The node of each place (P,), its number on that node (P,), and the nodes that are servers of their own."""
 
     node: Ints
     rank: Ints
+    servers: Ints
 
     @property
     def places(self) -> int:

@@ -21,13 +21,15 @@ class Links:
 
     `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
     arrives through its last one, which is another: a place sends messages in order over one link and receives them in
-    order over another. `burst`: bytes that each link lets through at once after it was idle.
+    order over another. `burst`: bytes that each link lets through at once after it was idle. `ceiling` (L,): bytes/s of
+    one message over each link at most, however idle the link is; None where no link limits single messages.
     """
 
     capacity: Floats
     names: tuple[str, ...]
     route: Callable[[Ints, Ints], Route]
     burst: float = 0.0
+    ceiling: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class Wiring:
     """A fabric for one cluster: the links between the nodes, then those inside the nodes.
 
     `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
-    (L,): bytes that each link lets through at once after it was idle; None where no link does. `connection`: bytes/s of
-    one message between nodes at most, where an exchange cannot fill a NIC by itself.
+    (L,): bytes that each link lets through at once after it was idle; None where no link does. `ceiling` (L,): bytes/s
+    of one message over each link at most, where a message cannot fill the link by itself; None where each can.
     """
 
     layout: Layout
@@ -48,7 +50,13 @@ class Wiring:
     offset: int
     incast: Floats | None = None
     burst: Floats | None = None
-    connection: float | None = None
+    ceiling: Floats | None = None
+
+    def with_ceiling(self, most: float) -> Wiring:
+        """The same links, on which one message between nodes gets `most` bytes/s at most."""
+        ceiling = np.full(len(self.capacity), np.inf) if self.ceiling is None else self.ceiling.copy()
+        ceiling[: self.offset] = np.minimum(ceiling[: self.offset], most)
+        return replace(self, ceiling=ceiling)
 
     def arriving(self) -> Floats:
         """1 for links (L,) by which messages from other nodes arrive, else 0."""

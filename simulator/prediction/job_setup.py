@@ -33,6 +33,7 @@ def job_setup(scenario: Scenario) -> tuple[Setup, list[OtherJobSetup]]:
         conditions=Conditions(
             tuple(LinkSpeed(item.link, item.factor, item.start, item.until) for item in cluster.links),
             tuple(Background(item.source, item.destination, item.bandwidth) for item in cluster.background),
+            cluster.link_trace.steps() if cluster.link_trace else (),
         ),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )

@@ -14,6 +14,7 @@ from simulator.component import MemberOf, Spec, expected
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
+from simulator.scenario.link_traces import FileOrTrace
 from simulator.scenario.membership import Membership
 from simulator.scenario.named_parts import Named
 from simulator.units import BytesPerSecond, Ratio, Seconds
@@ -118,6 +119,7 @@ class Cluster(Spec):
     - `runtime`: what the training software costs; the name of a config, or written in place.
     - `stragglers`: how workers differ.
     - `links`: links that are slow or fail.
+    - `link_trace`: recorded bandwidths of links over time; the name of a CSV file.
     - `background`: traffic that is not this training's.
     - `other_gpus`: nodes with another kind of GPU.
     - `membership`: how nodes fail, leave and join; none: all are always there.
@@ -131,6 +133,7 @@ class Cluster(Spec):
     runtime: Annotated[Runtime, Named("runtimes")] = Runtime()
     stragglers: Stragglers = Stragglers()
     links: tuple[LinkCondition, ...] = ()
+    link_trace: FileOrTrace | None = None
     background: tuple[BackgroundTraffic, ...] = ()
     other_gpus: tuple[OtherGpus, ...] = ()
     loading: Loading | None = None

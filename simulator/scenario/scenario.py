@@ -237,6 +237,7 @@ class Scenario(Spec):
         if self.fidelity == "fold" and (self.other_jobs or self.cluster.background):
             raise expected("fidelity auto or flows", "fold", "only flows can share links with other traffic")
         changing = [item.link for item in self.cluster.links if item.start or item.until is not None or not item.factor]
+        changing += [item.link for item in self.cluster.link_trace.links] if self.cluster.link_trace else []
         if self.fidelity == "fold" and changing:
             raise expected("fidelity auto or flows", "fold", f"{changing[0]} changes while messages are under way")
         twice = [item.worker for item in self.collective_order]

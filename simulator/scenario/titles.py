@@ -39,9 +39,11 @@ def cluster_name(scenario: Scenario) -> str:
     gpus = count_of(cluster.workers, "GPU")
     if cluster.nodes == 1:
         return gpus
-    uplink = getattr(cluster.network, "uplink", None)
-    between = "" if uplink is None else f" and {show_bandwidth(uplink)} between leaves"
-    return f"{gpus} over {show_bandwidth(cluster.network.bandwidth)}{between}"
+    network = cluster.network
+    uplink, rate = getattr(network, "uplink", None), getattr(getattr(network, "between", None), "rate", None)
+    between = f" and {show_bandwidth(uplink)} between leaves" if uplink else ""
+    between = f" and {show_bandwidth(rate)} between sites" if rate else between
+    return f"{gpus} over {show_bandwidth(network.bandwidth)}{between}"
 
 
 def tell_changes(file: str, changed: Sequence[str]) -> str:

@@ -43,7 +43,8 @@ class Choice(NamedTuple):
     `efficiency` (b,): share of the bandwidth that the chosen protocol leaves to each payload; None: as the fabric's own
     `protocols` say. `start_up` (b,): seconds of a collective that is pipelined, so that its chunks follow each other
     closely: its rounds are then one round with all bytes of every step, limited by the busiest link. None: rounds
-    follow each other, each with the start-up of its messages. `reason`: why it was chosen.
+    follow each other, each with the start-up of its messages. `reason`: why it was chosen. `beside` (b,): seconds of a
+    collective that no link explains; None: nothing but what the fabric states.
     """
 
     topology: Carrier
@@ -52,6 +53,7 @@ class Choice(NamedTuple):
     efficiency: Floats | None = None
     start_up: Floats | None = None
     reason: str = ""
+    beside: Floats | None = None
 
 
 class Topology(Component, family="topology"):

@@ -18,6 +18,21 @@ from simulator.topologies.tree import Tree
 _INTER: dict[str, type[Topology]] = {"ring": Ring, "halving_doubling": HalvingDoubling, "tree": Tree}
 
 
+def exchange_across(inter: str, primitive: str, payloads: Sequence[Floats], lanes: Ints) -> Rounds:
+    """A primitive of topology `inter` among the members of each lane, `lanes` (n, members), one payload for each lane,
+    at once."""
+    topology, alone = _INTER[inter](), Layout(lanes.shape[1], 1)
+    return merge_rounds(
+        [
+            [
+                replace(item, src=lane[item.src], dst=lane[item.dst])
+                for item in getattr(topology, primitive)(payload, alone)
+            ]
+            for lane, payload in zip(lanes, payloads, strict=True)
+        ]
+    )
+
+
 class Hierarchical(Topology, kind="hierarchical"):
     """Rings inside the nodes, and another topology between the GPUs of equal rank across the nodes.
 
@@ -65,15 +80,9 @@ class Hierarchical(Topology, kind="hierarchical"):
 
     def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
         """A primitive among the GPUs of rank 0 of all nodes, of rank 1, ..., one payload for each rank, at once."""
-        inter, nodes, g = _INTER[self.inter](), Layout(layout.nodes, 1), layout.gpus_per_node
-        return merge_rounds(
-            [
-                [
-                    replace(item, src=item.src * g + rank, dst=item.dst * g + rank)
-                    for item in getattr(inter, primitive)(payload, nodes)
-                ]
-                for rank, payload in enumerate(payloads)
-            ]
+        g = layout.gpus_per_node
+        return exchange_across(
+            self.inter, primitive, payloads, np.arange(layout.workers).reshape(-1, g).T[: len(payloads)]
         )
 
     @staticmethod

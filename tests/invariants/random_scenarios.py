@@ -93,6 +93,9 @@ def sparsifier(draw):
 def topology(draw):
     """How it travels."""
     made = member(draw, Topology, leave_out=("max_chunks", "servers", "algorithm", "protocol"), share=0.3)
+    if made["kind"] == "by_site":
+        made["nodes_per_site"] = draw.randint(1, 3)
+        made.pop("heads", None)
     if made["kind"] == "parameter_server":
         made["servers"] = draw.randint(0, 4)
     if made["kind"] == "nccl" and sometimes(draw, 0.5):
@@ -103,6 +106,8 @@ def topology(draw):
 def scheduler(draw):
     """When it travels."""
     made = member(draw, Scheduler, leave_out=("streams",))
+    if "delay" in made:
+        made["delay"] = draw.randint(0, made["inner_steps"])
     if sometimes(draw, 0.15):
         made["streams"] = draw.randint(2, 3)
     return made
@@ -199,6 +204,47 @@ def runtime(draw):
     return made | others
 
 
+def line(draw):
+    """What a way over a wide area does to messages."""
+    return {
+        "latency": draw.choice([0.0, spread(draw, 1e-5, 1e-2)]),
+        **some(
+            draw,
+            jitter=lambda: spread(draw, 1e-6, 1e-3),
+            loss=lambda: spread(draw, 1e-6, 1e-2),
+            law=lambda: draw.choice(["mathis", "cubic", "bbr"]),
+            window=lambda: spread(draw, 1e4, 1e8),
+            streams=lambda: draw.randint(1, 16),
+            stream_bandwidth=lambda: spread(draw, 1e6, 1e9),
+        ),
+    }
+
+
+def wide_area(draw, nodes):
+    """Up to three sites, a pair of which may have a line of its own or a relay, and a store."""
+    count = draw.randint(1, 3)
+    rates = ("up", "down")
+    sites = [
+        {
+            "name": name,
+            "nodes": max(1, nodes // count),
+            **some(draw, 0.4, **dict.fromkeys(rates, lambda: spread(draw, 1e6, 1e9))),
+        }
+        for name in ("a", "b", "c")[:count]
+    ]
+    sites[-1]["nodes"] = nodes
+    rate = {"rate": lambda: spread(draw, 1e6, 1e9), "back": lambda: spread(draw, 1e6, 1e9)}
+    made = {"sites": sites, "between": line(draw) | some(draw, 0.5, **rate), "pairs": []}
+    if count > 1 and sometimes(draw, 0.5):
+        relayed = count > 2 and sometimes(draw, 0.5)
+        made["pairs"] = [
+            {"sites": ["b", "a"]} | ({"through": "c"} if relayed else line(draw) | some(draw, 0.5, **rate))
+        ]
+    if sometimes(draw, 0.7):
+        made["store"] = line(draw) | {"bandwidth": spread(draw, 1e6, 1e9)}
+    return made
+
+
 def network(draw, kind, nodes, gpus):
     """A fabric that holds so many nodes."""
     leave = ("name", "source", "held_out_mape", "burst", "host", "k", "spines")
@@ -210,6 +256,8 @@ def network(draw, kind, nodes, gpus):
         made |= {"nodes_per_leaf": draw.randint(1, 4), "spines": draw.randint(1, 3)}
     if kind == "torus":
         made["dimensions"] = draw.choice([[nodes], [1, nodes], *([[2, nodes // 2]] if nodes % 2 == 0 else [])])
+    if kind == "wide_area":
+        made |= wide_area(draw, nodes)
     made["nics_per_node"] = draw.choice([1, 1, 1, 2])
     if gpus > 1 and kind not in ONE_NODE:
         made["intra_node"] = {"bandwidth": spread(draw, 1e8, 1e11), "latency": draw.choice([0.0, 1e-5, 1e-4])}

@@ -12,13 +12,15 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
-from simulator.models.exchange import Compute
+from simulator.models.exchange import Bucket, Compute
 from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
 from simulator.models.layers import Layer, Workload
+from simulator.models.operators import product
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
@@ -311,3 +313,22 @@ def test_of_equal_magnitudes_the_first_are_taken(length, share):
     signed = row * np.random.default_rng(1).choice([-1, 1], length).astype(np.float32)
     for values in (row, signed):
         np.testing.assert_array_equal(largest(values, k), np.sort(first[row[first] > 0]))
+
+
+@pytest.mark.parametrize(("batch", "count", "near"), [(12, 5, 4), (30, 7, 6), (9, 8, 9), (7, 5, 7)])
+def test_passes_that_do_not_divide_the_batch_name_the_nearest_number_that_does(batch, count, near):
+    workload = {"batch_size": batch, "micro_batches": count, "layers": [{"name": "a", "numel": 1}]}
+    with pytest.raises(InputError, match=rf"the nearest number that does is {near}\b"):
+        load("quickstart", {"workload": workload})
+
+
+def test_products_move_each_operand_once_for_every_matrix_of_a_batch():
+    """3 products of (2, 5) and (5, 7) with 2 bytes: 3 x 2 x (10 + 35 + 14)."""
+    made = product("a", 2, 7, 5, 2, batch=3, calls=4)
+    assert (made.nbytes, made.moved) == (354, 4 * 354)
+
+
+def test_a_bucket_lies_in_one_piece_if_it_is_one_tensor_or_was_filled():
+    assert Bucket(0, (3,), 0).in_one_piece
+    assert not Bucket(0, (3, 4), 0).in_one_piece
+    assert Bucket(0, (3, 4), 0, filled=True).in_one_piece

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from simulator.models.gradients import Block, without_noise
 from simulator.models.largest import largest, largest_elements
-from simulator.models.sampling import count_elements, draw_elements, draw_uniformly, mean_of, quantile_of, variance_of
+from simulator.models.sampling import (
+    count_elements,
+    draw_elements,
+    draw_uniformly,
+    mean_of,
+    quantile_of,
+    sum_of_squares,
+    variance_of,
+)
 
 
 @given(seed=st.integers(0, 99), m=st.integers(1, 40), k=st.integers(1, 40), draw=st.floats(0, 1, exclude_max=True))
@@ -82,3 +90,9 @@ def test_counts_lose_the_spread_of_their_errors_only():
     assert made.std() == pytest.approx(true.std(), rel=0.15)
     assert made.sum() == pytest.approx(seen.sum())
     np.testing.assert_array_equal(without_noise(seen, 1e9), np.full(400, seen.mean()))
+
+
+def test_squares_count_for_as_many_elements_as_they_stand_for():
+    values, weight = np.array([1.0, -2.0, 3.0]), np.array([1.0, 10.0, 0.5])
+    assert sum_of_squares(values, weight) == 1 + 40 + 4.5
+    assert sum_of_squares(values, None) == 14

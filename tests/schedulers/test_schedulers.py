@@ -703,3 +703,10 @@ def test_more_slices_than_can_be_followed_are_refused():
 def test_half_a_law_of_ones_own_is_refused(given):
     with pytest.raises(ValueError, match="expected `startup` and `per_byte` together, or neither, got one of them"):
         simulated([(0.5, 1, 0.6)], {"kind": "mg_wfbp", **given})
+
+
+def test_omgs_weighs_the_wait_for_the_next_gradient_against_the_start_up():
+    """Selection takes as long merged as apart; a merge saves a start-up of 0.5 s and waits 1 s, or 0.4 s, for it."""
+    costs = affine(0.5, 0.0, select=(0.0, 1e-3))
+    for wait, groups in ((1.0, [[1], [0]]), (0.4, [[1, 0]])):
+        assert grouped(OptimalMergedSparse(), model((1000, 0.1), (1000, wait)), costs) == groups

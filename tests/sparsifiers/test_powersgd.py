@@ -153,3 +153,11 @@ def test_replayed_shapes_set_the_traffic():
     closed = member.exchange(member.expect(bucket, 2, 1.0), bucket, 2, "collective")
     assert sum(step.nbytes for step in replayed if isinstance(step, AllReduce)) == 4 * 2 * (16 + 1000)
     assert sum(step.nbytes for step in closed if isinstance(step, AllReduce)) == 4 * 2 * (125 + 128)
+
+
+def test_the_shapes_of_a_trace_are_those_of_the_matrices():
+    """The first side of a tensor, and all others together; a vector is one row."""
+    shapes = PowerSGD()._shapes((600, 2400), ((20, 30), (20, 30, 4)))
+    assert shapes == PowerSGD()._shapes((600, 2400), ((20, 30), (20, 120)))
+    assert shapes[0] != PowerSGD()._shapes((600,), ((600,),))[0]
+    assert shapes[0] != PowerSGD()._shapes((600,), ((30, 20),))[0]

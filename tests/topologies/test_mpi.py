@@ -16,7 +16,7 @@ from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, Round
 from simulator.models.patterns import merge_tree
 from simulator.topologies.mpi import EAGER_LIMIT, Mpi
-from simulator.topologies.mpi_algorithms import ALGORITHMS, binary_parents, chain_parents, knomial_parents
+from simulator.topologies.mpi_algorithms import ALGORITHMS, binary_parents, chain_parents, knomial_parents, scatter
 from simulator.topologies.mpi_decisions import choose
 from simulator.topologies.rendezvous import with_rendezvous
 
@@ -57,6 +57,8 @@ def seconds(topology, step, workers):
         ("mpich", "all_reduce", 2048, 8, "recursive_doubling"),
         ("mpich", "all_reduce", 2049, 8, "rabenseifner"),
         ("mpich", "broadcast", 2**20, 7, "binomial"),
+        ("open_mpi", "broadcast", 1024, 127, "knomial"),
+        ("open_mpi", "broadcast", 1024, 128, "binary"),
         ("mpich", "broadcast", 2**18, 8, "scatter_all_gather"),
         ("mpich", "broadcast", 2**18, 9, "scatter_ring_all_gather"),
         ("mpich", "all_gather", 81920, 8, "recursive_doubling"),
@@ -230,3 +232,15 @@ def test_an_unknown_algorithm_is_refused_with_the_known_ones():
         Mpi(algorithms={"all_reduce": "rabenseifer"})
     with pytest.raises(ValidationError):
         Mpi(algorithms={"all_to_all": "ring"})
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 5, 8, 11])
+def test_a_scatter_sends_down_what_the_workers_below_receive(workers):
+    """Each worker gets the parts of itself and of all workers below it in the binomial tree: 1/p for each."""
+    rounds = scatter(np.array([float(workers)]), Layout(workers, 1))
+    got, sent = np.zeros(workers), np.zeros(workers)
+    for item in rounds:
+        np.add.at(got, item.dst, item.nbytes[0])
+        np.add.at(sent, item.src, item.nbytes[0])
+    assert (got - sent)[1:] == pytest.approx(np.ones(workers - 1))
+    assert sent[0] == pytest.approx(workers - 1)

@@ -35,9 +35,11 @@ def simulate_all(
 ) -> Iterator[Iteration]:
     """Run iterations: each by itself, or one after the other where other jobs run or links remember what they carried.
 
+    Periods of local steps follow each other, but where links change and no exchange reaches into the next period.
     Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
-    if other_jobs or plan.remembers or plan.period:
+    following = plan.period and (plan.period.crosses or not plan.disturbances.changes)
+    if other_jobs or plan.remembers or following:
         env, every = simpy.Environment(), list(draws)
         plan, colours = _at_own_pace(plan, every)
         network = _make_network(env, plan, other_jobs, colours)

@@ -10,7 +10,11 @@ import numpy as np
 from simulator.component import expected
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, LinkChange, SteadyTraffic
 from simulator.errors import suggest_nearest
+from simulator.models.curves import Floats
 from simulator.models.wiring import Wiring
+from simulator.units import show_bandwidth
+
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,28 @@ class LinkSpeed:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkSteps:
+    """What links whose name is or starts with `link` carry from each of `times` on: seconds, rising, perhaps below 0.
+
+    Either `shares` of their bandwidth or `rates` in bytes/s, one for each time. Before the first time they carry all of
+    their bandwidth, after the last one what that says.
+    """
+
+    link: str
+    times: tuple[float, ...]
+    shares: tuple[float, ...] = ()
+    rates: tuple[float, ...] = ()
+
+    def shares_at(self, times: Floats, capacity: float, name: str) -> Floats:
+        """The share at each time of a link of this capacity (bytes/s). Raises an expected-error for rates above it."""
+        if self.rates and max(self.rates) > capacity * (1 + _SAME):
+            most, hint = show_bandwidth(capacity), "the network states less than the trace carried: raise its rate"
+            raise expected(f"at most {most} on {name}", show_bandwidth(max(self.rates)), hint)
+        shares = np.array(self.shares) if self.shares else np.minimum(np.array(self.rates) / capacity, 1.0)
+        return np.concatenate([[1.0], shares])[np.searchsorted(np.array(self.times), times, side="right")]
+
+
+@dataclass(frozen=True, slots=True)
 class Background:
     """Traffic between two nodes that is not the job's own: at most `bandwidth` bytes/s, with fair shares of links."""
 
@@ -34,35 +60,39 @@ class Background:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Links that are slow or change, and traffic that is not the job's own."""
+    """Links that are slow or change, what was recorded of links, and traffic that is not the job's own."""
 
     links: tuple[LinkSpeed, ...] = ()
     background: tuple[Background, ...] = ()
+    recorded: tuple[LinkSteps, ...] = ()
 
     def slowed(self, wiring: Wiring) -> Wiring:
         """The wiring with the capacities of links that are slow all the time."""
         capacity = wiring.capacity.copy()
-        for link, windows in self._windows(wiring).items():
-            if all(_is_permanent(item) for item in windows):
+        for link, (windows, steps) in self._by_link(wiring).items():
+            if not steps and all(_is_permanent(item) for item in windows):
                 capacity[link] *= prod(item.factor for item in windows)
         return replace(wiring, capacity=capacity) if self.links else wiring
 
     def disturbances(self, wiring: Wiring) -> Disturbances:
         """Changes in time and steady traffic on this wiring; where conditions overlap, their factors multiply.
 
-        Raises an expected-error for a link or node that does not exist.
+        Raises an expected-error for a link or node that does not exist, and for a link that carried more than it can.
         """
         together: dict[tuple[float, float], list[int]] = {}
-        for link, windows in self._windows(wiring).items():
-            if all(_is_permanent(item) for item in windows):
+        for link, (windows, steps) in self._by_link(wiring).items():
+            if not steps and all(_is_permanent(item) for item in windows):
                 continue
-            times = {item.start for item in windows} | {item.until for item in windows if item.until is not None}
-            last = 1.0
-            for time in sorted(times):
-                factor = prod(item.factor for item in windows if _applies_at(item, time))
-                if factor != last:
-                    together.setdefault((time, factor), []).append(link)
-                last = factor
+            starts = [item.start for item in windows] + [max(0.0, time) for item in steps for time in item.times]
+            times = np.unique([*starts, *(item.until for item in windows if item.until is not None)])
+            factors = np.ones(len(times))
+            for item in windows:
+                factors[(item.start <= times) & (times < (np.inf if item.until is None else item.until))] *= item.factor
+            for each in steps:
+                factors *= each.shares_at(times, float(wiring.capacity[link]), wiring.names[link])
+            new = factors != np.concatenate([[1.0], factors[:-1]])
+            for time, factor in zip(times[new].tolist(), factors[new].tolist(), strict=True):
+                together.setdefault((time, factor), []).append(link)
         changes = [LinkChange(time, tuple(links), factor) for (time, factor), links in sorted(together.items())]
         steady = []
         for other in self.background:
@@ -75,12 +105,15 @@ class Conditions:
             steady.append(SteadyTraffic(ends[0], ends[1], other.bandwidth))
         return Disturbances(tuple(changes), tuple(steady)) if changes or steady else NO_DISTURBANCES
 
-    def _windows(self, wiring: Wiring) -> dict[int, list[LinkSpeed]]:
-        """The conditions of each link that has any."""
-        made: dict[int, list[LinkSpeed]] = {}
-        for item in self.links:
-            for link in _find_links(wiring, item.link).tolist():
-                made.setdefault(link, []).append(item)
+    def _by_link(self, wiring: Wiring) -> dict[int, tuple[list[LinkSpeed], list[LinkSteps]]]:
+        """The conditions of each link that has any, and what was recorded of it."""
+        made: dict[int, tuple[list[LinkSpeed], list[LinkSteps]]] = {}
+        for condition in self.links:
+            for link in _find_links(wiring, condition.link).tolist():
+                made.setdefault(link, ([], []))[0].append(condition)
+        for recorded in self.recorded:
+            for link in _find_links(wiring, recorded.link).tolist():
+                made.setdefault(link, ([], []))[1].append(recorded)
         return made
 
 
@@ -89,10 +122,6 @@ IDLE = Conditions()
 
 def _is_permanent(item: LinkSpeed) -> bool:
     return item.start == 0 and item.until is None and item.factor > 0
-
-
-def _applies_at(item: LinkSpeed, time: float) -> bool:
-    return item.start <= time and (item.until is None or time < item.until)
 
 
 def _find_links(wiring: Wiring, name: str) -> np.ndarray:

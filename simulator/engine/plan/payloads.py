@@ -26,6 +26,7 @@ MAX_TIMES = 2**22
 """Payloads times places that are folded together at most."""
 SHARED = "other traffic uses the same links"
 UNEVEN = "messages wait on several links, so that the busiest one is not always in use"
+LIMITED = "one message cannot fill every link by itself"
 
 
 class UnlikeRoutesError(Exception):
@@ -38,8 +39,9 @@ class Payloads:
 
     `places` (b,): the steps that they belong to. `rounds`: their messages, with senders, receivers and `route` of all
     rounds. `timed`: those whose time is asked for. `total` (b,): bytes of each result, of a collective; None for
-    messages. `efficiency`, `start_up` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and `found`, for
-    each network why the fold would not be exact (or nothing), and whether messages were followed one by one.
+    messages. `efficiency`, `start_up`, `beside` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and
+    `found`, for each network why the fold would not be exact (or nothing), and whether messages were followed one by
+    one.
     """
 
     places: Ints
@@ -52,6 +54,7 @@ class Payloads:
     total: Floats | None = None
     efficiency: Floats | None = None
     start_up: Floats | None = None
+    beside: Floats | None = None
     seconds: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     found: list[tuple[str, bool]] = field(default_factory=list)
 
@@ -124,6 +127,8 @@ class _Batch:
         """Add what a collective takes beside its links."""
         if item.start_up is not None:
             seconds = item.start_up[item.timed] + seconds
+        if item.beside is not None:
+            seconds = item.beside[item.timed] + seconds
         if self.beside is not None:
             seconds = seconds + self.beside[np.ix_(numbers[places], start + item.timed)]
         item.seconds[np.ix_(places, item.timed)] = seconds
@@ -180,9 +185,10 @@ class _Batch:
         for network in item.networks:
             wiring, disturbed = network.wiring, _is_disturbed(network)
             meeting = senders_meet(wiring, item.src, self.one.route)
-            flowed = network.fidelity == "flows" or disturbed or meeting or wiring.burst is not None
+            reason = SHARED if disturbed else LIMITED if wiring.ceiling is not None else ""
+            flowed = network.fidelity == "flows" or bool(reason) or meeting or wiring.burst is not None
             uneven = not (flowed or busiest_link_decides(item.rounds, self.one.route, wiring.capacity))
-            made.append((SHARED if disturbed else UNEVEN if uneven else "", flowed or uneven))
+            made.append((UNEVEN if uneven else reason, flowed or uneven))
         return made
 
     def _flow(self, item: Payloads, number: int, start: int, piped: bool) -> Floats:

@@ -79,6 +79,8 @@ def phases_of(
         # The messages themselves bring the start-up of one step.
         once = max(float(network.wiring.route(item.src, item.dst).latency.max()) for item in rounds)
         made.start_up = max(0.0, float(choice.start_up[0]) - once)
+    if choice.beside is not None and rounds:
+        made.start_up += float(choice.beside[0])
     return made
 
 

@@ -223,6 +223,8 @@ class _Job:
             if choice.start_up is not None:
                 made.start_up = choice.start_up[some]
                 self.start_up[made.places] = made.start_up
+            if choice.beside is not None:
+                made.beside = choice.beside[some]
             self.payloads.append(made)
 
     def _count(self, places: Ints, rounds: Rounds) -> Payloads:

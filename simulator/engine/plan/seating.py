@@ -36,7 +36,8 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
     network, endpoint = _network(setup, placement), _endpoint(setup)
     others = []
     for item, seat in zip(other_jobs, seats, strict=True):
-        there, layout = Placement(placement.node[seat], placement.rank[seat]), item.setup.layout
+        own, layout = placement.node[seat], item.setup.layout
+        there = Placement(own, placement.rank[seat], np.intersect1d(placement.servers, own))
         local = setup.conditions.slowed(setup.fabric.lay(layout, there, endpoint))
         # Disturbances are numbered as links and places of the whole; a neighbour's own choices do not look at them.
         idle = replace(network, topology=item.setup.topology, wiring=local, disturbances=NO_DISTURBANCES)
@@ -74,7 +75,7 @@ def _network(setup: Setup, placement: Placement) -> NetworkSetup:
         wiring,
         setup.fidelity,
         disturbances,
-        not setup.conditions.links,
+        not (setup.conditions.links or setup.conditions.recorded),
         _device(setup),
     )
 
@@ -100,20 +101,21 @@ def _lay(setup: Setup, placement: Placement, endpoint: float | None) -> Wiring:
         return fabric.lay(setup.layout, placement, endpoint)
     together = transport.model_copy(update={"streams": streams * transport.streams})
     wiring = fabric.model_copy(update={"transport": together}).lay(setup.layout, placement, endpoint)
-    return replace(wiring, connection=fabric.carried(placement.nodes))
+    return wiring.with_ceiling(fabric.carried(placement.nodes))
 
 
 def _place_jobs(layout: Layout, other_jobs: Sequence[OtherJobSetup]) -> tuple[list[Ints], Placement]:
     """The places of every other job, and the nodes and ranks of all places; servers get nodes of their own."""
     mine = layout.placement()
-    node, rank, seats, last = mine.node, mine.rank, [], mine.nodes
+    node, rank, seats, last, servers = mine.node, mine.rank, [], mine.nodes, [mine.servers]
     for item in other_jobs:
         other = item.setup.layout.placement()
         hosts = np.array(item.nodes)
         own = other.node < len(hosts)
         standing = np.where(own, hosts[np.minimum(other.node, len(hosts) - 1)], last + other.node - len(hosts))
+        servers.append(last + other.servers - len(hosts))
         seats.append(len(node) + np.arange(other.places))
         taken = np.bincount(node, minlength=int(standing.max()) + 1)
         node, rank = np.concatenate([node, standing]), np.concatenate([rank, other.rank + taken[standing]])
         last = max(last, int(standing.max()) + 1)
-    return seats, Placement(node, rank)
+    return seats, Placement(node, rank, np.concatenate(servers))

@@ -21,8 +21,8 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     """Why `fold` would not be exact for these rounds, alone on the network and started together; empty if it is exact.
 
     `src`, `dst` and `route` are those of all rounds (at least one), in order. The fold is exact if every link serves
-    one place over one start-up, or places that are alike and therefore have the same times, and if no link in the
-    middle of a route carries less than the messages that may cross it at the same time.
+    one place over one start-up, or places that are alike and therefore have the same times, if no link in the middle of
+    a route carries less than the messages that may cross it at the same time, and if every message may fill its links.
     """
     if senders_meet(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
@@ -53,7 +53,8 @@ def reasons_against_fold(
         one = bool((route.latency == route.latency[0]).all())
         narrow = None if route.middle is None else (wiring.capacity / wiring.capacity[0]).tobytes()
         burst = None if wiring.burst is None else (wiring.burst.tobytes(), wiring.capacity.tobytes())
-        key = (wiring.incast is None, burst, narrow, None if one else route.latency.tobytes())
+        ceiling = None if wiring.ceiling is None else (wiring.ceiling / wiring.capacity).tobytes()
+        key = (wiring.incast is None, burst, ceiling, narrow, None if one else route.latency.tobytes())
         if key not in known:
             known[key] = reason_against_fold(rounds, wiring, src, dst, route)
         made.append(known[key])
@@ -129,6 +130,12 @@ def _find_narrow_link(rounds: Sequence[Round], wiring: Wiring, src: Ints, route:
     if route.middle is None or not (route.middle >= 0).any():
         return ""
     rate = np.minimum(_even_shares(rounds, wiring, route.first), _even_shares(rounds, wiring, route.last))
+    if wiring.ceiling is not None:
+        most = np.where(route.middle >= 0, wiring.ceiling[route.middle], np.inf)
+        slow = np.argwhere(most < rate[:, None] / (1 + _SAME))
+        if len(slow):
+            name = wiring.names[int(route.middle[tuple(slow[0])])]
+            return f"one message cannot fill its links over {name}"
     number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
     links, messages = [], []
     inner = np.unique(route.middle[route.middle >= 0])

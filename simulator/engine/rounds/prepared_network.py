@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -43,11 +44,10 @@ def prepare_network(
     places, links = len(wiring.node), len(wiring.capacity)
     steady_rounds = [_one_message(item) for item in disturbances.steady]
     capacity, arriving = wiring.capacity, wiring.arriving() if wiring.incast is not None else np.zeros(links)
-    changing = np.zeros((len(disturbances.changes), links))
-    for row, change in zip(changing, disturbances.changes, strict=True):
-        row[list(change.links)] = 1
+    changing = _number_changes(disturbances.changes, links)
     bursts = np.zeros(links) if wiring.burst is None else wiring.burst
-    properties = np.vstack([capacity, arriving, bursts, changing])
+    ceiling = np.full(links, np.inf) if wiring.ceiling is None else wiring.ceiling
+    properties = np.vstack([capacity, arriving, bursts, ceiling, changing])
     link_colours = np.unique(properties, axis=1, return_inverse=True)[1].ravel().astype(float)
     start = np.zeros(places) if colours is None else colours
     classes = classify(list(dict.fromkeys([*structures, *steady_rounds])), wiring.route, start, link_colours)
@@ -57,8 +57,7 @@ def prepare_network(
     classes = classes.with_types(ways)
     steady = list(range(classes.types - len(ways), classes.types))
     limit = np.full(classes.types, np.inf)
-    if wiring.connection is not None:
-        limit[classes.type_of[one_link[classes.link_of] < wiring.offset]] = wiring.connection
+    np.minimum.at(limit, classes.type_of, ceiling[one_link][classes.link_of])
     limit[steady] = [item.rate for item in disturbances.steady]
     rates = MaxMinRates(
         capacity[one_link].copy(),
@@ -71,6 +70,18 @@ def prepare_network(
     )
     changes = (replace(item, links=_classes_of(item.links, classes)) for item in disturbances.changes)
     return PreparedNetwork(classes, rates, steady, tuple(changes))
+
+
+def _number_changes(changes: Sequence[LinkChange], links: int) -> Floats:
+    """A number for each link (L,), equal for links that change at the same times by the same factors."""
+    known: dict[tuple[int, ...], int] = {(): 0}
+    made, own = np.zeros(links), defaultdict[int, list[int]](list)
+    for number, change in enumerate(changes):
+        for link in change.links:
+            own[link].append(number)
+    for link, numbers in own.items():
+        made[link] = known.setdefault(tuple(numbers), len(known))
+    return made
 
 
 def _classes_of(links: Sequence[int], classes: Classes) -> tuple[int, ...]:

@@ -145,7 +145,7 @@ def _scaled_rate(place: str, width: float) -> Change:
         changes = {name: value * factor for name in _RATES if (value := getattr(network, name, None))}
         if network.transport is not None:
             changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
-        return _with_network(scenario, changes)
+        return _with_network(scenario, changes | network.times(factor, 1.0))
 
     return change
 
@@ -167,7 +167,7 @@ def _scaled_start_up(place: str, width: float) -> Change:
         if terms.latency:
             library["latency"] = terms.latency * factor
         changes["nccl"] = terms.model_copy(update=library)
-        return _with_network(scenario, changes)
+        return _with_network(scenario, changes)  # the delay of a line over a wide area is what a ping shows
 
     return change
 

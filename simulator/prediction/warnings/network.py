@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.engine.plan.prices import price_steps
+from simulator.fabrics.wide_area import WideArea
 from simulator.prediction.uncertainty.inputs import Level, UncertainInput
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
 from simulator.topologies.nccl import Nccl
-from simulator.units import count_of, show_time
+from simulator.units import count_of, join_words, show_time
 
 _LEVELS: dict[Level, str] = {
     "measured": "measured at other sizes",
@@ -35,6 +36,8 @@ def warn_of_network(sizes: Sizes) -> Iterator[SizedWarning]:
         about = [*beyond, *(laws if curves else unknown)]
         yield sizes.warning("; ".join(reasons), about, sizes.seconds_of("communication_exposed"))
     yield from _idle_nics(sizes)
+    yield from _short_trace(sizes)
+    yield from _empty_sites(sizes)
 
 
 def _curves_beyond_sizes(sizes: Sizes) -> Iterator[str]:
@@ -119,3 +122,26 @@ def _idle_nics(sizes: Sizes) -> Iterator[SizedWarning]:
         saved,
         0.0,
     )
+
+
+def _short_trace(sizes: Sizes) -> Iterator[SizedWarning]:
+    """That an iteration, or a period of local steps, lasts longer than the recorded bandwidths of its links."""
+    trace, time = sizes.scenario.cluster.link_trace, sizes.plan.steps * sizes.spread.time
+    if trace is not None and time > trace.length:
+        what = "a period" if sizes.plan.steps > 1 else "an iteration"
+        yield SizedWarning(
+            f"{what} lasts {show_time(time)}, but the recorded bandwidths end after {show_time(trace.length)}; "
+            "the last of them holds from then on",
+            sizes.spread.time,
+            min(sizes.seconds_of("communication_exposed"), (time - trace.length) / sizes.plan.steps),
+        )
+
+
+def _empty_sites(sizes: Sizes) -> Iterator[SizedWarning]:
+    """That sites of the network have no node, so that exchanges never cross the lines to them."""
+    cluster = sizes.scenario.cluster
+    if isinstance(cluster.network, WideArea) and (empty := cluster.network.empty_sites(cluster.nodes)):
+        nodes, time = count_of(cluster.nodes, "node"), sizes.spread.time
+        yield SizedWarning(
+            f"no node is at {join_words(empty)}: {nodes} fill the sites of the network in order", time, time
+        )

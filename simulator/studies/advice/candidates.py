@@ -178,7 +178,7 @@ def _topologies(scenario: Scenario) -> tuple[list[Change], list[str]]:
             continue
         if member.style != own.style:
             foreign.append(kind)
-        elif kind in (own.kind, "gloo"):
+        elif kind in (own.kind, "gloo", "object_store"):
             continue
         elif kind != "hierarchical" or scenario.cluster.gpus_per_node > 1:
             made.append({"kind": kind})

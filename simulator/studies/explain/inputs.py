@@ -18,6 +18,11 @@ _NETWORK = {
     "cluster.network.hop_latency": ("s", "latency per hop"),
     "cluster.network.uplink": ("B/s", "bandwidth of the uplinks"),
     "cluster.network.oversubscription": ("", "oversubscription"),
+    "cluster.network.between.rate": ("B/s", "bandwidth between sites"),
+    "cluster.network.between.latency": ("s", "latency between sites"),
+    "cluster.network.between.loss": ("", "loss between sites"),
+    "cluster.network.store.bandwidth": ("B/s", "bandwidth of the store"),
+    "cluster.network.store.latency": ("s", "latency of the store"),
 }
 _OTHERS = {
     "workload.input_time": ("s", "loading time of a batch"),

@@ -33,12 +33,14 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
     for key, value in (("hop_latency", 0.0), ("uplink", INFINITE), ("host", INFINITE), ("oversubscription", 1.0)):
         if getattr(network, key, None) is not None:
             changes[key] = value
+    changes |= network.times(INFINITE, 0.0)
     inside = network.intra_node
     if inside is not None:
         update = {"bandwidth": INFINITE, "latency": 0.0, "host": INFINITE if inside.host is not None else None}
         changes["intra_node"] = inside.model_copy(update=update)
     runtime = scenario.cluster.runtime.model_copy(update={"endpoint_bandwidth": None, "server_bandwidth": None})
     cluster = {"network": network.model_copy(update=changes), "runtime": runtime, "links": (), "background": ()}
+    cluster |= {"link_trace": None}
     return with_value(scenario, "cluster", scenario.cluster.model_copy(update=cluster))
 
 

@@ -1,10 +1,16 @@
 """Phases of a step on links that it shares are made once for each step, server and layout."""
 
+import numpy as np
 import pytest
 
 from simulator.engine.plan import phases
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import phases_of
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import AllReduce, Layout
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
+from simulator.topologies.nccl import Nccl
 
 
 @pytest.mark.parametrize("placement", ["sharded", "hashed"])
@@ -20,3 +26,13 @@ def test_remembered_phases_are_those_of_a_process_that_remembers_nothing(monkeyp
     for scenario, known in zip(scenarios, together, strict=True):
         monkeypatch.setattr(phases, "_known", phases.LatestResults(1))
         assert run(scenario).document == known.document
+
+
+def test_what_a_protocol_adds_travels_the_same_way():
+    network = NetworkSetup(Nccl(), SingleSwitch(bandwidth=1e9), SingleSwitch(bandwidth=1e9).wire(Layout(4, 1)))
+    whole = phases_of(AllReduce(1e3), 0, network)[0]
+    alone = phases_of(AllReduce(1e3), 0, network, protocol=False)[0]
+    for item, plain in zip(whole, alone, strict=True):
+        assert (item.src != item.dst).all()
+        np.testing.assert_array_equal([item.src, item.dst], [plain.src, plain.dst])
+        assert (item.nbytes > plain.nbytes).all()

@@ -50,7 +50,8 @@ def fabrics(draw):
         st.lists(st.sampled_from([1.0, 1.0, 0.5, 0.3]), min_size=len(wiring.names), max_size=len(wiring.names))
     )
     limit = draw(st.sampled_from([None, None, 0.4 * B]))
-    return replace(wiring, capacity=wiring.capacity * np.array(factors), connection=limit)
+    scaled = replace(wiring, capacity=wiring.capacity * np.array(factors))
+    return scaled if limit is None else scaled.with_ceiling(limit)
 
 
 INCASTS = ((), ((2, 0.5),), ((1, 1.0), (3, 0.7), (5, 0.2)))

@@ -1,0 +1,38 @@
+"""The rate of one TCP stream from its round trip, loss and window, as laws of its congestion control."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+Law = Literal["mathis", "cubic", "bbr"]
+BBR_LOSS = 0.02
+"""Share of lost packets up to which BBR keeps its rate (`loss_thresh` of BBRv2, IETF draft-cardwell-iccrg-bbr)."""
+
+
+def stream_rate(law: Law, round_trip: float, loss: float, window: float | None, segment: float = 1448.0) -> float:
+    """Bytes/s of one stream at most, infinite where nothing limits it; `round_trip` in seconds, `window` in bytes.
+
+    A stream never has more than its window under way: window / RTT. Of packets of `segment` bytes of which a share p
+    is lost at random, it carries
+
+        mathis: segment / RTT sqrt(3/(2p))                           (Reno: Mathis et al., CCR 27(3), 1997)
+        cubic:  segment / RTT max(sqrt(3/(2p)), 1.054 (RTT/p)^(3/4))           (RFC 9438, sections 4.3, 5.1)
+        bbr:    whatever the link carries, up to a loss of 2 %; above it as mathis.
+
+    >>> round(stream_rate("mathis", 0.04, 1e-4, None) * 8 / 1e6, 1), stream_rate("bbr", 0.04, 1e-4, None)
+    (35.5, inf)
+    """
+    if not round_trip:
+        return math.inf
+    most = math.inf if window is None else window / round_trip
+    if not loss or (law == "bbr" and loss <= BBR_LOSS):
+        return most
+    packets = math.sqrt(1.5 / loss)
+    if law == "cubic":
+        packets = max(packets, _CUBIC * (round_trip / loss) ** 0.75)
+    return min(most, packets * segment / round_trip)
+
+
+_CUBIC = (0.4 * 3.7 / 1.2) ** 0.25
+"""1.054: (C (3 + beta) / (4 (1 - beta)))^(1/4) with C = 0.4 and beta = 0.7, in packets."""

@@ -1,0 +1,59 @@
+"""Laws of TCP streams: published figures, limits, and the directions in which they go."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulator.fabrics.tcp_laws import BBR_LOSS, stream_rate
+
+SEGMENT = 1500.0
+"""Bytes of a packet in the tables of RFC 9438."""
+
+
+@pytest.mark.parametrize(("loss", "packets"), [(1e-2, 12), (1e-3, 38), (1e-4, 120), (1e-6, 1200), (1e-8, 12_000)])
+def test_reno_has_the_windows_of_rfc_9438(loss, packets):
+    """Table 1: average windows of Reno in packets, rounded to two digits, at a round trip of 0.1 s."""
+    assert stream_rate("mathis", 0.1, loss, None, SEGMENT) * 0.1 / SEGMENT == pytest.approx(packets, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("round_trip", "loss", "packets"),
+    [(0.1, 1e-5, 1054), (0.1, 1e-6, 5926), (0.1, 1e-8, 187_400), (0.01, 1e-7, 5926), (0.01, 1e-8, 33_325)],
+)
+def test_cubic_is_its_own_law_on_long_lines_that_lose_little(round_trip, loss, packets):
+    """1.054 (RTT/p)^(3/4) packets (RFC 9438, 5.1)."""
+    found = stream_rate("cubic", round_trip, loss, None, SEGMENT) * round_trip / SEGMENT
+    assert found == pytest.approx(packets, rel=1e-3)
+
+
+@pytest.mark.parametrize(("round_trip", "loss"), [(0.04, 1e-2), (0.001, 1e-4), (0.0001, 1e-6)])
+def test_cubic_is_never_slower_than_reno(round_trip, loss):
+    assert stream_rate("cubic", round_trip, loss, None) == stream_rate("mathis", round_trip, loss, None)
+
+
+def test_bbr_keeps_its_rate_up_to_its_threshold():
+    assert stream_rate("bbr", 0.04, BBR_LOSS, None) == math.inf
+    assert stream_rate("bbr", 0.04, BBR_LOSS, 4e6) == 1e8
+    assert stream_rate("bbr", 0.04, 2 * BBR_LOSS, None) == stream_rate("mathis", 0.04, 2 * BBR_LOSS, None)
+
+
+@given(
+    law=st.sampled_from(["mathis", "cubic", "bbr"]),
+    round_trip=st.floats(1e-5, 1),
+    loss=st.floats(1e-8, 0.5),
+    window=st.floats(1e3, 1e9),
+    factor=st.floats(1, 10),
+)
+def test_more_loss_a_longer_way_and_a_smaller_window_never_help(law, round_trip, loss, window, factor):
+    rate = stream_rate(law, round_trip, loss, window)
+    assert 0 < rate <= window / round_trip
+    assert stream_rate(law, round_trip, min(0.5, factor * loss), window) <= rate
+    assert stream_rate(law, factor * round_trip, loss, window) <= rate * (1 + 1e-12)
+    assert stream_rate(law, round_trip, loss, window / factor) <= rate
+
+
+def test_without_a_round_trip_or_loss_nothing_limits():
+    assert stream_rate("mathis", 0.0, 0.1, 1e5) == math.inf
+    assert stream_rate("cubic", 0.04, 0.0, None) == math.inf
