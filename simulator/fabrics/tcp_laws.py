@@ -7,7 +7,7 @@ from typing import Literal
 
 Law = Literal["mathis", "cubic", "bbr"]
 BBR_LOSS = 0.02
-"""Share of lost packets up to which BBR keeps its rate (`loss_thresh` of BBRv2, IETF draft-cardwell-iccrg-bbr)."""
+"""Share of lost packets in a round trip that BBRv2 tolerates (draft-cardwell-iccrg-bbr-congestion-control-02, 2.8)."""
 
 
 def stream_rate(law: Law, round_trip: float, loss: float, window: float | None, segment: float = 1448.0) -> float:
@@ -17,8 +17,8 @@ def stream_rate(law: Law, round_trip: float, loss: float, window: float | None, 
     is lost at random, it carries
 
         mathis: segment / RTT sqrt(3/(2p))                           (Reno: Mathis et al., CCR 27(3), 1997)
-        cubic:  segment / RTT max(sqrt(3/(2p)), 1.054 (RTT/p)^(3/4))           (RFC 9438, sections 4.3, 5.1)
-        bbr:    whatever the link carries, up to a loss of 2 %; above it as mathis.
+        cubic:  segment / RTT max(sqrt(3/(2p)), 1.054 (RTT/p)^(3/4))      (RFC 8312, 5.1; now RFC 9438)
+        bbr:    whatever the link carries, up to a loss of 2 %; above it as mathis, which is an assumption.
 
     >>> round(stream_rate("mathis", 0.04, 1e-4, None) * 8 / 1e6, 1), stream_rate("bbr", 0.04, 1e-4, None)
     (35.5, inf)
