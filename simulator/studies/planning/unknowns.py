@@ -12,6 +12,8 @@ from simulator.scenario.scenario import Scenario
 from simulator.units import show_bandwidth
 
 _MOST_NODES = 1024
+_RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
+"""Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 
 
@@ -69,7 +71,8 @@ def _all(scenario: Scenario) -> list[Unknown]:
     rates = tuple(10 ** (exponent / 2) for exponent in range(6, 29) if 10 ** (exponent / 2) <= bounds.largest)
     made = []
     if cluster.nodes > 1:
-        made.append(Unknown("bandwidth", "cluster.network.bandwidth", rates, least=True))
+        key = next(key for key in _RATES if value_at(scenario, key) is not None)
+        made.append(Unknown("bandwidth", key, rates, least=True))
     if value_at(scenario, "scheduler.inner_steps") is not None:
         steps = tuple(float(2**power) for power in range(20))
         made.append(Unknown("inner_steps", "scheduler.inner_steps", steps, least=True, whole=True))

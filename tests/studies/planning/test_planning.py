@@ -128,3 +128,11 @@ def test_borders_of_margins():
     assert find_border(lambda x: None, rising, least=True) is None
     island = find_border(lambda x: 1 - abs(x - 4), rising, least=True)
     assert (island.value, island.again) == (pytest.approx(3, rel=1e-5), True)
+
+
+def test_of_sites_the_line_between_them_is_asked_for():
+    scenario = load("two_sites_wan", ("scheduler={kind: diloco, inner_steps: 20}",))
+    (answer,) = plan_backwards(scenario, "compute utilisation 30 %", ["bandwidth"])["answers"]
+    assert answer["key"] == "cluster.network.between.rate"
+    target = parse_target("compute utilisation 30 %", Training())
+    assert reached(scenario, target, answer["key"], answer["needed"]) == pytest.approx(0.3, rel=0.005)
