@@ -132,7 +132,7 @@ def test_borders_of_margins():
 
 def test_of_sites_the_line_between_them_is_asked_for():
     scenario = load("two_sites_wan", ("scheduler={kind: diloco, inner_steps: 20}",))
-    (answer,) = plan_backwards(scenario, "compute utilisation 30 %", ["bandwidth"])["answers"]
+    (answer,) = plan_backwards(scenario, "compute utilisation 4 %", ["bandwidth"])["answers"]
     assert answer["key"] == "cluster.network.between.rate"
-    target = parse_target("compute utilisation 30 %", Training())
-    assert reached(scenario, target, answer["key"], answer["needed"]) == pytest.approx(0.3, rel=0.005)
+    target = parse_target("compute utilisation 4 %", Training())
+    assert reached(scenario, target, answer["key"], answer["needed"]) == pytest.approx(0.04, rel=0.005)
