@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from pydantic import Field
 
 from simulator.component import Spec
+from simulator.fabrics.tcp_laws import INITIAL_WINDOW
 from simulator.units import PositiveBytes, PositiveSeconds, Ratio
-
-INITIAL_WINDOW: Final = 10
-"""Segments that a connection sends before anything is acknowledged (RFC 6928, 2013)."""
 
 
 class Shaper(Spec):
