@@ -33,19 +33,24 @@ SETTINGS = ("net.ipv4.tcp_congestion_control=cubic", "net.ipv4.tcp_slow_start_af
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """`rate` in bit/s, `queue` in seconds, and the number of sockets to one neighbour."""
+    """`rate` in bit/s, `queue` in seconds, and the number of sockets to one neighbour.
+
+    `offload`: TCP hands packets of up to 64 KiB to the queue (GSO, the default of Linux), or single segments.
+    """
 
     rate: float
     queue: float
     sockets: int
+    offload: bool = True
 
 
 STUDY = (
-    *(Setting(200e6, queue, 16) for queue in (0.02, 0.05, 0.1, 0.4)),
+    *(Setting(200e6, queue, 16) for queue in (0.02, 0.05, 0.075, 0.09, 0.4)),
     *(Setting(200e6, 0.05, sockets) for sockets in (1, 4, 32, 64)),
+    *(Setting(200e6, 0.05, sockets, offload=False) for sockets in (32, 64)),
     *(Setting(rate, 0.05, 32) for rate in (500e6, 100e6, 50e6)),
 )
-"""Each of rate, queue and sockets moved by itself."""
+"""Each of queue, sockets, offload and rate moved by itself."""
 
 
 def model_tensors() -> list[int]:
@@ -67,6 +72,8 @@ def measure(setting: Setting, tensors: Sequence[int], repeats: int) -> dict[str,
     """
     shaping = Shaping(setting.rate, BURST, setting.queue)
     with Hosts(WORKERS, shaping, SETTINGS) as hosts, Team(hosts, WORKERS, socket_ring.__name__) as team:
+        for name in [] if setting.offload else hosts.names:
+            run("ip", "-n", name, "link", "set", "eth0", "gso_max_segs", "1")
         team.ask(do="connect", sockets=setting.sockets)
         team.ask(do="exchange", tensors=tensors)
         dropped, before = count_drops(hosts), team.ask(do="count")
@@ -96,6 +103,7 @@ def rows(study: Iterable[Setting], repeats: int = 3) -> Iterator[dict[str, Any]]
             "link_rate_bit_per_s": f"{setting.rate:.0f}",
             "queue_s": setting.queue,
             "sockets": setting.sockets,
+            "offload": setting.offload,
             "ring_law_s": f"{law:.4f}",
             "median_s": f"{statistics.median(found['seconds']):.4f}",
             "excess": f"{statistics.median(taken):.4f}",
