@@ -27,13 +27,19 @@ class Training(NamedTuple):
 class Quantity(NamedTuple):
     """A quantity of a result: its dimension, how it follows from the document, and whether more of it is better.
 
-    `needs`: what a `Training` must state.
+    `needs`: what a `Training` must state. `over_compute`: whether it is the share of compute in the time, so that
+    slower compute raises it.
     """
 
     dimension: str
     of: Callable[[Document, Training], float]
     more: bool
     needs: tuple[str, ...] = ()
+    over_compute: bool = False
+
+
+def _efficiency(document: Document) -> float:
+    return float(document["scaling_efficiency"])
 
 
 def _hours(document: Document, training: Training) -> float:
@@ -45,9 +51,9 @@ def _cost(document: Document, training: Training) -> float:
 
 
 QUANTITIES: dict[str, Quantity] = {
-    "compute utilisation": Quantity("fraction", lambda d, _: compute_utilisation(d), more=True),
-    "scaling efficiency": Quantity("fraction", lambda d, _: float(d["scaling_efficiency"]), more=True),
-    "speed-up": Quantity("number", lambda d, _: float(d["workers"] * d["scaling_efficiency"]), more=True),
+    "compute utilisation": Quantity("fraction", lambda d, _: compute_utilisation(d), more=True, over_compute=True),
+    "scaling efficiency": Quantity("fraction", lambda d, _: _efficiency(d), more=True, over_compute=True),
+    "speed-up": Quantity("number", lambda d, _: float(d["workers"]) * _efficiency(d), more=True, over_compute=True),
     "throughput": Quantity("throughput", lambda d, _: float(d["throughput_samples_per_s"]), more=True),
     "iteration time": Quantity("time", lambda d, _: float(d["iteration_time_s"]), more=False),
     "time": Quantity("time", _hours, more=False, needs=("samples",)),
@@ -74,8 +80,16 @@ class Target:
         return self.quantity.of(document, self.training)
 
     def margin(self, document: Document, longer: float = 1.0) -> float:
-        """By which share the target is exceeded (below 0: missed), if everything takes `longer` times as long."""
+        """By which share the target is exceeded (below 0: missed), if everything takes `longer` times as long.
+
+        Of a share of compute, all that is not compute takes `longer` times as long.
+        """
         value = self.reached(document)
+        if self.quantity.over_compute:
+            whole = float(document["workers"]) if self.name == "speed-up" else 1.0
+            if 0 < value < whole:
+                value = whole / (1 + longer * (whole / value - 1))
+            return value / self.value - 1
         return value / longer / self.value - 1 if self.quantity.more else self.value / (value * longer) - 1
 
     def show(self, value: float) -> str:
