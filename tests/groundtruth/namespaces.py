@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from types import TracebackType
 
 from groundtruth.shaping import Shaping
@@ -24,12 +25,14 @@ _SETTINGS = (
 class Hosts:
     """`count` hosts on one switch, each with one shaped link of `MTU`; a context that takes them away again.
 
+    `settings` of the kernel in each of them come in addition to ours.
+
     The names carry this process's id. What earlier processes left behind, because they were killed, is removed first.
     Deleting a namespace deletes the devices in it, and with them their peers and shapers.
     """
 
-    def __init__(self, count: int, shaping: Shaping | None) -> None:
-        self.shaping = shaping
+    def __init__(self, count: int, shaping: Shaping | None, settings: Sequence[str] = ()) -> None:
+        self.shaping, self.settings = shaping, settings
         self.switch = f"sgt{os.getpid()}-switch"
         self.names = [f"sgt{os.getpid()}-h{number}" for number in range(count)]
         self.addresses = [f"10.77.0.{number + 1}" for number in range(count)]
@@ -55,7 +58,7 @@ class Hosts:
     def _make(self) -> None:
         for name in (self.switch, *self.names):
             run("ip", "netns", "add", name)
-            run("ip", "netns", "exec", name, "sysctl", "-qw", *_SETTINGS)
+            run("ip", "netns", "exec", name, "sysctl", "-qw", *_SETTINGS, *self.settings)
             run("ip", "-n", name, "link", "set", "lo", "up")
         run("ip", "-n", self.switch, "link", "add", "br0", "mtu", str(MTU), "type", "bridge")
         run("ip", "-n", self.switch, "link", "set", "br0", "up")
@@ -68,7 +71,8 @@ class Hosts:
             run("ip", "-n", name, "link", "set", "eth0", "up")
             if self.shaping is not None:
                 run(*self.shaping.on(name, "eth0"))
-                run(*self.shaping.on(self.switch, port))
+                if self.shaping.queue is None:
+                    run(*self.shaping.on(self.switch, port))
 
     def _remove(self) -> None:
         for name in (*self.names, self.switch):

@@ -1,4 +1,4 @@
-"""Shaped links: a token bucket (`tc tbf`) at both ends of every link."""
+"""Shaped links: a token bucket (`tc tbf`) at the ends of every link."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ QUEUE_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Shaping:
-    """`rate` in bit/s and `burst`, the bucket's depth, in bytes. Ethernet frames count without their FCS."""
+    """`rate` in bit/s and `burst`, the bucket's depth, in bytes. Ethernet frames count without their FCS.
+
+    `queue`: seconds of data that are queued at most (`latency` of tbf), and only what leaves hosts is shaped, as people
+    shape their machines; none: both ends of a link, with a queue that drops nothing.
+    """
 
     rate: float
     burst: int
+    queue: float | None = None
 
     def on(self, namespace: str, device: str) -> list[str]:
         """The command that shapes what leaves `device`."""
-        bucket = ["rate", f"{self.rate:.0f}bit", "burst", f"{self.burst}b", "limit", f"{QUEUE_BYTES}b"]
+        bucket = ["rate", f"{self.rate:.0f}bit", "burst", f"{self.burst}b"]
+        bucket += ["limit", f"{QUEUE_BYTES}b"] if self.queue is None else ["latency", f"{1e6 * self.queue:.0f}us"]
         return ["tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", *bucket]
 
 
