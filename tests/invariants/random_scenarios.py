@@ -106,6 +106,10 @@ def topology(draw):
 def scheduler(draw):
     """When it travels."""
     made = member(draw, Scheduler, leave_out=("streams",))
+    if "fragments" in made:
+        made["fragments"] = draw.randint(1, 2)
+    if ("startup" in made) != ("per_byte" in made):  # both, or neither
+        made = {name: item for name, item in made.items() if name not in ("startup", "per_byte")}
     if "delay" in made:
         made["delay"] = draw.randint(0, made["inner_steps"])
     if sometimes(draw, 0.15):
