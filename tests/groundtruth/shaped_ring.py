@@ -45,7 +45,8 @@ class Setting:
 
 
 STUDY = (
-    *(Setting(200e6, queue, 16) for queue in (0.02, 0.05, 0.075, 0.09, 0.4)),
+    *(Setting(200e6, queue, 16) for queue in (0.02, 0.05, 0.075, 0.09, 0.1, 0.4)),
+    *(Setting(200e6, queue, 4) for queue in (0.018, 0.024)),
     *(Setting(200e6, 0.05, sockets) for sockets in (1, 4, 32, 64)),
     *(Setting(200e6, 0.05, sockets, offload=False) for sockets in (32, 64)),
     *(Setting(rate, 0.05, 32) for rate in (500e6, 100e6, 50e6)),

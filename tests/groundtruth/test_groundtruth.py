@@ -35,7 +35,7 @@ def shaped_links():
 def test_collectives_are_predicted(workers):
     found = {}
     for cells in collectives(RATE, workers):
-        row = Row.model_validate({name: cells[name] for name in Row.model_fields})
+        row = Row.model_validate({name: cells[name] for name in Row.model_fields if name in cells})
         found[row.collective, row.message_bytes] = predict(row)[0].seconds[0] / row.median_s - 1
     assert {size for _, size in found} >= {2**18, 2**20}
     missed = {key: error for key, error in found.items() if abs(error) > BARS[key[1]]}
