@@ -1,0 +1,27 @@
+"""`sparsim schedule`: what the training configuration of another tool really runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from simulator.cli.arguments import FILE
+from simulator.cli.root import main
+
+
+@main.command(
+    examples="""
+    sparsim schedule diloco_180m.toml
+"""
+)
+@click.argument("file", type=FILE)
+def schedule(file: Path) -> None:
+    """Print the scheduler of a torchtitan or MaxText configuration.
+
+    FILE is a .toml file of torchtitan with a section fault_tolerance, or a .yml file of MaxText with its keys of
+    DiLoCo. What is printed goes into a scenario; its comments say after how many steps tensors are really exchanged.
+    """
+    from simulator.studies.start.training_files import read_schedule
+
+    click.echo(read_schedule(file).text())
