@@ -16,6 +16,52 @@ _NEIGHBOUR = {
     "workload": {"batch_size": 1, "layers": [{"name": name, "numel": 10**5, "backward": 1e-3} for name in "ab"]},
     **{"topology": "nccl", "sparsifier": "dense", "scheduler": "asc_wfbp"},
 }
+_SIX = {
+    "batch_size": 8,
+    "micro_batches": 4,
+    "precision": {"gradients": "fp16", "residuals": "fp16"},
+    "layers": [
+        {
+            "name": "part0.0",
+            "numel": 507480,
+            "forward": 0.0001775377464810588,
+            "backward": 0.0020898256702774035,
+            "rows": {"count": 12, "width": 1},
+        },
+        {"name": "part2.1", "numel": 405, "forward": 3.713018893624786e-05, "backward": 0.00015607858060677927},
+        {"name": "part0.2", "numel": 4376, "forward": 0.0, "backward": 9.146336116054143e-05},
+        {"name": "part0.3", "numel": 321, "forward": 0.0, "backward": 0.00022375115313810108},
+        {"name": "part2.4", "numel": 10371, "forward": 0.0, "backward": 2.523831936663705e-05},
+        {"name": "part0.5", "numel": 3862, "forward": 0.0, "backward": 0.0004465002077246879},
+    ],
+}
+_CARD = {
+    "name": "card",
+    "memory_bandwidth": 1046407676708.1896,
+    "fp32_rate": 1e13,
+    "clock": 1.5e9,
+    "multiprocessors": 80,
+    "kernels": {
+        "elementwise": {"curve": "affine", "intercept": 7.0937334007756945e-06, "slope": 7.822720086517784e-11},
+        "topk": {"curve": "n_log_n", "intercept": 2.8065823466124434e-05, "coefficient": 1.4474914421398808e-11},
+        "compact": {
+            "curve": "piecewise",
+            "points": [
+                [10, 1.9185322149131694e-06],
+                [10000.0, 3.837064429826339e-06],
+                [1000000.0, 3.837064429826339e-05],
+            ],
+        },
+        "sort": {
+            "curve": "piecewise",
+            "points": [
+                [10, 4.882023838306706e-05],
+                [10000.0, 9.764047676613412e-05],
+                [1000000.0, 0.0009764047676613412],
+            ],
+        },
+    },
+}
 ONCE_FAILED = {
     "which of two messages took a token bucket's bytes first depended on a hash of the latencies": _made(
         "recursive_doubling",
@@ -49,5 +95,12 @@ ONCE_FAILED = {
     "the busiest link of a tree over two spines was not always in use": _made(
         "nccl", "powersgd", "omgs", nodes=5, workload={"batch_size": 8, "layers": [{"name": "a", "numel": 5}]},
         network={"kind": "leaf_spine", "bandwidth": 25791928.60109684, "nodes_per_leaf": 1, "spines": 2},
+    ),
+    "a flow that had ended was still the next one to end, so that the compiled loop never went on": _made(
+        {"kind": "gloo", "queue": 186431.87059346828},
+        {"kind": "dgc", "density": 0.09228801886577116, "lower": 0.0187726322898102},
+        {"kind": "omgs", "streams": 2}, nodes=4, gpu=_CARD, workload=_SIX,
+        runtime={"host_element": 1.3622135746916728e-10},
+        network={"bandwidth": 213097584.82845914, "latency": 5.274560020786366e-05, "burst": 120487.09191769648},
     ),
 }  # fmt: skip
