@@ -77,8 +77,8 @@ def _unmeasured_transport(sizes: Sizes) -> list[str]:
     if cluster.nodes == 1 or transport is None or transport.prior_width is None:
         return []
     return [
-        f"the transport {transport.kind} was not measured on {cluster.network.name}; what it leaves of the NIC's "
-        f"rate is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
+        f"the transport {transport.kind} was not measured on {cluster.network.name or 'this network'}; what it leaves "
+        f"of the NIC's rate is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
     ]
 
 
