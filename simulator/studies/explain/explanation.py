@@ -50,7 +50,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
         "iteration_time_s": document["iteration_time_s"],
         "iteration_time_interval_s": document["iteration_time_interval_s"],
         "summary": _summarise(terms, alternatives, document["iteration_time_s"]),
-        "basis": BASIS + _describe_averages(prediction),
+        "basis": BASIS + _describe_averages(prediction) + _describe_period(prediction),
         "terms": terms,
         "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
         "exchanges": _summarise_exchanges(prediction, exposed),
@@ -61,6 +61,14 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
         "warnings": document["warnings"],
         "notes": [*document["notes"], *notes(inputs)],
     }
+
+
+def _describe_period(prediction: Prediction) -> str:
+    """Which numbers are those of a whole period of local steps; empty without local steps."""
+    steps = prediction.plan.steps
+    if prediction.plan.period is None:
+        return ""
+    return f" Terms are those of one local step; calls, payloads and kernels those of a period of {steps:,} of them."
 
 
 def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> dict[str, Any]:
