@@ -64,8 +64,9 @@ def worker_spans(log: PeriodLog, worker: int) -> list[Span]:
 
 
 def slowest_spans(log: PeriodLog) -> list[Span]:
-    """The spans of the worker that takes longest, and the exchanges."""
-    return worker_spans(log, int(np.argmax(log.ended)))
+    """The spans of the worker that takes longest, with gaps where it waits for communication, and the exchanges."""
+    spans = worker_spans(log, int(np.argmax(log.ended)))
+    return [span for span in spans if span.term != "communication_exposed"]
 
 
 def _spans(log: PeriodLog, row: int, base: float) -> list[Span]:

@@ -607,3 +607,12 @@ def test_additions_of_several_passes_are_explained():
     assert added["elements"] == 3 * 25_557_032
     one = run(load("quickstart", ("sparsifier=dense",))).document["breakdown_s"]["backward"]
     assert backward["seconds"] == pytest.approx(one + added["seconds"])
+
+
+def test_after_local_steps_compute_waits_for_exchanges_that_are_named():
+    """All of the wait is that for the last of 161 tensors, behind the others; a period has as many calls."""
+    made = explain(load("quickstart", ("sparsifier=dense", "scheduler={kind: diloco, inner_steps: 20}")))
+    terms = {row["term"]: row for row in made["terms"]}
+    assert terms["queueing"]["numbers"]["exchanges_in_front"] == 160
+    assert terms["transfer"]["numbers"]["calls"] == 1
+    assert "those of a period of 20 of them" in made["basis"]
