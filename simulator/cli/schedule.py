@@ -17,10 +17,11 @@ from simulator.cli.root import main
 )
 @click.argument("file", type=FILE)
 def schedule(file: Path) -> None:
-    """Print the scheduler of a torchtitan or MaxText configuration.
+    """Print the scheduler of a torchtitan, torchft or MaxText configuration.
 
-    FILE is a .toml file of torchtitan with a section fault_tolerance, or a .yml file of MaxText with its keys of
-    DiLoCo. What is printed goes into a scenario; its comments say after how many steps tensors are really exchanged.
+    FILE is a .toml file of torchtitan with a section fault_tolerance, a .yml file of MaxText with its keys of DiLoCo,
+    or a script in Python that calls DiLoCo or LocalSGD of torchft, which is not run. What is printed goes into a
+    scenario; its comments say after how many steps tensors are really exchanged.
     """
     from simulator.studies.start.training_files import read_schedule
 

@@ -16,6 +16,7 @@ from simulator.schedulers.diloco import DiLoCo
 from simulator.schedulers.local_sgd import LocalSGD
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.schedulers.streaming_diloco import StreamingDiLoCo
+from simulator.studies.start.training_scripts import read_script
 
 MAX_STEPS = 1_000_000
 
@@ -80,7 +81,7 @@ def _scalar(value: Any) -> str:
 
 
 def read_schedule(path: Path) -> Schedule:
-    """The schedule of a torchtitan (.toml) or MaxText (.yml, .yaml) file.
+    """The schedule of a torchtitan (.toml) or MaxText (.yml, .yaml) file, or of a script (.py) that uses torchft.
 
     Raises InputError for any other file, one that cannot be read, and one that the tool itself would refuse.
     """
@@ -90,7 +91,22 @@ def read_schedule(path: Path) -> Schedule:
     if path.suffix in (".yml", ".yaml"):
         document = read_document(path)
         return _of_maxtext(validate_document(MaxText.model_validate, document), document)
-    raise InputError(Problem(str(path), "a .toml file of torchtitan or a .yml file of MaxText", path.name))
+    if path.suffix == ".py":
+        return _of_script(path)
+    what = "a .toml file of torchtitan, a .yml file of MaxText or a .py script with torchft"
+    raise InputError(Problem(str(path), what, path.name))
+
+
+def _of_script(path: Path) -> Schedule:
+    """As torchtitan's, whose section `fault_tolerance` holds the arguments of torchft."""
+    keys, bucket = read_script(path)
+    document = Document(str(path), {"fault_tolerance": keys}, {})
+    made = _of_torchtitan(validate_document(Torchtitan.model_validate, document).fault_tolerance, document)
+    if bucket is None:
+        return made
+    notes = tuple(note.replace("one exchange per tensor", "tensors travel in buckets") for note in made.notes)
+    fields = made.scheduler.model_dump(exclude_unset=True) | {"bucket_size": bucket}
+    return Schedule(type(made.scheduler).model_validate(fields), made.stated, notes)
 
 
 def _read_toml(path: Path) -> Document:

@@ -59,7 +59,7 @@ def test_torchtitan_starts_an_exchange_before_its_use(tmp_path: Path) -> None:
         ("a.yml", MAXTEXT, "num_diloco_fragments"),
         ("a.yml", "enable_diloco: !!python/name:os.system\n", "without tags"),
         ("a.yml", MAXTEXT + "diloco_sync_period: 0\n", "a.yml:4:1: diloco_sync_period: expected at least 1"),
-        ("a.py", "", "a .toml file of torchtitan"),
+        ("a.txt", "", "a .toml file of torchtitan"),
         ("none.yml", None, "a readable file"),
     ],
 )
