@@ -27,7 +27,8 @@ FORMULAS = (
     ),
     Formula(
         "twice the bytes over rate",
-        "2 S/B: every worker sends its own bytes and receives the sum",
+        "2 S/B, a reduction and a broadcast: how MaxText sizes a link (AI-Hypercomputer/maxtext, "
+        "docs/reference/core_concepts/diloco.md, 2026)",
         lambda nbytes, workers, rate: 2 * nbytes / rate,
     ),
     Formula(
