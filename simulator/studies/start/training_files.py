@@ -127,7 +127,7 @@ def _of_torchtitan(keys: FaultTolerance, document: Document) -> Schedule:
         got = f"enable = {_scalar(keys.enable)}, semi_sync_method = {method or 'none'}"
         hint = "without, gradients are exchanged in every step"
         raise InputError(Problem(where, "enable = true and semi_sync_method of diloco or local_sgd", got, hint))
-    notes = ["one exchange per tensor; torchft keeps its copy of the parameters on the host: state host_bandwidth"]
+    notes = ["one exchange per tensor; torchft keeps its copy on the host: state host_bandwidth"]
     steps = keys.sync_steps
     if method == "local_sgd":
         if keys.should_quantize:
