@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import click
 
 from simulator.cli.arguments import SCENARIO
@@ -39,7 +41,7 @@ def serve(scenario: str, port: int, opened: bool) -> None:
 
             webbrowser.open(address)
 
-    try:
+    # Ctrl-C ends the server, which tells of it by an exception or, where it has no more to wait for, by its return.
+    with suppress(KeyboardInterrupt):
         answer(scenario, port, announce)
-    except KeyboardInterrupt:
-        click.echo("ended", err=True)
+    click.echo("ended", err=True)
