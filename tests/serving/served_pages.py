@@ -47,8 +47,8 @@ def request(port, method="POST", path="/answer", body=b"", **headers):
         if "content-length" not in own and "transfer-encoding" not in own:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
-        reply = connection.getresponse()
-        return reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+        with connection.getresponse() as reply:
+            return reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
     finally:
         connection.close()
 

@@ -141,7 +141,8 @@ def test_a_large_body_without_a_length_is_refused_as_it_comes(port):
 
 @pytest.mark.parametrize("length", ["-1", "1e9", "0x10", "99999999999999999999999999", "1, 2"])
 def test_odd_lengths_are_refused(port, length):
-    assert request(port, body=b"{}", content_length=length)[0] in (400, 413)
+    # Without a body: bytes that nobody read when the server closes may take its reply away on the way.
+    assert request(port, content_length=length)[0] in (400, 413)
 
 
 def test_the_largest_body_is_answered(port):
