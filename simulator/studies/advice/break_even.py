@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from simulator.errors import InputError
-from simulator.prediction.run import run, with_responses
+from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.simulated import simulate_batch
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis
-from simulator.studies.advice.sign_changes import Gap, find_change
+from simulator.studies.advice.sign_changes import Gap, Search, find_change, find_whole_change
 
-_TIGHT, _ROUGH, _PARTS = 1e-3, 2e-2, 8
+_TIGHT, _ROUGH, _WHOLE_ROUGH = 1e-3, 2e-2, 1 / 8
 _EXACT = 1e-12
 """A logarithm that is smaller than this is 0 but for rounding."""
 
+_Made = TypeVar("_Made")
 Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
 
@@ -60,54 +62,64 @@ class Race:
 
     def __init__(self, axis: Axis, against: Scenario, intervals: bool = True) -> None:
         self.axis, self.against, self.intervals = axis, against, intervals
-        self.theirs: dict[float, float | None] = {}
-        self.their_spread: dict[tuple[float, bool], Spread] = {}
+        self.times: dict[float, float | None] = {}
+        self.spreads: dict[tuple[float, bool], Spread] = {}
 
     def wins(self, method: Scenario, simulated: bool = True) -> Wins:
-        """The stretches on which `method` is faster.
+        """The stretches on which `method` is faster, as `find_wins` finds them."""
+        (made,) = find_wins([Duel(self, method, simulated)])
+        return made
 
-        Intervals follow from spreads to first order, or with `simulated` from responses that take longer.
-        """
-        mine: dict[float, float | None] = {}
 
-        def simulate(values: Sequence[float]) -> None:
-            for scenario, times in ((method, mine), (self.against, self.theirs)):
-                new = [value for value in values if value not in times]
-                if new:
-                    times |= dict(zip(new, _times([self.axis.at(scenario, value) for value in new]), strict=True))
+class _Wanted(NamedTuple):
+    """What a duel needs before its next step: the times of both methods at values, or their spreads at a border."""
 
-        def gap(value: float) -> float | None:
-            """Logarithm of the method's time over that of the other."""
-            simulate([value])
-            a, b = mine[value], self.theirs[value]
-            return None if a is None or b is None else math.log(a / b) if a and b else a - b
+    values: Sequence[float] = ()
+    border: float | None = None
 
-        simulate(self.axis.tried)
-        places = [value for value in self.axis.tried if gap(value) is not None]
+
+class Duel:
+    """A method in a race.
+
+    Intervals follow from spreads to first order, or with `simulated` from responses that take longer.
+    """
+
+    def __init__(self, race: Race, method: Scenario, simulated: bool = True) -> None:
+        self.race, self.method, self.simulated = race, method, simulated
+        self.times: dict[float, float | None] = {}
+        self.spreads: dict[tuple[float, bool], Spread] = {}
+
+    def gap(self, value: float) -> float | None:
+        """Logarithm of the method's time over that of the other, at a value at which both are known."""
+        a, b = self.times[value], self.race.times[value]
+        return None if a is None or b is None else math.log(a / b) if a and b else a - b
+
+    def search(self) -> Generator[_Wanted, None, Wins]:
+        """The stretches on which the method is faster, in steps, each of which hands out what it needs."""
+        tried = self.race.axis.tried
+        yield _Wanted(tried)
+        places = [value for value in tried if self.gap(value) is not None]
         if not places:
             return Wins((), None)
-        found = self._stretches(gap, places)
-        if not self.intervals:
-            return Wins(tuple(Win(*one, None, None) for one in found), (places[0], places[-1]))
+        found = yield from _wanting(self._stretches(places))
+        made = []
+        for start, stop in found:
+            first = yield from self._interval(start, places, stop=False)
+            made.append(Win(start, stop, first, (yield from self._interval(stop, places, stop=True))))
+        return Wins(tuple(made), (places[0], places[-1]))
 
-        def interval(border: float | None, stop: bool) -> Stretch | None:
-            if border is None or gap(border) is None:
-                return None
-            return self._ends(gap, self._ratio(method, border, simulated), border, places, stop)
-
-        made = tuple(Win(start, stop, interval(start, False), interval(stop, True)) for start, stop in found)
-        return Wins(made, (places[0], places[-1]))
-
-    def _stretches(self, gap: Gap, places: Sequence[float]) -> list[Stretch]:
-        """The stretches on which a gap is below 0."""
+    def _stretches(self, places: Sequence[float]) -> Search[list[Stretch]]:
+        """The stretches on which the method is faster."""
         made: list[Stretch] = []
         start: float | None = None
         winning = False
         for place, value in enumerate(places):
-            wins = (gap(value) or 0.0) < 0
+            wins = (self.gap(value) or 0.0) < 0
             if wins == winning:
                 continue
-            edge = None if place == 0 else self._border(gap, places[place - 1], value, self.intervals)
+            edge = None
+            if place:
+                edge = yield from self._border(self.gap, places[place - 1], value, self.race.intervals)
             if wins:
                 start = edge
             else:
@@ -115,14 +127,21 @@ class Race:
             winning = wins
         return [*made, (start, None)] if winning else made
 
-    def _ratio(self, method: Scenario, border: float, simulated: bool) -> Ratio:
-        """The ratio of both at a border."""
-        if (border, simulated) not in self.their_spread:
-            self.their_spread[border, simulated] = _spread(self.axis.at(self.against, border), simulated)
-        mine = _spread(self.axis.at(method, border), simulated)
-        return compare_spreads(mine, self.their_spread[border, simulated])
+    def _interval(
+        self, border: float | None, places: Sequence[float], *, stop: bool
+    ) -> Generator[_Wanted, None, Stretch | None]:
+        """The interval of a border; None where there is none, or none is asked for."""
+        if border is None or not self.race.intervals:
+            return None
+        yield _Wanted((border,))
+        if self.gap(border) is None:
+            return None
+        yield _Wanted(border=border)
+        key = border, self.simulated
+        ratio = compare_spreads(self.spreads[key], self.race.spreads[key])
+        return (yield from _wanting(self._ends(ratio, border, places, stop)))
 
-    def _ends(self, gap: Gap, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Stretch:
+    def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
         """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
 
         The spread of the ratio is taken to be near the border as it is there.
@@ -130,16 +149,17 @@ class Race:
         worst, best = (math.log(end) - ratio.log for end in ratio.interval())
         before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
         low, high = (worst, best) if stop else (best, worst)
-        return self._end(gap, low, border, before, not stop), self._end(gap, high, border, after, stop)
+        first = yield from self._end(low, border, before, not stop)
+        return first, (yield from self._end(high, border, after, stop))
 
-    def _end(self, gap: Gap, error: float, border: float, places: Iterable[float], wins: bool) -> float | None:
+    def _end(self, error: float, border: float, places: Iterable[float], wins: bool) -> Search[float | None]:
         """Where the method's advantage is lost if the logarithm of the ratio is wrong by an error.
 
         From the border on, over places in one direction, as long as the method `wins`, or does not.
         """
 
         def shifted(value: float) -> float | None:
-            made = gap(value)
+            made = self.gap(value)
             return None if made is None else made - error
 
         if abs(error) < _EXACT or ((shifted(border) or 0.0) < 0) != wins:
@@ -147,35 +167,84 @@ class Race:
         last = border
         for value in places:
             if ((shifted(value) or 0.0) < 0) != wins:
-                return self._border(shifted, min(last, value), max(last, value), False)
+                return (yield from self._border(shifted, min(last, value), max(last, value), False))
             last = value
         return None
 
-    def _border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
+    def _border(self, gap: Gap, low: float, high: float, tight: bool) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
-        if self.axis.whole:
-            return self._whole_border(gap, low, high, tight)
+        if self.race.axis.whole:
+            return find_whole_change(gap, low, high, 0.0 if tight else _WHOLE_ROUGH)
         return find_change(gap, low, high, _TIGHT if tight else _ROUGH)
 
-    def _whole_border(self, gap: Gap, low: float, high: float, tight: bool) -> float:
-        rising = (gap(low) or 0.0) < 0
-        while high - low > (1 if tight else max(1, low / _PARTS)):
-            middle = float((low + high) // 2)
-            value = gap(middle)
-            if value is None or (value < 0) != rising:
-                high = middle
-            else:
-                low = middle
-        return low if rising else high
+
+def _wanting(search: Search[_Made]) -> Generator[_Wanted, None, _Made]:
+    """A search along the axis as part of a duel."""
+    while True:
+        try:
+            value = next(search)
+        except StopIteration as ended:
+            made: _Made = ended.value
+            return made
+        yield _Wanted((value,))
 
 
-def _times(scenarios: Sequence[Scenario]) -> list[float | None]:
-    """Seconds of an iteration of each scenario; None where its parts do not fit together."""
-    made = simulate_batch([without_randomness(scenario) for scenario in scenarios])
-    return [None if isinstance(each, InputError) else float(each.figures.times.mean()) for each in made]
+def find_wins(duels: Sequence[Duel]) -> list[Wins]:
+    """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
+    searches = [duel.search() for duel in duels]
+    made: dict[int, Wins] = {}
+    wanted: dict[int, _Wanted] = dict.fromkeys(range(len(duels)), _Wanted())
+    while wanted:
+        asked = [(duels[number], each) for number, each in wanted.items()]
+        _simulate_times(asked)
+        _simulate_spreads(asked)
+        for number in list(wanted):
+            try:
+                wanted[number] = next(searches[number])
+            except StopIteration as ended:
+                made[number] = ended.value
+                del wanted[number]
+    return [made[number] for number in range(len(duels))]
 
 
-def _spread(scenario: Scenario, simulated: bool) -> Spread:
-    """The spread of a prediction, with responses where they are asked for and simulating takes little."""
-    made = run(scenario)
-    return with_responses(made).spread if simulated and not made.plan.prices.flowed else made.spread
+def _simulate_times(asked: Sequence[tuple[Duel, _Wanted]]) -> None:
+    """Simulate the values that duels want, for both methods; None where the parts of a method do not fit together."""
+    new = {
+        (id(times), value): (times, value, duel.race.axis.at(scenario, value))
+        for duel, wanted in asked
+        for scenario, times in ((duel.method, duel.times), (duel.race.against, duel.race.times))
+        for value in wanted.values
+        if value not in times
+    }
+    simulated = simulate_batch([without_randomness(scenario) for _, _, scenario in new.values()])
+    for (times, value, _), each in zip(new.values(), simulated, strict=True):
+        times[value] = None if isinstance(each, InputError) else float(each.figures.times.mean())
+
+
+def _simulate_spreads(asked: Sequence[tuple[Duel, _Wanted]]) -> None:
+    """The spreads of both methods at the borders that duels want."""
+    new = {
+        (id(spreads), wanted.border, duel.simulated): (spreads, duel.race.axis.at(scenario, wanted.border))
+        for duel, wanted in asked
+        if wanted.border is not None
+        for scenario, spreads in ((duel.method, duel.spreads), (duel.race.against, duel.race.spreads))
+        if (wanted.border, duel.simulated) not in spreads
+    }
+    found = _spreads(
+        [(scenario, simulated) for (_, _, simulated), (_, scenario) in zip(new, new.values(), strict=True)]
+    )
+    for (_, border, simulated), (spreads, _), spread in zip(new, new.values(), found, strict=True):
+        spreads[border, simulated] = spread
+
+
+def _spreads(asked: Sequence[tuple[Scenario, bool]]) -> list[Spread]:
+    """The spreads of predictions, with responses where they are asked for and simulating takes little."""
+    made: list[Prediction] = []
+    for each in run_batch([scenario for scenario, _ in asked]):
+        if isinstance(each, InputError):
+            raise each
+        made.append(each)
+    chosen = [i for i, (_, simulated) in enumerate(asked) if simulated and not made[i].plan.prices.flowed]
+    for i, each in zip(chosen, with_responses_of([made[i] for i in chosen]), strict=True):
+        made[i] = each
+    return [each.spread for each in made]

@@ -12,7 +12,7 @@ from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Race, Stretch, Win, Wins
+from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins, find_wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import Outcome
 from simulator.studies.processes.mapping import map_in_processes
@@ -27,6 +27,8 @@ CLOSE = 10
 """Methods whose borders have intervals."""
 SIMULATED = 5
 """Methods whose intervals follow from simulating both ends of every input."""
+TOGETHER = 4
+"""Methods whose borders are looked for together, which is faster than one by one."""
 STEPS = 10
 """A method takes about as long as so many runs."""
 NOT_TRIED = Wins((), None)
@@ -50,13 +52,15 @@ def crossings(
     ordered = [*own, *(item for item in others if item not in own)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
     watch.expect(STEPS * len(ordered))
-    rows: dict[int, dict[str, Any] | None] = {}
-    results = map_in_processes(_Crossings(scenario), list(enumerate(ordered)), processes)
+    rows: dict[int, dict[str, Any]] = {}
+    numbered = list(enumerate(ordered))
+    together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
+    results = map_in_processes(_Crossings(scenario), together, processes)
     with watch.part("the break-even points"), closing(results):
-        for place, row in results:
-            rows[place] = row
-            watch.step(STEPS)
-    return [row for _, row in sorted(rows.items()) if row is not None]
+        for place, found in results:
+            rows |= found
+            watch.step(STEPS * len(together[place]))
+    return [row for _, row in sorted(rows.items())]
 
 
 def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> dict[str, Any]:
@@ -72,49 +76,69 @@ class _Crossings:
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
+        self.nodes = nodes_axis(self.base)
         self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
+        self.fitting: dict[tuple[str, ...], bool] = {}
 
-    def __call__(self, methods: Sequence[tuple[int, Outcome]]) -> list[dict[str, Any] | None]:
-        """The row of each method, given with its place in the order; None where it cannot run beside dense."""
-        return [self._row(number, item) for number, item in methods]
+    def __call__(self, several: Sequence[Sequence[tuple[int, Outcome]]]) -> list[dict[int, dict[str, Any]]]:
+        """The rows of methods that are compared together, by their places in the order.
 
-    def _row(self, number: int, item: Outcome) -> dict[str, Any] | None:
-        place = _common_place(self.base, item)
-        if place is None:
-            return None
-        own = item.candidate.sparsifier is None
-        rough = not own and (item.heavy or number >= CLOSE)
-        by_bandwidth, by_nodes = self._races(place, rough)
-        method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
-        changed = method.of(self.base)
-        row = {"method": item.method, "against": "dense"}
-        row |= {"schedule": schedule_name(changed), "topology": topology_name(changed)}
-        simulated = number < SIMULATED
-        row |= _bandwidths(by_bandwidth.wins(changed, simulated))
-        found = NOT_TRIED if item.heavy and not own else by_nodes.wins(changed, simulated)
-        return {**row, **_workers(found, by_nodes.axis, self.scenario)}
+        Methods that cannot run beside dense have none.
+        """
+        return [self._rows(methods) for methods in several]
+
+    def _rows(self, methods: Sequence[tuple[int, Outcome]]) -> dict[int, dict[str, Any]]:
+        rows: dict[int, dict[str, Any]] = {}
+        duels = list[Duel]()
+        of_row: dict[int, tuple[Duel, Duel | None]] = {}
+        for number, item in methods:
+            place = self._common_place(item)
+            if place is None:
+                continue
+            own, simulated = item.candidate.sparsifier is None, number < SIMULATED
+            by_bandwidth, by_nodes = self._races(place, not own and (item.heavy or number >= CLOSE))
+            method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
+            changed = method.of(self.base)
+            first = Duel(by_bandwidth, changed, simulated)
+            second = None if item.heavy and not own else Duel(by_nodes, changed, simulated)
+            of_row[number] = first, second
+            duels += [first] if second is None else [first, second]
+            rows[number] = {"method": item.method, "against": "dense"}
+            rows[number] |= {"schedule": schedule_name(changed), "topology": topology_name(changed)}
+        found = dict(zip(map(id, duels), find_wins(duels), strict=True))
+        for number, (first, second) in of_row.items():
+            nodes = NOT_TRIED if second is None else found[id(second)]
+            rows[number] |= _bandwidths(found[id(first)]) | _workers(nodes, self.nodes, self.scenario)
+        return rows
+
+    def _common_place(self, item: Outcome) -> Candidate | None:
+        """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
+        own = item.candidate
+        places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
+        for place in places[1:] if item.heavy or item.live else places:
+            method = Candidate(own.sparsifier, place.scheduler, place.topology, own.density)
+            if self._fits(method) and self._fits(dense_candidate(self.base, place.scheduler, place.topology)):
+                return place
+        return None
+
+    def _fits(self, candidate: Candidate) -> bool:
+        """Whether the parts of a combination can work together."""
+        if candidate.key not in self.fitting:
+            try:
+                plan_of(candidate.of(self.base))
+            except InputError:
+                self.fitting[candidate.key] = False
+            else:
+                self.fitting[candidate.key] = True
+        return self.fitting[candidate.key]
 
     def _races(self, place: Candidate, rough: bool) -> tuple[Race, Race]:
         key = (*place.key, str(rough))
         if key not in self.races:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
             axis = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.races[key] = (Race(axis, dense, not rough), Race(nodes_axis(self.base), dense, not rough))
+            self.races[key] = (Race(axis, dense, not rough), Race(self.nodes, dense, not rough))
         return self.races[key]
-
-
-def _common_place(scenario: Scenario, item: Outcome) -> Candidate | None:
-    """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
-    own = item.candidate
-    places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
-    for place in places[1:] if item.heavy or item.live else places:
-        try:
-            plan_of(Candidate(own.sparsifier, place.scheduler, place.topology, own.density).of(scenario))
-            plan_of(dense_candidate(scenario, place.scheduler, place.topology).of(scenario))
-        except InputError:
-            continue
-        return place
-    return None
 
 
 def _bandwidths(found: Wins) -> dict[str, Any]:

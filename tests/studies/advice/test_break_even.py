@@ -63,12 +63,13 @@ def test_a_wider_interval_of_the_prediction_widens_the_break_even():
 def with_spreads(monkeypatch, halves):
     """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
 
-    def spread(scenario, simulated):
+    def spread(scenario):
         item = UncertainInput("link law", "rate", "assumed", 2.0)
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
-    monkeypatch.setattr("simulator.studies.advice.break_even._spread", spread)
+    spreads = "simulator.studies.advice.break_even._spreads"
+    monkeypatch.setattr(spreads, lambda asked: [spread(scenario) for scenario, _ in asked])
 
 
 def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):
@@ -129,8 +130,20 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
         asked.append(value)
         return gap(value)
 
-    assert find_change(counted, 1, 10, 1e-3) == pytest.approx(change, rel=1e-3)
+    found, announced = follow(find_change(counted, 1, 10, 1e-3))
+    assert found == pytest.approx(change, rel=1e-3)
+    assert asked == announced
     assert len(asked) < 50
+
+
+def follow(search):
+    """What a search returns, and the values that it announces before it asks for their gaps."""
+    announced = []
+    while True:
+        try:
+            announced.append(next(search))
+        except StopIteration as ended:
+            return ended.value, announced
 
 
 def test_winning_everywhere_or_nowhere_has_no_border():
