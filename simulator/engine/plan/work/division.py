@@ -34,6 +34,21 @@ class Division:
         return np.array(pairs, dtype=np.int64).T
 
     @cached_property
+    def ready_layers(self) -> Ints:
+        """The layer whose backward pass completes each bucket, (b,)."""
+        return np.array([bucket.ready_layer for bucket in self.buckets])
+
+    @cached_property
+    def first_layers(self) -> list[int]:
+        """The first layer that needs each bucket."""
+        return [min(bucket.layers) for bucket in self.buckets]
+
+    @cached_property
+    def nbytes(self) -> list[float]:
+        """Bytes of each bucket as it travels uncompressed."""
+        return [float(bucket.value_bytes * bucket.numel) for bucket in self.buckets]
+
+    @cached_property
     def filled(self) -> tuple[Bucket, ...]:
         """The buckets of a runtime that copies gradients to them."""
         return tuple(replace(bucket, filled=True) for bucket in self.buckets)

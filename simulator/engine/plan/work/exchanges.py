@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.casts import steps_with_casts
 from simulator.engine.plan.work.division import Division
-from simulator.models.exchange import Bucket, Selection
+from simulator.models.exchange import Bucket, Ints, Selection
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.implementation import Steps
@@ -19,13 +21,14 @@ from simulator.sparsifiers.implementation import Steps
 class Exchanges:
     """The exchanges of a division's buckets among workers, on any GPU.
 
-    `selections`: one per bucket. `steps`: for each bucket the first one of the same sizes, and the steps that both
-    have; empty for one worker, who exchanges nothing. `density`: the densities of a result, as shares of all elements,
-    with build-up and padding.
+    `selections`: one per bucket. `steps` (n,): the different exchanges, each with the first bucket that has it; empty
+    for one worker, who exchanges nothing. `number` (b,): which of them each bucket has. `density`: the densities of a
+    result, as shares of all elements, with build-up and padding.
     """
 
     selections: tuple[Selection, ...]
-    steps: tuple[tuple[int, Steps], ...]
+    steps: tuple[tuple[Bucket, Steps], ...]
+    number: Ints
     density: dict[str, float]
 
 
@@ -47,17 +50,18 @@ def _exchanges(setup: Setup, workers: int, division: Division) -> Exchanges:
     selections = setup.selections or _expected_selections(setup, methods, division.buckets, workers)
     buckets = division.filled if setup.runtime.fills_buckets else division.buckets
     style, precision = setup.topology.style, setup.workload.precision
-    steps: list[tuple[int, Steps]] = []
-    first: dict[object, int] = {}
-    for i, (method, bucket, selection) in enumerate(zip(methods, buckets, selections, strict=True)):
-        if workers == 1:
-            break
-        same = first.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), i)
-        if same < i:
-            steps.append((same, steps[same][1]))
-        else:
-            steps.append((i, steps_with_casts(method, selection, bucket, workers, style, precision=precision)))
-    return Exchanges(selections, tuple(steps), _density(buckets, selections))
+    steps: list[tuple[Bucket, Steps]] = []
+    different: dict[object, int] = {}
+    number: list[int] = []
+    for method, bucket, selection in zip(methods, buckets, selections, strict=True):
+        # Buckets of the same sizes have the same steps and prices.
+        number.append(different.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), len(steps)))
+        if number[-1] == len(steps):
+            made: Steps = ([], [])
+            if workers > 1:
+                made = steps_with_casts(method, selection, bucket, workers, style, precision=precision)
+            steps.append((bucket, made))
+    return Exchanges(selections, tuple(steps), np.array(number), _density(buckets, selections))
 
 
 def _expected_selections(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -60,28 +60,21 @@ class KernelUse:
         return replace(self, seconds=seconds, on_gpu=on_gpu, outside=outside, small_seconds=small)
 
 
-def _together(uses: Sequence[KernelUse]) -> KernelUse:
-    """Several uses as one; seconds are added in their order."""
-    seconds = on_gpu = outside = small = 0.0
-    for use in uses:
-        seconds += use.seconds
-        on_gpu += use.on_gpu
-        outside += use.outside
-        small += use.small_seconds
-    # Most are the same again, in other buckets.
-    counts = Counter(map(id, uses))
-    different = [(use, counts[key]) for key, use in {id(use): use for use in uses}.items()]
-    return KernelUse(
-        min(use.smallest for use, _ in different),
-        max(use.largest for use, _ in different),
-        seconds,
-        sum(use.calls * count for use, count in different),
-        sum(use.extrapolated * count for use, count in different),
-        on_gpu,
-        outside,
-        sum(use.small * count for use, count in different),
-        small,
-    )
+def _together(uses: Sequence[tuple[KernelUse, int]]) -> KernelUse:
+    """Several uses as one, each so many times over."""
+    smallest, largest = math.inf, 0.0
+    seconds = on_gpu = outside = small_seconds = 0.0
+    calls = extrapolated = small = 0
+    for use, times in uses:
+        smallest, largest = min(smallest, use.smallest), max(largest, use.largest)
+        seconds += times * use.seconds
+        calls += times * use.calls
+        extrapolated += times * use.extrapolated
+        on_gpu += times * use.on_gpu
+        outside += times * use.outside
+        small += times * use.small
+        small_seconds += times * use.small_seconds
+    return KernelUse(smallest, largest, seconds, calls, extrapolated, on_gpu, outside, small, small_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,29 +110,21 @@ _timed: ResultsOfObjects[dict[tuple[float, ...], _Calls]] = ResultsOfObjects(128
 
 
 class KernelPrices:
-    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less."""
+    """Prices kernels, and notes which sizes were used; with values of other `widths` than fp32 a kernel moves less.
+
+    `times`: how often what is priced now is done in an iteration.
+    """
 
     def __init__(self, gpu: Gpu, runtime: Runtime, widths: ValueWidths = IN_FP32) -> None:
         self.gpu, self.runtime, self.widths = gpu, runtime, widths
-        self._asked: list[tuple[str, KernelUse]] = []
+        self.times = 1
+        self._asked: defaultdict[str, list[tuple[KernelUse, int]]] = defaultdict(list)
         self._known = _known.get((gpu.fingerprint, runtime.fingerprint, widths), lambda: _Known({}, {}))
 
     def used_in(self, steps: int) -> dict[str, KernelUse]:
         """What was asked so far, kernel by kernel; its seconds in each of so many steps that it serves."""
-        uses: defaultdict[str, list[KernelUse]] = defaultdict(list)
-        for kernel, use in self._asked:
-            uses[kernel].append(use)
-        made = {kernel: _together(each) for kernel, each in uses.items()}
+        made = {kernel: _together(each) for kernel, each in self._asked.items()}
         return made if steps == 1 else {kernel: use.shared_by(steps) for kernel, use in made.items()}
-
-    @property
-    def asked(self) -> int:
-        """How often something was priced so far."""
-        return len(self._asked)
-
-    def ask_again(self, asked: slice) -> None:
-        """Use the same again that was asked for between two values of `asked`."""
-        self._asked += self._asked[asked]
 
     def cost(self, item: Compute) -> float:
         """Seconds: the host launches while the GPU computes, so a phase takes as long as the slower of the two.
@@ -153,7 +138,7 @@ class KernelPrices:
             if len(self._known.uses) >= _MOST_KNOWN:
                 self._known.uses.clear()
             use = self._known.uses[item] = self._use_of(item)
-        self._asked.append((item.kernel, use))
+        self._asked[item.kernel].append((use, self.times))
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:

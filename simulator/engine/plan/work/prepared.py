@@ -68,12 +68,15 @@ class Prepared:
         chains = self.work.chains
         shape = len(chains), max((len(chain) for chain in chains), default=0)
         fixed, step = np.zeros(shape), np.full(shape, -1)
-        for bucket, chain in enumerate(chains):
-            for place, item in enumerate(chain):
+        first: dict[int, int] = {}
+        like = np.array([first.setdefault(id(chain), bucket) for bucket, chain in enumerate(chains)], dtype=np.int64)
+        for bucket in first.values():
+            for place, item in enumerate(chains[bucket]):
                 if isinstance(item, Kernel):
                     fixed[bucket, place] = item.seconds
                 else:
                     step[bucket, place] = item
+        fixed, step = fixed[like], step[like]
         return ChainTable(fixed, step, np.array([bool(chain) for chain in chains]), self.software)
 
 
@@ -106,8 +109,8 @@ def _prepare(setup: Setup, network: NetworkSetup) -> Prepared:
         uses=[(slots[bucket], step) for bucket, step in work.uses],
         slots=slots,
         order=bucket_order(setup, len(work.buckets)),
-        priority=[min(bucket.layers) for bucket in work.buckets],
-        nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in work.buckets],
+        priority=division.first_layers,
+        nbytes=division.nbytes,
         software=np.array([software_time(step, setup.runtime) for step in work.steps]),
     )
 

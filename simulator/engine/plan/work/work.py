@@ -12,7 +12,7 @@ import numpy as np
 from simulator.component import Spec
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.division import Division
-from simulator.engine.plan.work.exchanges import exchanges_of
+from simulator.engine.plan.work.exchanges import Exchanges, exchanges_of
 from simulator.engine.plan.work.kernels import (
     Kernel,
     KernelPrices,
@@ -141,14 +141,15 @@ def prepare_work(setup: Setup, workers: int, division: Division) -> Work:
 
 
 class _Compute(NamedTuple):
-    """The first and each later pass of a workload on one GPU, the optimiser's step alone and after an exchange, and the
-    forward seconds of each layer."""
+    """The first and each later pass of a workload on one GPU, the optimiser's step alone and after an exchange, the
+    forward seconds of each layer, and when the backward pass of each has ended after the start of the last one."""
 
     first: Workload
     later: Workload
     update_alone: float
     update: float
     layer_forward: Floats
+    backward_end: Floats
 
 
 _computes: LatestResults[_Compute] = LatestResults(64)
@@ -162,7 +163,9 @@ def _compute_of(setup: Setup) -> _Compute:
         alone = update_time(workload, gpu, runtime)
         first, later = passes_of(workload, alone)
         update = update_of(first, gpu, runtime, exchanged=True).seconds
-        return _Compute(first, later, alone, update, np.array([layer.forward for layer in first.layers]))
+        forward = np.array([layer.forward for layer in first.layers])
+        ended = np.cumsum([layer.backward for layer in reversed(later.layers)])[::-1]
+        return _Compute(first, later, alone, update, forward, ended)
 
     return _computes.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
 
@@ -172,8 +175,8 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
     workload, later, alone = compute.first, compute.later, compute.update_alone
     exchanges = exchanges_of(setup, workers, division)
     pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(workload.precision, setup.sparsifier.has_residual))
-    select, spread, combine = (np.zeros(len(buckets)) for _ in range(3))
-    backward = _backward_times(later, buckets)
+    combine = np.zeros(len(buckets))
+    backward = np.diff(compute.backward_end[division.ready_layers], prepend=0.0)
     passes, additions = price_passes(workload, later, buckets, pricing)
     backward += additions
     outer = price_outer_step(setup, buckets, pricing) if workers > 1 else None
@@ -183,35 +186,14 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
             backward[i] += pricing.cost(there)
             combine[i] = pricing.cost(back)
     emptying = math.fsum(combine)
-    chains: list[Chain] = [()] * len(buckets)
-    halves: list[Chain] = [()] * len(buckets)
-    steps: dict[Communication, int] = {}
-    ahead = 0.0
-    asked: list[slice] = []
-    for i, (same, (before, between)) in enumerate(exchanges.steps):
-        if same < i:  # buckets of the same sizes have the same steps and prices
-            select[i], spread[i], combine[i] = select[same], spread[same], combine[same]
-            chains[i], halves[i] = chains[same], halves[same]
-            asked.append(asked[same])
-            pricing.ask_again(asked[same])
-            continue
-        ahead = max([ahead, *(pricing.cost(item) for item in before if item.ahead)])
-        so_far, chosen = pricing.asked, [item for item in before if not item.ahead]
-        select[i] = math.fsum(pricing.cost(item) for item in chosen)
-        spread[i] = math.fsum(pricing.spread(item) for item in chosen)
-        exchange = add_host_work(between, buckets[i], setup.runtime)
-        second: list[Step] = []
-        if setup.scheduler.decoupled:
-            exchange, second = _decouple(exchange, workers)
-        chains[i], last = chain_steps(exchange, pricing, steps)
-        combine[i] += last
-        halves[i] = chain_steps(second, pricing, steps)[0]
-        asked.append(slice(so_far, pricing.asked))
+    priced, steps, ahead = _price_exchanges(setup, workers, exchanges, pricing)
+    select, spread, last = np.array([each[:3] for each in priced]).T[:, exchanges.number]
+    combine += last
     left = ahead - workload.input_time - passes.forward - passes.earlier_backward
     select[-1] += max(0.0, left - float(backward.sum()))
     if outer is not None:
         select += outer.before
-    both = [(*chain, *half) for chain, half in zip(chains, halves, strict=True)]
+    of_bucket = [priced[number] for number in exchanges.number.tolist()]
     return Work(
         input_time=workload.input_time,
         input_alone=workload.input_time,
@@ -225,10 +207,10 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
         selection_spread=spread,
         combine=combine,
         emptying=emptying,
-        steps=tuple(steps),
-        chains=tuple(chains),
-        halves=tuple(halves),
-        uses=tuple((slot, step) for slot, chain in enumerate(both) for step in chain if isinstance(step, int)),
+        steps=steps,
+        chains=tuple(each.chain for each in of_bucket),
+        halves=tuple(each.half for each in of_bucket),
+        uses=tuple((slot, step) for slot, each in enumerate(of_bucket) for step in each.steps),
         kernels=pricing.used_in(1 if setup.scheduler.period is None else setup.scheduler.period.steps),
         density=dict(exchanges.density),
         layer_forward=compute.layer_forward,
@@ -237,6 +219,40 @@ def _prepare(setup: Setup, workers: int, division: Division) -> Work:
         begins_module=workload.begins_module,
         outer=np.zeros(0) if outer is None else outer.after,
     )
+
+
+class _Exchange(NamedTuple):
+    """One exchange, priced: seconds of the selection before it, their standard deviation, and seconds of the kernels
+    after it; its chain, the half that follows after all reductions, and the communication steps in both."""
+
+    selection: float
+    spread: float
+    after: float
+    chain: Chain = ()
+    half: Chain = ()
+    steps: tuple[int, ...] = ()
+
+
+def _price_exchanges(
+    setup: Setup, workers: int, exchanges: Exchanges, pricing: KernelPrices
+) -> tuple[list[_Exchange], tuple[Communication, ...], float]:
+    """Every different exchange, the communication steps of all, and seconds of what the host does ahead of them."""
+    made, steps, ahead = list[_Exchange](), dict[Communication, int](), 0.0
+    for (bucket, (before, between)), times in zip(exchanges.steps, np.bincount(exchanges.number).tolist(), strict=True):
+        pricing.times = 1  # threads of the host do the same for several buckets side by side
+        ahead = max([ahead, *(pricing.cost(item) for item in before if item.ahead)])
+        pricing.times = times
+        chosen = [item for item in before if not item.ahead]
+        selection = math.fsum(pricing.cost(item) for item in chosen)
+        spread = math.fsum(pricing.spread(item) for item in chosen)
+        exchange, second = add_host_work(between, bucket, setup.runtime), list[Step]()
+        if setup.scheduler.decoupled:
+            exchange, second = _decouple(exchange, workers)
+        chain, after = chain_steps(exchange, pricing, steps)
+        half, _ = chain_steps(second, pricing, steps)
+        used = tuple(item for item in (*chain, *half) if isinstance(item, int))
+        made.append(_Exchange(selection, spread, after, chain, half, used))
+    return made, tuple(steps), ahead
 
 
 def _decouple(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[Step]]:
@@ -248,10 +264,3 @@ def _decouple(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[
     first: list[Step] = list(exchange)
     first[places[-1]] = ReduceScatter(last.nbytes)
     return first, [AllGather(last.nbytes / workers)]
-
-
-def _backward_times(workload: Workload, buckets: Sequence[Bucket]) -> Floats:
-    """Backward seconds between the previous bucket and this one; buckets follow each other in backward order."""
-    ready = np.cumsum([layer.backward for layer in reversed(workload.layers)])
-    last = len(workload.layers) - 1
-    return np.diff([0.0, *(float(ready[last - bucket.ready_layer]) for bucket in buckets)])
