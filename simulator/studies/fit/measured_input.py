@@ -13,7 +13,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import measured_values, refuse_contradiction
 from simulator.studies.validate.scenario_table import NAME as TABLE
 from simulator.studies.validate.scenario_table import read_scenarios
-from simulator.studies.validate.validation import scenario_files, table_files
+from simulator.studies.validate.tasks import scenario_files, table_files
 
 
 @dataclass(slots=True)

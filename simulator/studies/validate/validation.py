@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulator.errors import InputError, Problem, collect_problems
-from simulator.loading.csv_tables import Row as TableRow
-from simulator.loading.finding import find_file, find_shipped
-from simulator.prediction.run import Prediction, run, with_responses
+from simulator.errors import InputError, Problem
+from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
 from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.warning import texts_of
 from simulator.progress import Watch
-from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
-from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.formulas import formula_errors, formula_scoreboard
 from simulator.studies.validate.measured_rows import (
@@ -30,15 +26,11 @@ from simulator.studies.validate.measured_rows import (
     is_used_in_fit,
     measured_values,
     predicted_value,
-    refuse_contradiction,
 )
 from simulator.studies.validate.model_error import measured_share, parts_of
-from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
-from simulator.studies.validate.scenario_table import rows_of_table, scenario_of_row
 from simulator.studies.validate.scoreboard import scoreboard
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
-
-DEFAULT = "validation"
+from simulator.studies.validate.tasks import DEFAULT, Task, find_tasks, scenario_of_task
 
 
 def validate(
@@ -59,9 +51,9 @@ def validate(
     """
     watch = watch or Watch()
     problems: list[Problem] = []
-    tasks = [_Task(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
+    tasks = [Task(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
     if places or not scenarios:
-        tasks += _find_tasks(places, problems)
+        tasks += find_tasks(places, problems)
     made: dict[int, _Found] = {}
     watch.expect(len(tasks))
     with watch.part("the predictions"), closing(map_in_processes(_carry_out, tasks, processes)) as results:
@@ -85,17 +77,6 @@ def validate(
     return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """What is predicted at once: a scenario, which may still have to be read, or a table of collectives."""
-
-    group: str
-    where: str
-    scenario: Scenario | None = None
-    path: Path = Path()
-    row: TableRow | None = None
-
-
 class _Found(NamedTuple):
     """The rows of a task, with the problems of what cannot be read or run."""
 
@@ -104,94 +85,37 @@ class _Found(NamedTuple):
     problems: Sequence[Problem]
 
 
-def _find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[_Task]:
-    """The tasks of all files and tables, and the problems of tables that cannot be read."""
-    tasks = [_Task(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)]
-    for path in table_files(places):
-        group = path.absolute().parent.name
-        if path.name != SCENARIO_TABLE:
-            tasks.append(_Task(group, "", path=path))
-            continue
-        with collect_problems(problems):
-            wrong: list[Problem] = []
-            rows = list(rows_of_table(path, wrong))
-            tasks += [_Task(group, "", path=path, row=row) for row in rows]
-            problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
-    return tasks
+def _carry_out(tasks: Sequence[Task]) -> list[_Found]:
+    """The rows of several tasks, whose scenarios are predicted together."""
+    made: dict[int, _Found] = {}
+    scenarios: dict[int, Scenario] = {}
+    for place, task in enumerate(tasks):
+        try:
+            if task.is_table:
+                made[place] = _Found((), list(table_rows(task.path, task.group)), ())
+                continue
+            scenarios[place] = scenario_of_task(task)
+        except InputError as error:
+            made[place] = _Found((), (), error.problems)
+    measured = {place: each for place, each in scenarios.items() if measured_values(each)}
+    predictions = dict(zip(measured, run_batch([*measured.values()]), strict=True))
+    fine = {place: each for place, each in predictions.items() if isinstance(each, Prediction)}
+    fine = dict(zip(fine, with_responses_of([*fine.values()]), strict=True))
+    for place in scenarios:
+        prediction = predictions.get(place)
+        problems = prediction.problems if isinstance(prediction, InputError) else ()
+        rows = list(_rows(fine[place], tasks[place].group)) if place in fine else ()
+        made[place] = _Found(rows, (), problems)
+    return [made[place] for place in range(len(tasks))]
 
 
-def _carry_out(tasks: Sequence[_Task]) -> list[_Found]:
-    return [_find_rows(task) for task in tasks]
-
-
-def _find_rows(task: _Task) -> _Found:
-    try:
-        if task.scenario is not None:
-            scenario = task.scenario
-        elif task.row is not None:
-            scenario = scenario_of_row(task.row, task.path.parent)
-        elif task.path.suffix == ".csv":
-            return _Found((), list(table_rows(task.path, task.group)), ())
-        else:
-            scenario = load(task.path)
-        if task.where:
-            refuse_contradiction(scenario, task.where)
-        return _Found(list(_rows(scenario, task.group)), (), ())
-    except InputError as error:
-        return _Found((), (), error.problems)
-
-
-def scenario_files(places: Sequence[str | Path]) -> list[Path]:
-    """Scenario files among the given files and in the given folders, in order (default: the shipped ones).
-
-    Tables (`.csv`) are left out. Raises InputError for a file that does not exist.
-    """
-    files: list[Path] = []
-    for place in places or [_shipped()]:
-        path = Path(place)
-        if path.is_dir():
-            files.extend(sorted(path.rglob("*.yaml"), key=_natural))
-            continue
-        if path.suffix == ".csv" and path.is_file():
-            continue
-        found = find_file(str(place), None, "scenarios")
-        if found is None:
-            raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
-        files.append(found)
-    return files
-
-
-def table_files(places: Sequence[str | Path]) -> list[Path]:
-    """Tables of measurements among the given files and in the given folders, in order (default: the shipped ones)."""
-    found: list[Path] = []
-    for path in map(Path, places or [_shipped()]):
-        if path.is_dir():
-            found.extend(sorted(item for name in (TABLE, SCENARIO_TABLE) for item in path.rglob(name)))
-        elif path.suffix == ".csv" and path.is_file():
-            found.append(path)
-    return found
-
-
-def _shipped() -> Path:
-    folder = find_shipped(f"scenarios/{DEFAULT}", here=True)
-    if folder is None:
-        raise InputError(Problem("validate", "scenarios/validation here or in the package", "none", "name a folder"))
-    return folder
-
-
-def _natural(path: Path) -> tuple[str, list[tuple[int, str]]]:
-    parts = path.stem.split("-")
-    return str(path.parent), [(int(part), "") if part.isdigit() else (0, part) for part in parts]
-
-
-def _rows(scenario: Scenario, group: str) -> Iterator[Whole]:
-    """One row, with its scenario and spread, for each measured quantity; none where nothing was measured."""
-    values = measured_values(scenario)
-    if scenario.measured is None or not values:
+def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
+    """One row, with its scenario and spread, for each measured quantity."""
+    scenario = prediction.scenario
+    if scenario.measured is None:
         return
-    prediction = with_responses(run(scenario))
     stated, judged = _judged(prediction, group)
-    for quantity, value in values.items():
+    for quantity, value in measured_values(scenario).items():
         predicted = predicted_value(quantity, prediction)
         whole = quantity in WHOLE
         row = {

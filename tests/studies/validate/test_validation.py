@@ -22,7 +22,8 @@ from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
-from simulator.studies.validate.validation import scenario_files, table_files, validate
+from simulator.studies.validate.tasks import scenario_files, table_files
+from simulator.studies.validate.validation import validate
 
 FOLDER = ROOT / "scenarios" / "validation"
 NAMESPACES = "tcp-namespaces"
