@@ -78,6 +78,48 @@ def test_signs_by_graph_operations():
     assert seconds == pytest.approx(per_tensor + 3 * 2 * WORKERS * (START + SLOPE))
 
 
+GRACE = {
+    "efsignsgd": (7 + 4, 0, 0, 4 * 4 + 2, 2 * 2 * 4, 0, 2),
+    "eight_bit": (23 + 8, 1 + 2, 0, 8 * 4 + 1, 2 * 2 * 4, 2 * 4, 2),
+    "inceptionn": (57, 11, 3, 70 * 4 + 1, 2 * 5 * 4, 10 * 4, 5),
+    "natural": (20 + 10, 5 + 1, 0, 10 * 4 + 1, 2 * 4, 1 * 4, 1),
+    "onebit": (24 + 6, 0, 2, 6 * 4 + 1, 2 * 2 * 4, 0, 2),
+    "powersgd": (20, 0, 0, 0, 0, 0, 0),
+    "qsgd": (15, 0, 0, 3 * 4 + 1, 2 * 2 * 4, 0, 2),
+    "randomk": (10, 0, 0, 3, 0, 0, 0),
+    "signsgd": (1, 0, 0, 3 * 4 + 5, 2 * 4, 0, 1),
+    "signum": (5, 0, 0, 3 * 4 + 5, 2 * 4, 0, 1),
+    "sketch": (25 + 2, 1, 0, 2 * 4 + 1, 2 * 2 * 4, 0, 2),
+    "terngrad": (22, 0, 0, 2 * 4 + 1, 2 * 2 * 4, 0, 2),
+    "threshold": (13 + 4, 0, 2, 4 * 4 + 1, 6 * 4, 0, 2),
+    "topk": (9 + 4, 0, 0, 4 * 4 + 1, 2 * 4, 0, 1),
+}
+"""Per tensor and with four workers, as counted in GRACE's TensorFlow code: operations of the GPU and of the host before
+the exchange, and reads; operations after it on whole tensors and on single values, and of the host; gathers."""
+
+
+@pytest.mark.parametrize("kind", sorted(GRACE))
+def test_the_operations_of_every_graph_are_those_of_its_code(kind):
+    before, after = steps(kind, "grace")
+    tensors = len(BUCKET.pieces)
+
+    def count(items, kernel, small=False):
+        chosen = [item for item in items if isinstance(item, Compute) and item.kernel == kernel]
+        chosen = [item for item in chosen if (set(item.elements) == {1.0}) == small]
+        return sum(item.times * len(item.elements) for item in chosen) / tensors
+
+    made = (
+        count(before, "elementwise"),
+        count(before, "host_op"),
+        sum(item.reads for item in before) / tensors,
+        count(after, "elementwise"),
+        count(after, "elementwise", small=True),
+        count(after, "host_op"),
+        sum(isinstance(item, AllGather) for item in after) / tensors,
+    )
+    assert made == GRACE[kind]
+
+
 def test_the_host_waits_for_counts_of_every_tensor():
     made = steps("onebit", "grace", bits=8)
     assert sum(item.reads for item in kernels_of(made)) == 2 * len(BUCKET.pieces)

@@ -119,3 +119,17 @@ def test_a_threshold_that_float32_rounds_to_zero_selects_no_zeros():
     values = np.array([0.0, 1e-45, -1.0], dtype=np.float32)
     assert find_above(values, 1e-300).tolist() == [1, 2]
     assert find_above(values, 1e300).tolist() == []
+
+
+def test_eight_bit_codes_take_two_calls_for_the_scale_and_seventeen_for_the_search():
+    steps = build(Sparsifier, {"kind": "eight_bit"}).compute(SELECTED, BUCKET, WORKERS)
+    calls = {name: [(item.elements, item.calls) for item in kernels(steps, name)] for name in ("norm", "quantise")}
+    assert calls == {"norm": [((1000.0, 240.0), 2 * 2)], "quantise": [((1000.0, 240.0), 17 * 2)]}
+
+
+def test_dgc_as_a_baseline_scans_twice_and_reads_once_per_tensor():
+    """A comparison and the places of what is above; the number of these is read."""
+    (scan,) = kernels(
+        method("dgc", implementation="baseline").carry_out(SELECTED, BUCKET, WORKERS, "collective")[0], "threshold_scan"
+    )
+    assert (scan.elements, scan.calls, scan.reads) == ((1000.0, 240.0), 2 * 2, 2)

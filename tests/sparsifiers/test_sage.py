@@ -148,3 +148,12 @@ def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with()
         found.append(choice.detail["threshold"])
     none, everything = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))
     assert found == pytest.approx([0.5, 0.5 * none, 0.5 * none * 3 * everything], rel=1e-6)
+
+
+def test_the_sampled_mean_is_added_in_float64():
+    """Of values that float32 cannot add: the mean of the drawn ones, exactly."""
+    member = Sage(density=0.01, threshold=0.3)
+    values = (1 + np.arange(100_000, dtype=np.float32) * np.float32(1e-7)).astype(np.float32)
+    item = block(values[None, :], (len(values),))
+    drawn = np.random.default_rng([member.seed, 0, 0]).integers(len(values), size=member.samples(len(values)))
+    assert member._sampled_mean(values, item, 0) == math.fsum(map(float, values[drawn])) / len(drawn)

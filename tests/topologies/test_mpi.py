@@ -71,6 +71,30 @@ def test_the_libraries_decide_as_their_sources_say(library, primitive, nbytes, w
     assert choose(library, primitive, np.array([float(nbytes)]), workers) == [name]
 
 
+WORKERS_OF_OPEN_MPI = {
+    "all_reduce": [4, 8, 16, 32, 64, 128, 256, 512, 2048, 4096],
+    "broadcast": [4, 8, 16, 32, 64, 128, 256, 1024, 2048, 4096],
+    "reduce": [4, 8, 16, 32, 256, 512, 2048, 4096],
+    "reduce_scatter": [4, 8, 32, 64, 512, 4096],
+    "all_gather": [32, 64, 128, 256, 512, 1024, 2048, 4096],
+}
+"""Numbers of workers from which on other rules hold: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c, v4.1 (2020)."""
+
+
+@pytest.mark.parametrize("primitive", sorted(WORKERS_OF_OPEN_MPI))
+def test_other_rules_hold_from_the_numbers_of_workers_that_the_source_names(primitive):
+    sizes = 2.0 ** np.arange(25)  # of one worker, by which a gather is decided
+    limits = WORKERS_OF_OPEN_MPI[primitive]
+
+    def decisions(workers):
+        return choose("open_mpi", primitive, sizes * (workers if primitive == "all_gather" else 1), workers)
+
+    for limit in limits:
+        assert decisions(limit - 1) != decisions(limit)
+    for first, last in zip([2, *limits], [limit - 1 for limit in limits], strict=False):
+        assert decisions(first) == decisions(last)
+
+
 @given(
     library=st.sampled_from(["open_mpi", "mpich"]),
     primitive=st.sampled_from([*ALGORITHMS]),

@@ -256,6 +256,33 @@ def test_more_latency_than_when_the_steps_were_measured_is_added_to_them():
     assert now - then == pytest.approx(6 * 10e-6)
 
 
+def test_sums_in_the_switch_and_across_weigh_the_switch_by_its_share_of_the_rate():
+    """Hopper's switch sums at 0.85 of its rate where trees reach 0.92 of the NICs': nccl/src/graph/tuning.cc."""
+    layout, size = Layout(2, 8), 8e6
+    inside, across = {}, {}
+    for generation in ("hopper", "ampere"):
+        (item,) = Channels("nvls_tree", Machine(generation=generation)).all_reduce(np.array([size]), layout)
+        same = item.src // 8 == item.dst // 8
+        inside[generation], across[generation] = item.nbytes[0, same].sum(), item.nbytes[0, ~same].sum()
+    assert across["hopper"] == pytest.approx(across["ampere"])
+    more = inside["hopper"] - inside["ampere"]
+    assert more == pytest.approx((0.92 / 0.85 - 1) * 16 * size * (1 + 1 / 8))
+
+
+def test_each_chunk_of_a_tree_pays_the_measured_time_of_a_step():
+    """Between two nodes the data cross once: twice the bytes are twice the chunks, each 10 us longer."""
+
+    def extra(size):
+        once, longer = (
+            float(priced(fabric(nccl=terms), 2, 1, [size], algorithm="tree", protocol="Simple").seconds[0])
+            for terms in ({"step_overhead": [[1e3, first], [1e9, first]]} for first in ("10 us", "20 us"))
+        )
+        return longer - once
+
+    assert extra(2**28) > 10e-6
+    assert extra(2**29) == pytest.approx(2 * extra(2**28))
+
+
 def test_sizes_of_steps_must_rise():
     with pytest.raises(ValidationError, match="rising bytes"):
         fabric(nccl={"step_overhead": [[1e6, "10 us"], [1e3, "10 us"]]})

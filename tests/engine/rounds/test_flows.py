@@ -166,6 +166,17 @@ def test_a_ring_with_unequal_starts_equals_the_fold(*, p, size, wire, ready, ove
     np.testing.assert_allclose(follow_flows(rounds, wiring, begin, overhead=over), expected, rtol=1e-9)
 
 
+def test_when_rounds_ended_is_known_only_once_all_have():
+    wiring, env = switch(2, 1, B, ALPHA), simpy.Environment()
+    rounds = message([0], [1], S)
+    network = Network(env, wiring, [structure(rounds)[0]])
+    transfer = network.submit(rounds)
+    with pytest.raises(RuntimeError, match="under way"):
+        transfer.round_ends()
+    env.run()
+    assert transfer.round_ends()[0] == pytest.approx(S / B)
+
+
 @given(p=st.integers(2, 8), size=sizes, data=st.data(), latency=latencies)
 def test_links_that_all_differ_equal_the_fold(*, p, size, data, latency):
     wiring = switch(p, 1, B, latency)

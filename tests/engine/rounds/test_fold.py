@@ -95,6 +95,18 @@ def test_links_that_all_differ_equal_the_reference(*, p, size, data, latency, re
     np.testing.assert_allclose(times(rounds, wiring, ready), interpret(rounds, wiring, ready[:p]), rtol=1e-9)
 
 
+def test_one_slow_receiver_delays_its_own_message_only():
+    """Both rates of the other message are alike."""
+    wiring = switch(4, 1, B, ALPHA)
+    into = wiring.route(np.array([2]), np.array([3])).last[0]
+    capacity = wiring.capacity.copy()
+    capacity[into] /= 10
+    rounds = [Round(np.array([0, 2]), np.array([1, 3]), np.full((1, 2), S))]
+    ends = times(rounds, replace(wiring, capacity=capacity))
+    latency = wiring.route(np.array([0]), np.array([1])).latency[0]
+    assert ends[[1, 3]] == pytest.approx([S / B + latency, 10 * S / B + latency])
+
+
 @pytest.mark.parametrize(("kind", "primitive"), [(k, p) for k, p in pairs() if k != "ring" and not shares_links(k, p)])
 @fewer
 @given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies)
