@@ -31,13 +31,16 @@ def advise(
     iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
     grid: Grid | None = None,
     exhaustive: int | None = None,
+    *,
+    processes: int | None = None,
     **overrides: Any,
 ) -> Advice:
     """Which method, schedule and topology to use, as `sparsim advise`, and where compression starts to pay.
 
     `source` and `overrides` as for `run`. `iterations_to_target`: iterations that your training needs with each method
     (`{"dense": 1000, "topk 0.01": 1100}`); the ranking is then by time to the target. `grid` and `exhaustive`: the
-    combinations to choose from, and up to how many of them are tried completely.
+    combinations to choose from, and up to how many of them are tried completely. `processes`: how many predict
+    (default: one per core, where copies of this process can be made); the answer is the same.
 
     Raises InputError where the parts cannot work together, or for an unknown method.
     """
@@ -45,13 +48,14 @@ def advise(
     from simulator.studies.advice.search import EXHAUSTIVE
 
     most = EXHAUSTIVE if exhaustive is None else exhaustive
-    return Advice(study(load(source, overrides), iterations_to_target, grid, most))
+    return Advice(study(load(source, overrides), iterations_to_target, grid, most, processes=processes))
 
 
-def validate(*places: ScenarioSource | Sequence[ScenarioSource]) -> Validation:
+def validate(*places: ScenarioSource | Sequence[ScenarioSource], processes: int | None = None) -> Validation:
     """Predictions against measurements, as `sparsim validate`: scenarios with `measured:`, in files, folders or Python.
 
-    Without arguments, the measurements that come with the package. Raises InputError with every problem of every file.
+    Without arguments, the measurements that come with the package. `processes` as for `advise`. Raises InputError with
+    every problem of every file.
     """
     from simulator.studies.validate.validation import validate as study
 
@@ -60,7 +64,7 @@ def validate(*places: ScenarioSource | Sequence[ScenarioSource]) -> Validation:
         given += place if isinstance(place, list | tuple) else [place]
     paths = [os.fspath(item) for item in given if isinstance(item, str | os.PathLike)]
     scenarios = [load(item) for item in given if not isinstance(item, str | os.PathLike)]
-    return Validation(study(paths, scenarios))
+    return Validation(study(paths, scenarios, processes=processes))
 
 
 def quality(

@@ -34,6 +34,7 @@ def sweep(
     verdicts: bool = False,
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
+    retry_failed: bool = False,
     **overrides: Any,
 ) -> pd.DataFrame:
     """Predict every point of a grid, as `sparsim sweep`; one row per point.
@@ -47,19 +48,20 @@ def sweep(
     the result, and `error` for points that failed; `frame.attrs["units"]` has the unit of each.
 
     `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
-    processes (default: one per core for more than 24 points; 1: this process). Raises InputError for bad input.
+    processes (default: one per core for more than 24 points; 1: this process); `retry_failed`: evaluate points again
+    that failed before, whose errors are kept otherwise. Raises InputError for bad input.
     """
     if isinstance(vary, str | os.PathLike):
         vary, out = None, vary
     folder = None if out is None else Path(out)
     if vary is None and not zip:
-        return with_units(run_study(_whole_sweep(source, overrides), folder, workers))
+        return with_units(run_study(_whole_sweep(source, overrides), folder, workers, retry_failed=retry_failed))
     axes = {key: _values(key, values) for key, values in (vary or {}).items()}
     groups = [{key: _values(key, values) for key, values in group.items()} for group in zip]
     document: dict[str, Any] = {"base": _base(source, overrides), "vary": axes, "zip": groups}
     document |= {"skip": as_data(skip), "intervals": intervals, "verdicts": verdicts}
     few = _count(axes, groups) <= FEW
-    return with_units(run_study(document, folder, 1 if workers is None and few else workers))
+    return with_units(run_study(document, folder, 1 if workers is None and few else workers, retry_failed=retry_failed))
 
 
 def _whole_sweep(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | Path | Mapping[str, Any]:

@@ -118,3 +118,20 @@ def test_advice_of_a_whole_search_is_short_in_every_form():
     assert len(repr(made)) < 500
     assert made._repr_html_().count("<tr>") <= 11
     assert made["iterations_to_target"] == {"dense": 1000, "topk": 1100}
+
+
+def test_answers_do_not_depend_on_how_many_processes_predict():
+    assert simulator.validate(VGG, processes=1)["rows"] == simulator.validate(VGG, processes=2)["rows"]
+    one, two = (simulator.advise("ring_check", processes=count) for count in (1, 2))
+    assert one == two
+
+
+def test_points_that_failed_are_evaluated_again_where_that_is_asked_for(tmp_path):
+    vary = {"sparsifier": ["dense", {"kind": "gtopk", "density": 0.1}], "cluster.nodes": [2, 3]}
+
+    def evaluated(**options):
+        table = simulator.sweep("ring_check", vary, out=tmp_path, **options)
+        assert table["error"].notna().tolist() == [False, False, False, True]
+        return json.loads((tmp_path / "manifest.json").read_text())["evaluated"]
+
+    assert [evaluated(), evaluated(), evaluated(retry_failed=True)] == [4, 0, 1]

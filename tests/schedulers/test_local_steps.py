@@ -90,6 +90,17 @@ def test_a_delay_hides_what_it_can(delay, count, bandwidth):
     assert made["time_s"] == exact(3 * inner + count * max(0.0, exchange - 3 * min(delay, between)))
 
 
+@pytest.mark.parametrize("fragments", [1, 2, 4])
+@pytest.mark.parametrize("slowdown", [0.0, 0.5, 2.0])
+def test_local_steps_are_slower_while_an_exchange_is_under_way(fragments, slowdown):
+    """The 4 s of all exchanges lie within local steps, of which they leave 4 / (1 + slowdown) s of work done."""
+    streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": fragments, "delay": 2}
+    runtime = {"name": "slowed", "compute_slowdown": slowdown}
+    made = period_of(streaming, bandwidth=4e6 if fragments > 1 else 8e6, runtime=runtime)
+    exchange = 4 if fragments > 1 else 2
+    assert made["time_s"] == exact(3 * 8 + exchange * (1 - 1 / (1 + slowdown)))
+
+
 def test_in_one_program_a_delay_hides_nothing():
     streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": 2}
     assert period_of({**streaming, "delay": 4, "one_program": True}) == period_of(streaming)

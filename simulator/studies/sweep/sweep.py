@@ -75,16 +75,20 @@ class SweepResult:
 
 
 def sweep(
-    source: str | Path | Mapping[str, Any], out: str | Path | None = None, workers: int | None = None
+    source: str | Path | Mapping[str, Any],
+    out: str | Path | None = None,
+    workers: int | None = None,
+    *,
+    retry_failed: bool = False,
 ) -> pd.DataFrame:
     """Evaluate a sweep file, or a mapping of the same form; one row per point, in SI.
 
     `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
-    processes (default: one per core; 1: this process). Points that fail have an `error`. Raises InputError for bad
-    input.
+    processes (default: one per core; 1: this process). Points that fail have an `error`, which is kept in `out` unless
+    `retry_failed`. Raises InputError for bad input.
     """
     if out is not None:
-        return run_sweep(source, Path(out), workers=workers).table
+        return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed).table
     with tempfile.TemporaryDirectory() as folder:
         return run_sweep(source, Path(folder), workers=workers).table
 
