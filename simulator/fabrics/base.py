@@ -122,6 +122,11 @@ class Fabric(Component, family="fabric"):
 
         return Links(np.full(2 * ports, nic), _nic_names(nodes, count), route)
 
+    @property
+    def title(self) -> str:
+        """Its name in a sentence."""
+        return self.name or "this network"
+
     def protocol_factor(self, nbytes: Floats, workers: int) -> Floats:
         """How many bytes the links carry per byte of payload, for each payload (b,)."""
         factor = np.ones_like(nbytes)

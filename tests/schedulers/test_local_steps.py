@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_schedulers import M, profiles, simulated, took
 
+from simulator.engine.clock.period_job import PeriodJob
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.models.period import Fragment, Period
@@ -124,6 +125,24 @@ def test_decoupled_workers_go_on_by_themselves():
     assert made["iteration_time_s"] == exact(2 / (1 / 3 + 1 / 6))
     together = Scenario.model_validate(data | {"scheduler": {"kind": "diloco", "inner_steps": 8}})
     assert run(together).document["iteration_time_s"] == exact(6 + 4 / 8)
+
+
+def test_exchanges_that_cannot_slow_anything_down_any_more_are_forgotten(monkeypatch):
+    """A slow worker that nobody waits for falls behind by more in every period, of which no two are alike here."""
+    known, stretch = [], PeriodJob._stretch
+
+    def counted(job, start, seconds):
+        known.append(len(job.known))
+        return stretch(job, start, seconds)
+
+    monkeypatch.setattr(PeriodJob, "_stretch", counted)
+    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 2}]}}
+    scenario = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario
+    data = scenario.resolved()
+    data["cluster"] |= slow | {"runtime": {"name": "slowed", "compute_slowdown": 0.5, "cycle_time": math.sqrt(0.1)}}
+    run(Scenario.model_validate(data))
+    assert len(known) > 100
+    assert max(known) <= 2 * len(STEP)
 
 
 @pytest.mark.parametrize(("inner", "fragments", "effective"), [(100, 37, 111), (100, 4, 100), (10, 40, 40), (5, 2, 4)])

@@ -76,7 +76,8 @@ class PeriodJob:
         """One period, on the clock where exchanges are live."""
         self.log = PeriodLog(self.clock, self.passes, together=self.period.together)
         self.software, reply = Software(self.plan), None
-        self.known = [item for item in self.known if item[1] > float(self.clock.min())]
+        foremost = float(self.clock.max())  # compute is slowed down as that of the last worker, which starts here
+        self.known = [item for item in self.known if item[1] > foremost]
         if self.plan.live:
             self.live = LiveStream(self.plan, self.env, self.network, self.links, self.streams)
             self.streams = self.live.streams

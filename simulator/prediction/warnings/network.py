@@ -44,7 +44,7 @@ def _curves_beyond_sizes(sizes: Sizes) -> Iterator[str]:
     """Measured collectives that were measured at other sizes."""
     names = [name for name, (_, inside) in sizes.plan.prices.curves.items() if not inside]
     if names:
-        where = f"{', '.join(names)} on {sizes.scenario.cluster.network.name}"
+        where = f"{', '.join(names)} on {sizes.scenario.cluster.network.title}"
         yield f"{where} was measured at other sizes only; the link law gives the rest"
 
 
@@ -58,7 +58,7 @@ def _unused_curves(sizes: Sizes) -> Iterator[str]:
     unused = [item.id for item in found if item is not None]
     why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
     if unused:
-        yield f"{', '.join(unused)} on {network.name} is not used, since {why}; the link law is used"
+        yield f"{', '.join(unused)} on {network.title} is not used, since {why}; the link law is used"
 
 
 def _foreign_curves(sizes: Sizes) -> Iterator[str]:
@@ -66,7 +66,7 @@ def _foreign_curves(sizes: Sizes) -> Iterator[str]:
     cluster = sizes.scenario.cluster
     foreign = [item.id for item in cluster.network.foreign_curves() if item.workers == cluster.workers]
     if foreign:
-        where = f"{', '.join(foreign)} on {cluster.network.name}"
+        where = f"{', '.join(foreign)} on {cluster.network.title}"
         yield f"{where} was measured at another bandwidth or latency; the link law is used"
 
 
@@ -77,7 +77,7 @@ def _unmeasured_transport(sizes: Sizes) -> list[str]:
     if cluster.nodes == 1 or transport is None or transport.prior_width is None:
         return []
     return [
-        f"the transport {transport.kind} was not measured on {cluster.network.name or 'this network'}; what it leaves "
+        f"the transport {transport.kind} was not measured on {cluster.network.title}; what it leaves "
         f"of the NIC's rate is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
     ]
 
@@ -90,7 +90,7 @@ def _unmeasured_laws(sizes: Sizes, laws: list[UncertainInput]) -> list[str]:
         for level, words in _LEVELS.items()
         if (items := [item for item in known if item.level == level])
     ]
-    where = f"{sizes.scenario.cluster.network.name} was not measured as it is used here"
+    where = f"{sizes.scenario.cluster.network.title} was not measured as it is used here"
     return [f"{where}: {'; '.join(parts)} ({FACTORS})"] if parts else []
 
 

@@ -86,3 +86,10 @@ def test_a_link_law_that_nobody_measured_is_one_warning_with_the_size_of_its_inp
     time = document["iteration_time_s"]
     assert low <= time - row["less_s"] < time < time + row["more_s"] <= high
     assert not law(result(tmp_path, CARD, "cluster.nodes=1", "cluster.gpus_per_node=1"))
+
+
+def test_a_network_without_a_name_is_this_network(tmp_path):
+    document = result(tmp_path, CARD)
+    texts = [*document["warnings"], *document["notes"]]
+    assert [text for text in texts if text.startswith("this network was not measured as it is used here")]
+    assert not [text for text in texts if text != text.lstrip()]
