@@ -1,5 +1,6 @@
 """The tilt of a layer profile."""
 
+import math
 from itertools import accumulate
 
 import pytest
@@ -37,3 +38,13 @@ def test_no_tilt_and_no_times_change_nothing():
     assert tilt_profile(WORKLOAD, 0.0) is WORKLOAD
     bare = Workload(batch_size=1, layers=(Layer(name="a", numel=10),))
     assert tilt_profile(bare, 1.0) is bare
+
+
+def test_every_tensor_is_stretched_by_the_middle_of_its_time():
+    """Two tensors of 1 s each lie at 1/4 and 3/4 of the backward pass, the last one first: exp(-s/2) and exp(s/2)."""
+    layers = [Layer(name=name, numel=1, forward=0.0, backward=1.0) for name in "ab"]
+    made = tilt_profile(Workload(batch_size=1, layers=layers), 0.6)
+    first, second = math.exp(-0.3), math.exp(0.3)
+    assert [layer.backward for layer in reversed(made.layers)] == pytest.approx(
+        [2 * first / (first + second), 2 * second / (first + second)]
+    )

@@ -66,7 +66,7 @@ def test_the_filter_costs_one_more_pass():
     plain, filtered = CLTK(density=0.1), CLTK(density=0.1, beta=0.1)
     selection = plain.expect(bucket, 4, 1.0)
     extra = filtered.compute(selection, bucket, 4)[len(plain.compute(selection, bucket, 4)) :]
-    assert [(item.kernel, item.elements) for item in extra] == [("elementwise", (1000.0,))]
+    assert [(item.kernel, item.elements, item.calls) for item in extra] == [("elementwise", (1000.0,), 2)]
 
 
 @given(seed=st.integers(0, 10**6), workers=st.integers(1, 6), beta=st.floats(0.05, 1.0))

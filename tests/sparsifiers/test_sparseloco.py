@@ -31,6 +31,29 @@ def test_an_entry_is_14_bits_and_a_payload_146_times_smaller():
     assert 4 * numel / (released.nbytes - 20) == pytest.approx(102.4)
 
 
+def test_the_kernels_are_those_of_the_released_code():
+    """Calls of one tensor in one-covenant/templar, and reads of the host."""
+    method, bucket = SparseLoCo(), Bucket(0, (4096 * 10,), 0)
+    calls, reads = {}, {}
+    for item in method.compute(method.expect(bucket, 8, INDEPENDENT), bucket, 8):
+        calls[item.kernel] = calls.get(item.kernel, 0) + item.calls
+        reads[item.kernel] = reads.get(item.kernel, 0) + item.reads
+    assert calls == {
+        "elementwise": 1,
+        "residual_add": 2,
+        "copy": 1 + 2,
+        "chunk_topk": 2,
+        "gather": 1,
+        "pack_indices": 18,
+        "statistics": 6,
+        "quantise": 7,
+        "scatter_add": 2 + 3 + 1,
+        "dequantise": 3,
+        "unpack_indices": 13,
+    }
+    assert {kernel: count for kernel, count in reads.items() if count} == {"pack_indices": 1, "statistics": 4}
+
+
 def test_covenant_sends_1_988_gigabytes():
     """72.7e9 parameters (2603.08163), here as 80 layers of eight tensors."""
     gather, _ = gathered(SparseLoCo(), (72_700_000_000 // 640,) * 640)

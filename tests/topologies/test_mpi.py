@@ -249,6 +249,19 @@ def test_requests_carry_no_bytes():
         assert sum(float(item.nbytes.sum()) for item in rounds) == pytest.approx(12 * MIB, rel=1e-12)
 
 
+def test_answers_wait_for_all_data_between_two_partners_and_for_the_queue_elsewhere():
+    """Workers 0 and 1 send to each other, and 0 goes first; 5 to 3 and 4 to 1 are not answered by a partner."""
+    queue = 128 * KIB
+    round_ = Round(np.array([0, 1, 5, 4]), np.array([1, 0, 3, 1]), np.full((1, 4), MIB), 2)
+    *_, asking, early, first, late, rest = with_rendezvous([round_], LIMIT, queue)
+    assert asking.src.tolist() == [0, 1, 5, 4]
+    assert (early.dst.tolist(), late.dst.tolist()) == ([0, 5, 4], [1])
+    ahead = queue * (1 - queue / (2 * MIB))  # on average, of data that pass by
+    assert dict(zip(first.src.tolist(), first.nbytes[0].tolist(), strict=True)) == {0: MIB, 5: ahead, 4: ahead}
+    left = {1: MIB, 5: MIB - ahead, 4: MIB - ahead}
+    assert dict(zip(rest.src.tolist(), rest.nbytes[0].tolist(), strict=True)) == left
+
+
 def test_an_unknown_algorithm_is_refused_with_the_known_ones():
     with pytest.raises(
         ValidationError, match=r"an algorithm for all_reduce: linear, .*got 'rabenseifer': did you mean"

@@ -15,6 +15,7 @@ from simulator.hardware.machine import Machine, generation_of
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter
 from simulator.topologies.base import Topology
 from simulator.topologies.nccl_channels import Channels, rings, trees
+from simulator.topologies.nccl_tables import RING_LL128, TREE_LL128, TREE_MOST
 from simulator.topologies.nccl_tuning import NcclTuning
 
 DGX1 = [
@@ -281,6 +282,18 @@ def test_each_chunk_of_a_tree_pays_the_measured_time_of_a_step():
 
     assert extra(2**28) > 10e-6
     assert extra(2**29) == pytest.approx(2 * extra(2**28))
+
+
+def test_the_highest_rates_of_a_channel_are_those_of_the_source():
+    """GB/s on one node, on two and on more: NVIDIA/nccl, src/graph/tuning.cc, v2.30.7 (2025)."""
+    rows = zip(RING_LL128.values(), TREE_LL128.values(), TREE_MOST.values(), strict=True)
+    assert [tuple(round(rate / 1e9, 6) for rate in (ring, *ll128, *most)) for ring, ll128, most in rows] == [
+        (20.0, 20.0, 20.0, 20.0, 26.5, 18.5, 10.0),
+        (20.0, 20.0, 20.0, 20.0, 24.0, 23.6, 17.8),
+        (36.7, 36.7, 36.7, 29.0, 38.7, 41.4, 36.0),
+        (40.0, 55.6, 31.67, 20.0, 70.0, 42.8, 24.0),
+    ]
+    assert list(RING_LL128) == list(TREE_LL128) == list(TREE_MOST) == ["volta", "ampere", "hopper", "blackwell"]
 
 
 def test_sizes_of_steps_must_rise():

@@ -35,3 +35,9 @@ def test_kernels_are_priced_the_same_whatever_other_gpus_were_asked_for():
     kernels._known.clear()
     kernels._timed.clear()
     assert noted(slower, cluster.runtime) == after
+
+
+def test_a_use_in_each_of_several_steps_has_a_share_of_the_seconds():
+    """Sizes and counts stay those of all calls."""
+    whole = kernels.KernelUse(10.0, 20.0, 8.0, 6, 2, 4.0, 2.0, 1, 0.4)
+    assert whole.shared_by(4) == kernels.KernelUse(10.0, 20.0, 2.0, 6, 2, 1.0, 0.5, 1, 0.1)
