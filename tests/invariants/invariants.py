@@ -183,8 +183,11 @@ def better_is_not_slower(spec, result):
     """A network with more bandwidth, or with less latency, does not make the iteration longer.
 
     Where several exchanges share links, what ends sooner may let another one in at a worse time, as under a scheduler
-    by priority, and so may a wait for data that shifts the cycles of the runtime.
+    by priority, and so may a wait for data that shifts the cycles of the runtime. Where messages of one exchange share
+    links, one that starts earlier takes its share from another, for which others may wait, so that fair sharing is not
+    monotonic either (Graham's anomalies of 1969); that costs a small part of the iteration.
     """
+    most = 1 + (1e-9 if result["fidelity"]["tier"] == "fold" else 0.01)
     several = spec.scheduler.streams > 1 or spec.other_jobs or spec.cluster.background
     if spec.scheduler.kind in BY_RULE or several or (spec.cluster.loading and spec.cluster.runtime.cycle_time):
         return
@@ -195,7 +198,7 @@ def better_is_not_slower(spec, result):
         faster = predicted(spec.model_copy(update={"cluster": cluster}))
         if faster is None or chosen(faster) != chosen(result):
             continue
-        if faster["iteration_time_s"] > result["iteration_time_s"] * (1 + 1e-9):
+        if faster["iteration_time_s"] > result["iteration_time_s"] * most:
             yield f"{change}: {faster['iteration_time_s']!r} instead of {result['iteration_time_s']!r}"
 
 

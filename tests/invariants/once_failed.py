@@ -4,6 +4,8 @@ _SWITCH = {"kind": "single_switch", "bandwidth": 1e9, "latency": 1.5e-5}
 _ONE = {"batch_size": 8, "layers": [{"name": "a", "numel": 85515, "backward": 0.008}]}
 _NO_FORWARD = {"batch_size": 8, "input_time": 0.00590706194953503, "layers": [{"name": "a", "numel": 289}]}
 
+_IDEAL = {"name": "card", "ideal": True}
+
 
 def _made(topology, sparsifier, scheduler, *, workload=None, network=None, other_jobs=(), **cluster):
     cluster = {"nodes": 3, "gpu": {"name": "card"}, "network": _SWITCH | (network or {}), **cluster}
@@ -102,5 +104,21 @@ ONCE_FAILED = {
         {"kind": "omgs", "streams": 2}, nodes=4, gpu=_CARD, workload=_SIX,
         runtime={"host_element": 1.3622135746916728e-10},
         network={"bandwidth": 213097584.82845914, "latency": 5.274560020786366e-05, "burst": 120487.09191769648},
+    ),
+    "workers waited for less than nothing, by a rounding of their mean": _made(
+        "recursive_doubling", "natural", "decoupled", nodes=4, gpus_per_node=2, gpu=_IDEAL,
+        workload={"batch_size": 8, "model": "gpt2", "layers": 1, "hidden": 16, "heads": 2},
+        network={"bandwidth": 1238672725.1562252, "latency": 0.0}, runtime={"kernel_launch": 0.0001275633994171908},
+        stragglers={"slow": [{"worker": 4, "factor": 1.070304906912873}]},
+    ),
+    "workers were idle for less than nothing, by a rounding of their mean": _made(
+        {"kind": "parameter_server", "servers": 0}, {"kind": "omnireduce", "density": 0.2723433409141396}, "tictac",
+        nodes=5, gpu=_IDEAL, workload={"batch_size": 8, "model": "vit", "layers": 1, "hidden": 16, "heads": 2},
+        network={
+            "kind": "leaf_spine", "bandwidth": 6325359554.3543415, "nodes_per_leaf": 4,
+            "latency": 7.331683495802722e-06, "transport": "tcp",
+        },
+        runtime={"forward_hook": 1.1583713457227266e-05},
+        stragglers={"slow": [{"worker": 1, "factor": 3.828250295234432}]},
     ),
 }  # fmt: skip

@@ -121,7 +121,7 @@ class Job:
             "communication_exposed": math.fsum(stop - start for start, stop in self.gaps) - inside,
             "combine": float(work.combine.sum()) + inside,
             "update": work.update,
-            "idle": work.input_time + computed - float(mean[-1]),
+            "idle": work.input_time + max(0.0, computed - float(mean[-1])),  # a mean may be above by a rounding
         }
         return self._iteration(now + work.update, breakdown)
 
@@ -163,7 +163,7 @@ class Job:
             "forward": forward,
             "communication_exposed": exposed - alone - inside,
             "combine": combine + inside,
-            "idle": work.input_time + alone + time - own,
+            "idle": work.input_time + alone + max(0.0, time - own),
         }
         return self._iteration(time, breakdown)
 
@@ -234,5 +234,5 @@ class Job:
         added_up = math.fsum(end - start for start, end in busy)
         total = covered_time(busy, 0.0, time) if self.plan.streams > 1 else added_up
         ready = at[:, 2::2]
-        waiting = 0.0 if self.plan.own_pace else float((ready.max(axis=0) - self.mean[2::2]).sum())
+        waiting = 0.0 if self.plan.own_pace else float(np.maximum(ready.max(axis=0) - self.mean[2::2], 0.0).sum())
         return Iteration(time, breakdown, total, added_up, waiting, computed=lambda: self.everyone[:, -1])

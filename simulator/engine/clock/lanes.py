@@ -248,11 +248,11 @@ class _Lanes:
             "communication_exposed": np.array(list(map(math.fsum, (high - low).tolist()))) - inside,
             "combine": self.combine.sum(axis=1) + inside,
             "update": self.update,
-            "idle": self.input_time + computed - mean[:, -1],
+            "idle": self.input_time + np.maximum(computed - mean[:, -1], 0.0),
         }
         spent = np.where(self.collective, end - start, 0.0).reshape(self.count, -1)
         rows = zip(*(values.tolist() for values in terms.values()), strict=True)
-        waiting = (at[:, 2::2] - mean[:, 2::2]).sum(axis=1)
+        waiting = np.maximum(at[:, 2::2] - mean[:, 2::2], 0.0).sum(axis=1)
         numbers = ((now + self.update).tolist(), rows, spent.tolist(), waiting.tolist())
         made = []
         for lane, time, row, busy, waited in zip(self.lanes, *numbers, strict=True):
