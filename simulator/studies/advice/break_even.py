@@ -7,11 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from simulator.errors import InputError
-from simulator.prediction.run import Prediction, run_batch, with_responses_of
-from simulator.prediction.simulated import simulate_batch
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
-from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis
 from simulator.studies.advice.sign_changes import Gap, Search, find_change, find_whole_change
@@ -65,13 +61,8 @@ class Race:
         self.times: dict[float, float | None] = {}
         self.spreads: dict[tuple[float, bool], Spread] = {}
 
-    def wins(self, method: Scenario, simulated: bool = True) -> Wins:
-        """The stretches on which `method` is faster, as `find_wins` finds them."""
-        (made,) = find_wins([Duel(self, method, simulated)])
-        return made
 
-
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """What a duel needs before its next step: the times of both methods at values, or their spreads at a border."""
 
     values: Sequence[float] = ()
@@ -94,10 +85,10 @@ class Duel:
         a, b = self.times[value], self.race.times[value]
         return None if a is None or b is None else math.log(a / b) if a and b else a - b
 
-    def search(self) -> Generator[_Wanted, None, Wins]:
+    def search(self) -> Generator[Wanted, None, Wins]:
         """The stretches on which the method is faster, in steps, each of which hands out what it needs."""
         tried = self.race.axis.tried
-        yield _Wanted(tried)
+        yield Wanted(tried)
         places = [value for value in tried if self.gap(value) is not None]
         if not places:
             return Wins((), None)
@@ -129,14 +120,14 @@ class Duel:
 
     def _interval(
         self, border: float | None, places: Sequence[float], *, stop: bool
-    ) -> Generator[_Wanted, None, Stretch | None]:
+    ) -> Generator[Wanted, None, Stretch | None]:
         """The interval of a border; None where there is none, or none is asked for."""
         if border is None or not self.race.intervals:
             return None
-        yield _Wanted((border,))
+        yield Wanted((border,))
         if self.gap(border) is None:
             return None
-        yield _Wanted(border=border)
+        yield Wanted(border=border)
         key = border, self.simulated
         ratio = compare_spreads(self.spreads[key], self.race.spreads[key])
         return (yield from _wanting(self._ends(ratio, border, places, stop)))
@@ -178,7 +169,7 @@ class Duel:
         return find_change(gap, low, high, _TIGHT if tight else _ROUGH)
 
 
-def _wanting(search: Search[_Made]) -> Generator[_Wanted, None, _Made]:
+def _wanting(search: Search[_Made]) -> Generator[Wanted, None, _Made]:
     """A search along the axis as part of a duel."""
     while True:
         try:
@@ -186,65 +177,4 @@ def _wanting(search: Search[_Made]) -> Generator[_Wanted, None, _Made]:
         except StopIteration as ended:
             made: _Made = ended.value
             return made
-        yield _Wanted((value,))
-
-
-def find_wins(duels: Sequence[Duel]) -> list[Wins]:
-    """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
-    searches = [duel.search() for duel in duels]
-    made: dict[int, Wins] = {}
-    wanted: dict[int, _Wanted] = dict.fromkeys(range(len(duels)), _Wanted())
-    while wanted:
-        asked = [(duels[number], each) for number, each in wanted.items()]
-        _simulate_times(asked)
-        _simulate_spreads(asked)
-        for number in list(wanted):
-            try:
-                wanted[number] = next(searches[number])
-            except StopIteration as ended:
-                made[number] = ended.value
-                del wanted[number]
-    return [made[number] for number in range(len(duels))]
-
-
-def _simulate_times(asked: Sequence[tuple[Duel, _Wanted]]) -> None:
-    """Simulate the values that duels want, for both methods; None where the parts of a method do not fit together."""
-    new = {
-        (id(times), value): (times, value, duel.race.axis.at(scenario, value))
-        for duel, wanted in asked
-        for scenario, times in ((duel.method, duel.times), (duel.race.against, duel.race.times))
-        for value in wanted.values
-        if value not in times
-    }
-    simulated = simulate_batch([without_randomness(scenario) for _, _, scenario in new.values()])
-    for (times, value, _), each in zip(new.values(), simulated, strict=True):
-        times[value] = None if isinstance(each, InputError) else float(each.figures.times.mean())
-
-
-def _simulate_spreads(asked: Sequence[tuple[Duel, _Wanted]]) -> None:
-    """The spreads of both methods at the borders that duels want."""
-    new = {
-        (id(spreads), wanted.border, duel.simulated): (spreads, duel.race.axis.at(scenario, wanted.border))
-        for duel, wanted in asked
-        if wanted.border is not None
-        for scenario, spreads in ((duel.method, duel.spreads), (duel.race.against, duel.race.spreads))
-        if (wanted.border, duel.simulated) not in spreads
-    }
-    found = _spreads(
-        [(scenario, simulated) for (_, _, simulated), (_, scenario) in zip(new, new.values(), strict=True)]
-    )
-    for (_, border, simulated), (spreads, _), spread in zip(new, new.values(), found, strict=True):
-        spreads[border, simulated] = spread
-
-
-def _spreads(asked: Sequence[tuple[Scenario, bool]]) -> list[Spread]:
-    """The spreads of predictions, with responses where they are asked for and simulating takes little."""
-    made: list[Prediction] = []
-    for each in run_batch([scenario for scenario, _ in asked]):
-        if isinstance(each, InputError):
-            raise each
-        made.append(each)
-    chosen = [i for i, (_, simulated) in enumerate(asked) if simulated and not made[i].plan.prices.flowed]
-    for i, each in zip(chosen, with_responses_of([made[i] for i in chosen]), strict=True):
-        made[i] = each
-    return [each.spread for each in made]
+        yield Wanted((value,))

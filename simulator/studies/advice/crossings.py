@@ -12,8 +12,9 @@ from simulator.progress import Watch
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins, find_wins
+from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
+from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import Outcome
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.variants.changes import without_measured_collectives
@@ -67,7 +68,8 @@ def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) ->
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     race = Race(bandwidth_axis(base), dense.of(base))
-    return _bandwidths(race.wins(method.of(base), False))
+    (found,) = find_wins([Duel(race, method.of(base), simulated=False)])
+    return _bandwidths(found)
 
 
 class _Crossings:
