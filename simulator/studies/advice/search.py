@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -210,6 +210,7 @@ class _Seeker:
         self.prepared: dict[tuple[str, ...], Outcome | str] = {}
         self.bounds: dict[tuple[str, ...], float] = {}
         self.seen: dict[tuple[str, ...], Outcome] = {}
+        self.of_method: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
         self.refused: dict[tuple[str, ...], str] = {}
         self.best = float("inf")
 
@@ -242,6 +243,7 @@ class _Seeker:
                 self.refused[key] = made
             else:
                 self.seen[key] = made
+                self.of_method[candidate.method].append(made)
                 self.best = min(self.best, made.time)
         return self.seen.get(key)
 
@@ -264,15 +266,12 @@ class _Seeker:
     def near(self, candidate: Candidate) -> list[Outcome]:
         """The outcomes of a candidate's method that are close to its fastest, fastest first."""
         limit = NEAR * self.fastest(candidate)
-        return sorted((item for item in self.of(candidate) if item.time <= limit), key=lambda item: item.time)
-
-    def of(self, candidate: Candidate) -> list[Outcome]:
-        """The outcomes of a candidate's method so far."""
-        return [item for item in self.seen.values() if item.candidate.method == candidate.method]
+        outcomes = self.of_method[candidate.method]
+        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)
 
     def fastest(self, candidate: Candidate) -> float:
         """Seconds of the fastest outcome of a candidate's method so far."""
-        return min(item.time for item in self.of(candidate))
+        return min(item.time for item in self.of_method[candidate.method])
 
     def _is_known(self, key: tuple[str, ...]) -> bool:
         return key in self.prepared or key in self.seen or key in self.refused
