@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import Any
 import yaml
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.small_cache import LatestResults
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
 MAX_NODES = 200_000
 """Most values of a document with aliases written out; a long text counts once for each `_TEXT` characters."""
 _TEXT = 64
+_LONG = 2**16
+"""Characters of a document that is not remembered."""
 _DIGITS = 250
 """Most digits of a whole number: more exceed the range of a float."""
 
@@ -46,9 +50,18 @@ class Document:
         return self.path
 
 
+_parsed: LatestResults[bytes] = LatestResults(64)
+"""Documents by place and text, pickled, since whoever reads one may change its data: studies read the same files again
+and again."""
+
+
 def read_document(path: Path) -> Document:
     """Read and parse one YAML file. Raises InputError for anything that is not a bounded, well-formed document."""
-    return parse_document(read_text(path), str(path))
+    text, place = read_text(path), str(path)
+    if len(text) > _LONG:
+        return parse_document(text, place)
+    made: Document = pickle.loads(_parsed.get((place, text), lambda: pickle.dumps(parse_document(text, place))))
+    return made
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:

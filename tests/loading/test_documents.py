@@ -128,3 +128,18 @@ def test_a_name_without_a_file_is_an_input_error(name):
         InputError, match=r"^no scenario named .* in the current folder, in \./scenarios or in the package: "
     ):
         load(name)
+
+
+def test_a_document_that_is_read_again_is_one_of_its_own(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: [1, 2]\n")
+    first = read_document(path)
+    first.data["a"].append(3)
+    again = read_document(path)
+    assert (again.data, again.where(("a",))) == ({"a": [1, 2]}, f"{path}:1:1")
+    path.write_text("a: [1, 2\n")
+    for _ in range(2):
+        with pytest.raises(InputError, match="well-formed YAML"):
+            read_document(path)
+    path.write_text("a: [4]\n")
+    assert read_document(path).data == {"a": [4]}
