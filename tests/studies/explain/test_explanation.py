@@ -549,7 +549,8 @@ def test_text_of_waiting_says_which_kernel_differs_and_the_jitter():
 
 def test_terms_that_rounding_alone_leaves_are_not_told():
     """Differences of equal times: a billionth of a nanosecond is no waiting."""
-    spec = scenario(workload={"input_time": 5e-3})
+    barely = {"slow": [{"worker": 1, "factor": 1 + 2**-52}]}
+    spec = scenario(workload={"input_time": 5e-3}, cluster={"stragglers": barely})
     assert 0 < terms(spec)["waiting_for_slowest"] < 1e-15
     lines = said(spec)
     assert line(lines, "waiting for the slowest") is None
