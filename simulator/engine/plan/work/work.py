@@ -228,9 +228,9 @@ class _Exchange(NamedTuple):
     selection: float
     spread: float
     after: float
-    chain: Chain = ()
-    half: Chain = ()
-    steps: tuple[int, ...] = ()
+    chain: Chain
+    half: Chain
+    steps: tuple[int, ...]
 
 
 def _price_exchanges(
