@@ -53,13 +53,22 @@ class Covering:
         self._known: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, path: str, lines: tuple[int, ...], most: float) -> list[str]:
-        """Tests that run any of `lines` (none: any line of the file), up to `most` seconds of them.
+        """Tests that run any of `lines`, up to `most` seconds of them.
 
         Of every test function the fastest case comes first, then of every function the next: many different tests
-        rather than many cases of one.
+        rather than many cases of one. What is run by an import alone (no `lines`) may be noticed by any test of the
+        file, and of the folder of tests that belongs to its package, as much of each.
         """
         by_line = self._by_line(path)
         found = {name for line in lines or by_line for name in by_line.get(line, ()) if name in self.seconds}
+        if lines:
+            return self._fastest(found, most)
+        folder = f"tests/{Path(path).parent.relative_to('simulator')}/"
+        beside = {name for name in self.seconds if name.startswith(folder)} - found
+        known = [name for name in OF_IMPORTS if name in self.seconds]
+        return [*known, *self._fastest(found, most), *self._fastest(beside, most)]
+
+    def _fastest(self, found: set[str], most: float) -> list[str]:
         cases: dict[str, list[str]] = defaultdict(list)
         for name in sorted(found, key=lambda name: (self.seconds[name], name)):
             cases[name.partition("[")[0]].append(name)
@@ -71,7 +80,7 @@ class Covering:
             if total + seconds <= most or not chosen:
                 chosen.append(name)
                 total += seconds
-        return chosen if lines else [*(name for name in OF_IMPORTS if name in self.seconds), *chosen]
+        return chosen
 
     def _by_line(self, path: str) -> dict[int, list[str]]:
         if path not in self._known:
