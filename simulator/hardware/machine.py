@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -80,9 +81,14 @@ class LibraryTerms(Spec):
 
     def overhead_of_step(self, nbytes: Floats) -> Floats:
         """Seconds (b,) beyond the bytes of steps (b,), straight over the logarithm of the bytes, level outside."""
-        sizes, seconds = np.array(self.step_overhead).T
-        made: Floats = np.interp(map_each(math.log, np.maximum(nbytes, 1.0)), map_each(math.log, sizes), seconds)
+        made: Floats = np.interp(map_each(math.log, np.maximum(nbytes, 1.0)), *_over_logarithms(self.step_overhead))
         return made
+
+
+@lru_cache(maxsize=64)
+def _over_logarithms(points: tuple[tuple[float, float], ...]) -> tuple[Floats, Floats]:
+    sizes, seconds = np.array(points).T
+    return map_each(math.log, sizes), seconds
 
 
 NOTHING_MEASURED = LibraryTerms()

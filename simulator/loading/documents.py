@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +49,8 @@ class Document:
         return self.path
 
 
-_parsed: LatestResults[bytes] = LatestResults(64)
-"""Documents by place and text, pickled, since whoever reads one may change its data: studies read the same files again
-and again."""
+_parsed: LatestResults[Document] = LatestResults(64)
+"""Documents by place and text: studies read the same files again and again."""
 
 
 def read_document(path: Path) -> Document:
@@ -60,8 +58,15 @@ def read_document(path: Path) -> Document:
     text, place = read_text(path), str(path)
     if len(text) > _LONG:
         return parse_document(text, place)
-    made: Document = pickle.loads(_parsed.get((place, text), lambda: pickle.dumps(parse_document(text, place))))
-    return made
+    made = _parsed.get((place, text), lambda: parse_document(text, place))
+    return replace(made, data=_copied(made.data))
+
+
+def _copied(data: Any) -> Any:
+    """Plain data of one's own: whoever reads a document may change it."""
+    if isinstance(data, dict):
+        return {key: _copied(value) for key, value in data.items()}
+    return [_copied(value) for value in data] if isinstance(data, list) else data
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:

@@ -26,6 +26,10 @@ class LatestResults(Generic[T]):
         self.most, self.fits = most, fits
         self._known: OrderedDict[Hashable, T] = OrderedDict()
 
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether the result of this key is known."""
+        return key in self._known
+
     def clear(self) -> None:
         """Forget all results."""
         self._known.clear()

@@ -10,7 +10,9 @@ from itertools import islice
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.lanes import Lane, run_lanes
 from simulator.engine.plan.plan import OtherJobPlan, Plan, PlanDraft, draft_plans, finish_plans
-from simulator.engine.plan.seating import seat_jobs
+from simulator.engine.plan.seating import Seating, seat_jobs
+from simulator.engine.plan.setup import OtherJobSetup, Setup
+from simulator.engine.plan.work.division import divide_together
 from simulator.errors import InputError
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
@@ -76,16 +78,35 @@ class _Draft:
     recorded: RecordedInputs
 
 
+@dataclass(frozen=True, slots=True)
+class _Seated:
+    """A scenario whose jobs have places on the network, and no plans yet."""
+
+    scenario: Scenario
+    setup: Setup
+    other_jobs: Sequence[OtherJobSetup]
+    seating: Seating
+    recorded: RecordedInputs
+
+
 _FEW_DRAWS = 2**14
 """Iterations of a scenario times its workers that are simulated together with those of others."""
 
 
 def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[Simulated | InputError]:
     made: dict[int, Simulated | InputError] = {}
+    seated: dict[int, _Seated] = {}
     drafts: dict[int, _Draft] = {}
     for number, scenario in enumerate(scenarios):
         try:
-            drafts[number] = _draft(scenario)
+            seated[number] = _seat(scenario)
+        except InputError as error:
+            made[number] = error
+    if len(seated) > 1:
+        divide_together([(each.setup, each.seating.network) for each in seated.values()])
+    for number, each in seated.items():
+        try:
+            drafts[number] = _draft(each)
         except InputError as error:
             made[number] = error
     planned: dict[int, Plan] = {}
@@ -121,14 +142,21 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
     return [made[number] for number in range(len(scenarios))]
 
 
-def _draft(scenario: Scenario) -> _Draft:
-    """The scenario up to the prices of its exchanges."""
+def _seat(scenario: Scenario) -> _Seated:
+    """The scenario up to the division of its gradients."""
     with as_input_error(f"scenario '{scenario.name}'"):
         setup, other_jobs = job_setup(scenario)
         seating = seat_jobs(setup, other_jobs)
         recorded = recorded_inputs(scenario, setup, seating.network)
-        plans = draft_plans(recorded.applied_to(setup), seating, other_jobs)
-        return _Draft(scenario, tuple(plans), tuple(item.start for item in other_jobs), recorded)
+        return _Seated(scenario, recorded.applied_to(setup), other_jobs, seating, recorded)
+
+
+def _draft(seated: _Seated) -> _Draft:
+    """The scenario up to the prices of its exchanges."""
+    with as_input_error(f"scenario '{seated.scenario.name}'"):
+        plans = draft_plans(seated.setup, seated.seating, seated.other_jobs)
+        starts = tuple(item.start for item in seated.other_jobs)
+        return _Draft(seated.scenario, tuple(plans), starts, seated.recorded)
 
 
 def _checked(draft: _Draft, plan: Plan, figures: IterationFigures) -> Simulated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,8 @@ TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT = range(len(ALGORITHMS))
 LL, LL128, SIMPLE = range(len(PROTOCOLS))
 
 
-class Tables(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Tables:
     """Seconds by algorithm and protocol (6, 3): start-up of a call, and of a step over each kind of link.
 
     `ring_ll`: share of a ring's bandwidth that LL reaches. `every_node`: whether an all-reduce by ring is counted with

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -35,7 +36,7 @@ WITHIN_CONSTANTS = 2e-6
 _LEAST_CHUNK, _MOST_CHUNK = 32 * 2.0**10, 512 * 2.0**10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NcclTimes:
     """Start-up and efficiency of one primitive on a machine, as measured, or else by NCCL's constants.
 
@@ -108,8 +109,17 @@ class NcclTimes:
         return far / 2 if self.primitive in ("broadcast", "reduce") else far
 
     def _constants(self, algorithm: int, protocol: int, nbytes: Floats) -> Floats:
-        """Start-up (b,) by NCCL's constants. A chunk of a ring crosses one step between nodes for every node."""
-        known, layout, terms = self.known, self.layout, self.machine.terms
+        """Start-up (b,) by NCCL's constants."""
+        known, layout = self.known, self.layout
+        made = np.full(len(nbytes), self._all_constants[algorithm, protocol])
+        if (algorithm, protocol, self.primitive) == (RING, SIMPLE, "all_reduce") and layout.nodes > 1:
+            made[nbytes >= 64 * known.channels * layout.workers] *= known.plateau
+        return made
+
+    @cached_property
+    def _all_constants(self) -> Floats:
+        """Start-ups (6, 3). A chunk of a ring crosses one step between nodes for every node."""
+        known, terms = self.known, self.machine.terms
         beyond = max(0.0, self.machine.latency - WITHIN_CONSTANTS) * np.array([1, 1, 2])
         for number, name in enumerate(PROTOCOLS):
             if name in terms.hop_latency:
@@ -118,10 +128,7 @@ class NcclTimes:
         slow = np.array([0, 0, max(0.0, self.machine.inside_latency - inside[RING, SIMPLE])])
         primitive = "all_reduce" if self.primitive == "all_reduce" else "all_gather"
         hops = (inside + slow, known.tables.hop["net"] + beyond)
-        made = np.full(len(nbytes), start_up(self._base, hops, primitive, layout, self._across)[algorithm, protocol])
-        if (algorithm, protocol, self.primitive) == (RING, SIMPLE, "all_reduce") and layout.nodes > 1:
-            made[nbytes >= 64 * known.channels * layout.workers] *= known.plateau
-        return made
+        return start_up(self._base, hops, primitive, self.layout, self._across)
 
     @property
     def _base(self) -> Floats:

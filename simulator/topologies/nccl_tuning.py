@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -180,19 +181,7 @@ class Knowledge:
 
     def latency(self, primitive: str, layout: Layout) -> Floats:
         """Start-up of the whole collective (6, 3), as NCCL counts its steps."""
-        nodes, each = layout.nodes, layout.gpus_per_node
-        inside, net = self.tables.hop[self.intra], self.tables.hop["net"]
-        # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
-        net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
-        net = net + self.net_latency * np.array([1, 1, 2])
-        if self.tables.every_node and primitive == "all_reduce" and nodes > 1:
-            across = 2 * nodes
-        else:
-            across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
-        post = POST[self.cpu] * np.array([1, 1, 3]) if nodes > 1 else np.zeros(3)
-        hop = inside.copy()
-        hop[RING] = np.maximum(hop[RING], post)
-        return start_up(self.tables.base, (hop, net), primitive, layout, across)
+        return _latency(replace(self, channels=0, ring=0.0, tree=0.0, port=0.0), primitive, layout)
 
     def bandwidth(self, primitive: str, layout: Layout) -> Floats:
         """Bytes of payload per second, (6, 3)."""
@@ -210,6 +199,24 @@ class Knowledge:
         made[COLLNET, SIMPLE] = COLLNET_EFFICIENCY * self.tree
         made[PAT, SIMPLE] = PAT_EFFICIENCY * self.ring * ranks / max(1, passes)
         return made
+
+
+@lru_cache(maxsize=256)
+def _latency(known: Knowledge, primitive: str, layout: Layout) -> Floats:
+    """The same, remembered: `known` has no rates, on which it does not depend."""
+    nodes, each, tables = layout.nodes, layout.gpus_per_node, known.tables
+    inside, net = tables.hop[known.intra], tables.hop["net"]
+    # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.
+    net = net[[TREE if each == 1 and row == RING else row for row in range(len(ALGORITHMS))]]
+    net = net + known.net_latency * np.array([1, 1, 2])
+    if tables.every_node and primitive == "all_reduce" and nodes > 1:
+        across = 2 * nodes
+    else:
+        across = (2 if primitive == "all_reduce" else 1) * (nodes - 1)
+    post = POST[known.cpu] * np.array([1, 1, 3]) if nodes > 1 else np.zeros(3)
+    hop = inside.copy()
+    hop[RING] = np.maximum(hop[RING], post)
+    return start_up(tables.base, (hop, net), primitive, layout, across)
 
 
 def ring_rates(known: Knowledge, layout: Layout) -> Floats:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.costs import costs_of
+from simulator.engine.plan.work.costs import price_costs, tabulate_costs
 from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
@@ -342,7 +342,7 @@ def test_costs_are_exact_at_49_sizes_and_straight_between():
     layout, fabric = Layout(2, 1), SingleSwitch(bandwidth=4e6)
     workload = Workload.model_validate({"batch_size": 1, "layers": [{"name": "layer", "numel": 2**32}]})
     setup = Setup(workload, 2, 1, gpu, fabric, Runtime(), Ring(), TopK(density=2**-16), LayerwiseAdaptive(), 1.0)
-    costs = costs_of(setup, workload, 2, NetworkSetup(Ring(), fabric, fabric.wire(layout)))
+    (costs,) = price_costs([tabulate_costs(setup, workload, 2, NetworkSetup(Ring(), fabric, fabric.wire(layout)))])
     powers = np.arange(1, 49)
     exact = powers * 2.0**powers * 1e-9
     np.testing.assert_allclose(costs.selection(2.0**powers), exact, rtol=1e-9)

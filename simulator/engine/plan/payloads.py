@@ -78,22 +78,25 @@ class Payloads:
         return [Round(item.src, item.dst, item.nbytes[self.timed], item.repeat) for item in self.rounds]
 
 
-def time_payloads(items: Sequence[Payloads]) -> None:
-    """Find `seconds` and `found` of all payloads. Raises UnlikeRoutesError where networks differ in routes."""
+def time_payloads(items: Sequence[Payloads], *, with_reasons: bool = True) -> None:
+    """Find `seconds` and `found` of all payloads. Raises UnlikeRoutesError where networks differ in routes.
+
+    Without reasons it is not asked whether an asked-for fold is exact.
+    """
     batches: dict[Hashable, list[Payloads]] = {}
     for item in items:
         item.seconds = np.zeros((len(item.networks), len(item.places)))
         if len(item.timed):
             batches.setdefault(item.sent_like() if len(items) > 1 else None, []).append(item)
     for members in batches.values():
-        _Batch(members).time()
+        _Batch(members, with_reasons).time()
 
 
 class _Batch:
     """Payloads that are sent alike, one after the other as B rows, on N networks."""
 
-    def __init__(self, items: Sequence[Payloads]) -> None:
-        self.items, self.one = items, items[0]
+    def __init__(self, items: Sequence[Payloads], with_reasons: bool) -> None:
+        self.items, self.one, self.with_reasons = items, items[0], with_reasons
         self.networks = list({id(each): each for item in items for each in item.networks}.values())
         self.number = {id(each): number for number, each in enumerate(self.networks)}
         self.wirings = [each.wiring for each in self.networks]
@@ -162,6 +165,8 @@ class _Batch:
         """On each network: why the fold is not exact, and whether messages are followed."""
         if item.networks[0].fidelity == "flows":
             return [(SHARED if _is_disturbed(each) else "", True) for each in item.networks]
+        if item.networks[0].fidelity == "fold" and not self.with_reasons:
+            return [("", False)] * len(item.networks)
         src, dst = item.src, item.dst
         routes = [self.routes[self.number[id(each)]] for each in item.networks]
         if meet_nobody(item.rounds, src, dst, self.one.route):

@@ -80,10 +80,11 @@ def price_steps(
     return prices
 
 
-def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
+def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Prices]:
     """Price steps that follow each other, every worker being ready at time 0; the same as `price_steps` of each.
 
     Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
+    Without reasons (`obstacles`) it is not asked whether an asked-for fold is exact.
     """
     jobs: dict[object, _Job] = {}
     shapes: dict[int, object] = {}
@@ -100,9 +101,9 @@ def price_lanes(lanes: Sequence[Lane]) -> list[Prices]:
             jobs[key] = _Job(steps, uses, network)
         of_lane.append((jobs[key], jobs[key].add(network)))
     try:
-        time_payloads([item for job in jobs.values() for item in job.payloads])
+        time_payloads([item for job in jobs.values() for item in job.payloads], with_reasons=with_reasons)
     except UnlikeRoutesError:
-        return [made for lane in lanes for made in price_lanes([lane])]
+        return [made for lane in lanes for made in price_lanes([lane], with_reasons=with_reasons)]
     return [job.prices(number) for job, number in of_lane]
 
 

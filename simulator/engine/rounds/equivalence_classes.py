@@ -183,42 +183,41 @@ def _quotient(
 ) -> Classes:
     one_place, of_place = np.unique(others[0], return_index=True, return_inverse=True)[1:]
     of_link, of_pair = (np.unique(colours, return_inverse=True)[1] for colours in others[1:])
-    links_in = np.bincount(of_link)
+    links_in = np.bincount(of_link).tolist()
     one, of_message, alike = np.unique(message, return_index=True, return_inverse=True, return_counts=True)[1:]
     # In the order of the messages: that of the colours would change with the latencies.
     order = np.argsort(one)
     one, of_message, alike = one[order], np.argsort(order)[of_message], alike[order]
     types: dict[tuple[tuple[int, int], ...], int] = {}
     type_of_class = np.zeros(len(one), dtype=np.int64)
-    for index, (example, count) in enumerate(zip(one.tolist(), alike.tolist(), strict=True)):
-        on = made.ways[example]
-        crossed, times = np.unique(of_link[on[on >= 0]], return_counts=True)
-        way = tuple((int(c), int(count * t // links_in[c])) for c, t in zip(crossed, times, strict=True))
+    on = np.sort(np.where(made.ways[one] >= 0, of_link[made.ways[one]], -1), axis=1).tolist()
+    for index, (crossed, count) in enumerate(zip(on, alike.tolist(), strict=True)):
+        # A message crosses a few links: counting them by hand is faster than an array operation for each.
+        way = tuple((c, count * crossed.count(c) // links_in[c]) for c in dict.fromkeys(crossed) if c >= 0)
         type_of_class[index] = types.setdefault(way, len(types))
     entries = [(number, link, count) for way, number in types.items() for link, count in way]
     table = np.array(entries, dtype=np.int64).reshape(-1, 3)
+    columns = (
+        type_of_class,
+        made.size[one],
+        made.latency[one],
+        of_place[made.src[one]],
+        of_link[made.ways[one, 0]],
+        of_place[made.dst[one]],
+        of_link[made.ways[one, -1]],
+        of_pair[made.pair[one]],
+    )
+    known = [
+        MessageClass(type=of_type, size=size, latency=latency, out=(src, out), into=(dst, into), pair=pair)
+        for of_type, size, latency, src, out, dst, into, pair in zip(*(each.tolist() for each in columns), strict=True)
+    ]
     programmes, position = {}, 0
     for shape in structures:
         rounds = []
         for item in shape:
             low, high = made.bounds[position], made.bounds[position + 1]
             position += 1
-            classes = []
-            for number in np.unique(of_message[low:high]).tolist():
-                at = one[number]
-                src, dst = int(of_place[made.src[at]]), int(of_place[made.dst[at]])
-                ends = (int(of_link[made.ways[at, 0]]), int(of_link[made.ways[at, -1]]))
-                classes.append(
-                    MessageClass(
-                        type=int(type_of_class[number]),
-                        size=float(made.size[at]),
-                        latency=float(made.latency[at]),
-                        out=(src, ends[0]),
-                        into=(dst, ends[1]),
-                        pair=int(of_pair[made.pair[at]]),
-                    )
-                )
-            rounds.append((tuple(classes), item[3]))
+            rounds.append((tuple(known[number] for number in np.unique(of_message[low:high]).tolist()), item[3]))
         programmes[shape] = Programme(tuple(rounds))
-    columns = table[:, 0], table[:, 1], table[:, 2].astype(float)
-    return Classes(of_place, one_place, of_link, programmes, len(types), *columns, int(of_pair.max(initial=-1)) + 1)
+    ways = table[:, 0], table[:, 1], table[:, 2].astype(float)
+    return Classes(of_place, one_place, of_link, programmes, len(types), *ways, int(of_pair.max(initial=-1)) + 1)

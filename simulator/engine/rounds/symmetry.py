@@ -88,9 +88,9 @@ def _lead(links: Ints) -> Ints | None:
 
     None if nodes differ in this, or if two nodes use one link.
     """
-    first, same = np.unique(links[0], return_index=True, return_inverse=True)[1:]
-    lead: Ints = first[same]
-    alike = (links == links[:, lead]).all() and len(np.unique(links)) == len(links) * len(first)
+    known: dict[int, int] = {}
+    lead: Ints = np.array([known.setdefault(link, number) for number, link in enumerate(links[0].tolist())])
+    alike = (links == links[:, lead]).all() and np.count_nonzero(np.bincount(links.ravel())) == len(links) * len(known)
     return lead if alike else None
 
 
