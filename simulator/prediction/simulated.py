@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -102,7 +103,7 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
             seated[number] = _seat(scenario)
         except InputError as error:
             made[number] = error
-    if len(seated) > 1:
+    with suppress(InputError), as_input_error("scenarios"):  # which one cannot be divided is found below
         divide_together([(each.setup, each.seating.network) for each in seated.values()])
     for number, each in seated.items():
         try:

@@ -1,10 +1,12 @@
 """Many scenarios in one evaluation: the same as each by itself, to the last bit; and folds that are refused."""
 
+import itertools
 import random
 
 import pytest
 from places import ROOT
 
+from simulator.engine.plan.work import division, prepared
 from simulator.errors import InputError
 from simulator.loading.documents import read_document
 from simulator.prediction.simulated import simulate_batch, simulate_scenario
@@ -78,6 +80,36 @@ def test_what_fails_in_a_batch_is_named_in_its_place():
     assert [isinstance(item, InputError) for item in made] == [False, True, False, True, False]
     assert [figures(made[place]) for place in (1, 3)] == [figures(alone(item)) for item in bad]
     assert figures(made[0]) == figures(made[2]) == figures(made[4]) == figures(simulate_scenario(good))
+
+
+READERS = ("scheduler=mg_wfbp", "scheduler={kind: mg_wfbp, rule: greedy}", "scheduler=asc_wfbp", "scheduler=omgs")
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refused, monkeypatch):
+    """Also where the exchanges of one cannot be priced, so that all are priced one by one."""
+    topologies = "topology=ring", "topology=nccl", "topology=halving_doubling", "topology=parameter_server"
+    rates = "cluster.network.bandwidth=1 Gbit/s", "cluster.network.bandwidth=25 Gbit/s"
+    axes = itertools.product(READERS[:2] if refused else READERS, topologies, rates)
+    scenarios = [load("quickstart", ("versus=null", "sparsifier=dense", *changes)) for changes in axes]
+    if refused:
+        wrong = "sparsifier={kind: topk, density: 0.01}", "topology=double_binary_tree"
+        scenarios.insert(3, load("quickstart", ("versus=null", READERS[0], *wrong)))
+    tables = list[int]()
+    price = division.price_costs
+    monkeypatch.setattr(division, "price_costs", lambda asked: tables.append(len(asked)) or price(asked))
+    forget_divisions()
+    together = [figures(made) for made in simulate_batch(scenarios)]
+    assert tables == [len(scenarios), *[1] * len(scenarios) * refused]
+    for number, scenario in enumerate(scenarios):
+        forget_divisions()
+        assert figures(alone(scenario)) == together[number]
+    assert isinstance(together[3], str) == refused
+
+
+def forget_divisions():
+    division._divisions.clear()
+    prepared._prepared.clear()
 
 
 SERVERS = ("topology=parameter_server", "cluster.network.oversubscription=16")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
-from pydantic_core import PydanticCustomError
 
 from simulator.component import Spec, expected
 from simulator.engine.plan.network_setup import NetworkSetup
@@ -82,7 +80,7 @@ def divide(setup: Setup, network: NetworkSetup) -> Division:
 def divide_together(jobs: Sequence[tuple[Setup, NetworkSetup]]) -> None:
     """Divide the jobs whose schedulers read costs, so that exchanges of all are priced together; `divide` knows them.
 
-    A job that cannot be divided is left to `divide`, which says why.
+    Raises what the first one that cannot be divided raises; `divide` says it of each by itself.
     """
     wanted: dict[Hashable, tuple[Setup, NetworkSetup]] = {}
     for setup, network in jobs:
@@ -90,10 +88,9 @@ def divide_together(jobs: Sequence[tuple[Setup, NetworkSetup]]) -> None:
             wanted[key] = setup, network
     if len(wanted) < 2:
         return
-    with suppress(PydanticCustomError):
-        costs = price_costs([_table_of(*job) for job in wanted.values()])
-        for (key, (setup, _)), own in zip(wanted.items(), costs, strict=True):
-            _divisions.get(key, partial(_plan_buckets, setup, own))
+    costs = price_costs([_table_of(*job) for job in wanted.values()])
+    for (key, (setup, _)), own in zip(wanted.items(), costs, strict=True):
+        _divisions.get(key, partial(_plan_buckets, setup, own))
 
 
 def _divided(setup: Setup, network: NetworkSetup) -> Division:
